@@ -1,0 +1,45 @@
+"""The layers of BERT, one a file, built from Keras's own `Dense`, `Embedding` and `LayerNormalization`.
+
+Letters of the shape comments in this folder:
+
+    B batch   L query length   S key length   H heads   K width of a head
+    D hidden  F intermediate   V vocabulary   P positions
+"""
+
+from keras_bert_rebuild.layers.activations import gelu
+from keras_bert_rebuild.layers.add import Add
+from keras_bert_rebuild.layers.conv import MaskedConv1D
+from keras_bert_rebuild.layers.dense import Dense
+from keras_bert_rebuild.layers.embedding import get_embedding
+from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
+from keras_bert_rebuild.layers.extract import Extract
+from keras_bert_rebuild.layers.feed_forward import FeedForward
+from keras_bert_rebuild.layers.inputs import get_inputs
+from keras_bert_rebuild.layers.layer_normalization import LayerNormalization
+from keras_bert_rebuild.layers.masked import Masked
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
+from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.task_embed import TaskEmbedding
+from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
+from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
+
+__all__ = [
+    "Add",
+    "Dense",
+    "EmbeddingSimilarity",
+    "Extract",
+    "FeedForward",
+    "LayerNormalization",
+    "Masked",
+    "MaskedConv1D",
+    "MaskedGlobalMaxPool1D",
+    "MultiHeadSelfAttention",
+    "PositionEmbedding",
+    "TaskEmbedding",
+    "TokenEmbedding",
+    "TrigPosEmbedding",
+    "gelu",
+    "get_embedding",
+    "get_inputs",
+]

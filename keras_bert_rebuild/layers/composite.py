@@ -1,0 +1,41 @@
+"""What a layer needs that is composed of `Dense` layers: making them, and saving how they are quantised."""
+
+import keras
+
+
+def sub_dense(layer, name, input_size, units, activation=None):
+    """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`."""
+    dense = keras.layers.Dense(
+        units,
+        activation=activation,
+        use_bias=layer.use_bias,
+        kernel_initializer=layer.kernel_initializer,
+        bias_initializer=layer.bias_initializer,
+        kernel_regularizer=layer.kernel_regularizer,
+        bias_regularizer=layer.bias_regularizer,
+        kernel_constraint=layer.kernel_constraint,
+        bias_constraint=layer.bias_constraint,
+        dtype=layer.dtype_policy,
+        name=name,
+    )
+    dense.build((None, input_size))
+    return dense
+
+
+def sub_layer_dtype(layer, attributes):
+    """The `dtype` for the config of `layer`: its own policy, or once a sub-layer is quantised a map from path to policy.
+
+    Keras does not do this for its own composites, and a quantised one does not load again ("expected 2 variables, received 3").
+    """
+    sub_layers = [getattr(layer, attribute) for attribute in attributes if hasattr(layer, attribute)]
+    policy = layer.dtype_policy
+    if all(sub_layer.dtype_policy.quantization_mode is None for sub_layer in sub_layers):
+        return keras.dtype_policies.serialize(policy)
+    default = policy.default_policy if isinstance(policy, keras.dtype_policies.DTypePolicyMap) else policy
+    policies = {sub_layer.path: _own_policy(sub_layer) for sub_layer in sub_layers}
+    return keras.dtype_policies.serialize(keras.dtype_policies.DTypePolicyMap(policies, default_policy=default))
+
+
+def _own_policy(layer):
+    policy = layer.dtype_policy
+    return policy[layer.path] if isinstance(policy, keras.dtype_policies.DTypePolicyMap) else policy

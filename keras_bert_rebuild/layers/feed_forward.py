@@ -1,0 +1,93 @@
+"""The position-wise feed-forward block."""
+
+import keras
+
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+
+DENSES = ("intermediate_dense", "output_dense")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers, applied to every position alike.
+
+        outputs = activation(inputs · W_intermediate + b_intermediate) · W_output + b_output
+
+    Its weights are `intermediate` and `output`, each with a `kernel` and a `bias`.
+
+    Args:
+        units: intermediate size.
+        activation: between the two layers.
+        use_bias: whether they have biases.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for both,
+            each with an initializer of its own.
+        dropout_rate: rate in [0, 1) at which intermediate activations are dropped in training; BERT uses none.
+
+    Input shape: `(batch, length, hidden)`.
+    Output shape: the same.
+    Mask: passed on unchanged.
+
+    Reference: Vaswani et al., 2017, section 3.3 (https://arxiv.org/abs/1706.03762).
+    """
+
+    def __init__(
+        self,
+        units,
+        activation="relu",
+        use_bias=True,
+        kernel_initializer="glorot_normal",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        dropout_rate=0.0,
+        **kwargs,
+    ):
+        if not 0 <= dropout_rate < 1:
+            raise ValueError(f"dropout_rate must be a rate in [0, 1); got {dropout_rate}.")
+        super().__init__(**kwargs)
+        self.units = units
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.dropout_rate = dropout_rate
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        hidden_size = input_shape[-1]
+        self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units, self.activation)
+        self.output_dense = sub_dense(self, "output", self.units, hidden_size)
+        if self.dropout_rate > 0:
+            self.dropout = keras.layers.Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        intermediate = self.intermediate_dense(inputs)
+        if self.dropout_rate > 0:
+            intermediate = self.dropout(intermediate, training=training)
+        return self.output_dense(intermediate)
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "dtype": sub_layer_dtype(self, DENSES),
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            "dropout_rate": self.dropout_rate,
+        }

@@ -1,0 +1,26 @@
+"""Layer normalisation with BERT's epsilon."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 where Keras has 1e-3.
+
+        outputs = gamma · (inputs − mean) / √(variance + epsilon) + beta
+
+    Keras computes the moments in float32 whatever the dtype, so 1e-12 is safe in half precision.
+
+    Args:
+        epsilon: added to the variance; None means the default.
+        **kwargs: those of `keras.layers.LayerNormalization`.
+
+    Input shape: `(..., hidden)`.
+    Output shape: the same.
+    Mask: passed on unchanged.
+
+    Reference: Ba et al., 2016, section 3 (https://arxiv.org/abs/1607.06450); 1e-12 is `layer_norm` of google-research/bert.
+    """
+
+    def __init__(self, epsilon=1e-12, **kwargs):
+        super().__init__(epsilon=1e-12 if epsilon is None else epsilon, **kwargs)

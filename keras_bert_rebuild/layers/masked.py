@@ -1,0 +1,56 @@
+"""The mask that leaves only the positions to be predicted."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Masked(keras.layers.Layer):
+    """Pass the predictions on and mask all but the positions that were chosen for prediction.
+
+    Args:
+        return_masked: also return the resulting mask, as floats of 0 and 1.
+
+    Input shape: a list of predictions `(batch, length, ...)` and positions `(batch, length)`, not zero where a token is to be
+        predicted.
+    Output shape: that of the predictions; with `return_masked` a list of it and `(batch, length)`.
+    Mask: positions ≠ 0 and the mask of the predictions, if they have one; None while the graph is built (see `Add`).
+    """
+
+    def __init__(self, return_masked=False, **kwargs):
+        # Probabilities in float32 must not become bfloat16 on their way out.
+        super().__init__(autocast=False, **kwargs)
+        self.return_masked = return_masked
+        self.supports_masking = True
+
+    def call(self, inputs, mask=None):
+        predictions, _ = inputs
+        # A tensor of its own: the mask is attached to the tensor, and the input keeps the one it has.
+        outputs = predictions + ops.zeros((), dtype=predictions.dtype)
+        if not self.return_masked:
+            return outputs
+        return [outputs, ops.cast(self._merge(inputs, mask), self.compute_dtype)]
+
+    def compute_mask(self, inputs, mask=None):
+        if isinstance(inputs[1], keras.KerasTensor):
+            return None
+        merged = self._merge(inputs, mask)
+        return [merged, None] if self.return_masked else merged
+
+    def compute_output_spec(self, inputs, mask=None):
+        predictions, positions = inputs
+        outputs = keras.KerasTensor(predictions.shape, dtype=predictions.dtype)
+        if not self.return_masked:
+            return outputs
+        return [outputs, keras.KerasTensor(positions.shape, dtype=self.compute_dtype)]
+
+    def get_config(self):
+        config = {**super().get_config(), "return_masked": self.return_masked}
+        config.pop("autocast", None)
+        return config
+
+    @staticmethod
+    def _merge(inputs, mask):
+        chosen = ops.not_equal(inputs[1], 0)
+        prediction_mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return chosen if prediction_mask is None else ops.logical_and(chosen, prediction_mask)

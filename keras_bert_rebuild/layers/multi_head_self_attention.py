@@ -1,0 +1,137 @@
+"""Self-attention with several heads."""
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+
+PROJECTIONS = ("query", "key", "value", "output")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class MultiHeadSelfAttention(keras.layers.Layer):
+    """Let every position gather from all positions that are not padding.
+
+        head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
+        outputs = concat(head_1, ..., head_H) · W_output + b_output
+
+    Goes through `keras.ops.dot_product_attention`, so a backend that has a fused kernel uses it: always in inference, and in
+    training unless `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel`
+    `(D, D)` and a `bias` `(D,)`.
+
+    Args:
+        head_num: number of heads; must divide the hidden size.
+        activation: applied to queries, keys, values and outputs, as keras_bert does; None for BERT.
+        use_bias: whether the four projections have biases.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for the
+            four projections, each with an initializer of its own.
+        history_only: look only at the position itself and those before it.
+        attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
+
+    Call arguments:
+        inputs: `(batch, length, hidden)`.
+        mask: `(batch, length)`, False at padding; filled in by Keras.
+
+    Input shape: `(batch, length, hidden)`.
+    Output shape: the same.
+    Mask: keys at padding get a probability of exactly 0; passed on unchanged.
+
+    Reference: Vaswani et al., 2017, section 3.2 (https://arxiv.org/abs/1706.03762).
+    """
+
+    def __init__(
+        self,
+        head_num,
+        activation=None,
+        use_bias=True,
+        kernel_initializer="glorot_normal",
+        bias_initializer="zeros",
+        kernel_regularizer=None,
+        bias_regularizer=None,
+        kernel_constraint=None,
+        bias_constraint=None,
+        history_only=False,
+        attention_dropout=0.0,
+        **kwargs,
+    ):
+        if not 0 <= attention_dropout < 1:
+            raise ValueError(f"attention_dropout must be a rate in [0, 1); got {attention_dropout}.")
+        super().__init__(**kwargs)
+        self.head_num = head_num
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.history_only = history_only
+        self.attention_dropout = attention_dropout
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        hidden_size = input_shape[-1]
+        if self.head_num < 1 or hidden_size % self.head_num:
+            # The type and the first words are keras_bert's.
+            raise IndexError(
+                f"Invalid head number {self.head_num} with the given input dim {hidden_size}: "
+                f"the number of heads of {self.name} must divide its hidden size."
+            )
+        for name in PROJECTIONS:
+            setattr(self, f"{name}_dense", sub_dense(self, name, hidden_size, hidden_size, self.activation))
+        if self.attention_dropout > 0:
+            self.dropout = keras.layers.Dropout(self.attention_dropout, dtype=self.dtype_policy, name="dropout")
+        self.built = True
+
+    def call(self, inputs, mask=None, training=None):
+        query = self._split_heads(self.query_dense(inputs))
+        key = self._split_heads(self.key_dense(inputs))
+        value = self._split_heads(self.value_dense(inputs))
+        if mask is None:
+            # Never no mask at all: Keras's TPU kernel takes that for a causal one.
+            mask = ops.ones_like(inputs[..., 0], dtype="bool")
+        mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+        if self.attention_dropout > 0 and training:
+            attended = self._attend_with_dropout(query, key, value, mask)
+        else:
+            attended = ops.dot_product_attention(query, key, value, mask=mask, is_causal=self.history_only)
+        return self.output_dense(self._merge_heads(attended))
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in PROJECTIONS]),
+            "head_num": self.head_num,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            "history_only": self.history_only,
+            "attention_dropout": self.attention_dropout,
+        }
+
+    def _attend_with_dropout(self, query, key, value, mask):
+        """The same attention written out, since the fused kernels take no dropout; the softmax is in float32."""
+        scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
+        if self.history_only:
+            steps = ops.arange(ops.shape(query)[1])
+            mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
+        scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
+        probabilities = self.dropout(ops.cast(ops.softmax(scores), query.dtype), training=True)
+        return ops.einsum("bhls,bshk->blhk", probabilities, value)
+
+    def _split_heads(self, x):
+        shape = ops.shape(x)
+        return ops.reshape(x, (shape[0], shape[1], self.head_num, x.shape[-1] // self.head_num))  # (B, L, D) → (B, L, H, K)
+
+    def _merge_heads(self, x):
+        shape = ops.shape(x)
+        return ops.reshape(x, (shape[0], shape[1], x.shape[2] * x.shape[3]))  # (B, L, H, K) → (B, L, D)

@@ -1,0 +1,123 @@
+"""Learned position vectors."""
+
+import keras
+from keras import ops
+
+MODE_EXPAND = "expand"
+MODE_ADD = "add"
+MODE_CONCAT = "concat"
+MODES = (MODE_EXPAND, MODE_ADD, MODE_CONCAT)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class PositionEmbedding(keras.layers.Layer):
+    """Give every position of a sequence a learned vector.
+
+        mode "add":      outputs[b, l] = inputs[b, l] + embeddings[l]
+        mode "concat":   outputs[b, l] = inputs[b, l] ‖ embeddings[l]
+        mode "expand":   outputs[b, l] = embeddings[clip(inputs[b, l], −input_dim, input_dim) + input_dim]
+
+    Args:
+        input_dim: rows of the table, the longest sequence; in mode "expand" the table has 2 · input_dim + 1 rows.
+        output_dim: width of a row; in mode "add" that of the inputs.
+        mode: "add", "concat" or "expand"; anything else is an error.
+        embeddings_initializer, embeddings_regularizer, embeddings_constraint: for the table.
+        mask_zero: in mode "expand" the position that stands for padding, as in keras-pos-embd: True means 1, 0 means none.
+
+    Input shape: `(batch, length, hidden)`; in mode "expand" whole numbers `(batch, length)`.
+    Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
+    Mask: passed on unchanged in modes "add" and "concat".
+
+    Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
+    """
+
+    def __init__(
+        self,
+        input_dim,
+        output_dim,
+        mode=MODE_EXPAND,
+        embeddings_initializer="uniform",
+        embeddings_regularizer=None,
+        embeddings_constraint=None,
+        mask_zero=False,
+        **kwargs,
+    ):
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
+        super().__init__(**kwargs)
+        if mode == MODE_EXPAND:
+            self.autocast = False  # positions are whole numbers
+        self.input_dim = input_dim
+        self.output_dim = output_dim
+        self.mode = mode
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
+        self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
+        self.mask_zero = mask_zero
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if self.mode == MODE_ADD and input_shape[-1] != self.output_dim:
+            raise ValueError(
+                f"{self.name}: in mode 'add' the inputs must be {self.output_dim} wide, as the table is; got {tuple(input_shape)}."
+            )
+        if self.mode != MODE_EXPAND:
+            self._check_length(input_shape[1])
+        rows = 2 * self.input_dim + 1 if self.mode == MODE_EXPAND else self.input_dim
+        self.embeddings = self.add_weight(
+            shape=(rows, self.output_dim),
+            initializer=self.embeddings_initializer,
+            regularizer=self.embeddings_regularizer,
+            constraint=self.embeddings_constraint,
+            name="embeddings",
+        )
+        self.built = True
+
+    def call(self, inputs):
+        table = ops.cast(self.embeddings, self.compute_dtype)
+        if self.mode == MODE_EXPAND:
+            positions = ops.clip(ops.cast(inputs, "int32"), -self.input_dim, self.input_dim)
+            return ops.take(table, positions + self.input_dim, axis=0)
+        self._check_length(inputs.shape[1])
+        length = ops.shape(inputs)[1]
+        # The reshape changes nothing; a length known only at run time fails here where a short table would be broadcast.
+        rows = ops.reshape(table[:length], (length, self.output_dim))  # (P, D) → (L, D)
+        if self.mode == MODE_ADD:
+            return inputs + rows
+        rows = ops.broadcast_to(rows[None], (ops.shape(inputs)[0], length, self.output_dim))
+        return ops.concatenate([inputs, rows], axis=-1)
+
+    def compute_mask(self, inputs, mask=None):
+        if self.mode != MODE_EXPAND:
+            return mask
+        if not self.mask_zero or isinstance(inputs, keras.KerasTensor):
+            return None
+        return ops.not_equal(inputs, int(self.mask_zero))
+
+    def compute_output_shape(self, input_shape):
+        if self.mode == MODE_EXPAND:
+            return (*input_shape, self.output_dim)
+        if self.mode == MODE_CONCAT:
+            return (*input_shape[:-1], input_shape[-1] + self.output_dim)
+        return tuple(input_shape)
+
+    def compute_output_spec(self, inputs):
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+            "mode": self.mode,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "embeddings_regularizer": keras.regularizers.serialize(self.embeddings_regularizer),
+            "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
+            "mask_zero": self.mask_zero,
+        }
+
+    def _check_length(self, length):
+        if length is not None and length > self.input_dim:
+            raise ValueError(
+                f"{self.name}: a sequence may have at most {self.input_dim} positions, the rows of its table; got {length}."
+            )

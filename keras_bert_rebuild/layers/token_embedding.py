@@ -1,0 +1,71 @@
+"""Token vectors, together with the table they come from."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class TokenEmbedding(keras.layers.Embedding):
+    """Look up the vector of every token and hand on the whole table for the tied output layer.
+
+        outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings
+
+    An id outside the table gives NaN. Left alone, the backends answer with some other row in silence (a negative id counts from
+    the end, compiled code takes the last row).
+
+    Args:
+        input_dim: size of the vocabulary.
+        output_dim: hidden size.
+        mask_zero: whether id 0 is padding; has no effect where an explicit mask is given.
+        **kwargs: those of `keras.layers.Embedding`.
+
+    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, not zero at real tokens.
+    Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
+    Mask: the explicit one, else ids ≠ 0 with `mask_zero`, for the first output; none for the second. While the graph is built it
+        is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
+
+    Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
+    """
+
+    def build(self, input_shape=None):
+        super().build()
+
+    def call(self, inputs):
+        return self._look_up(inputs, super().call, ops.cast(ops.convert_to_tensor(self.embeddings), self.compute_dtype))
+
+    def quantized_call(self, inputs):
+        # The dequantised table is the look-up of every row.
+        return self._look_up(inputs, super().quantized_call, super().quantized_call(ops.arange(self.input_dim, dtype="int32")))
+
+    def compute_mask(self, inputs, mask=None):
+        ids, padding_mask = _split(inputs)
+        if isinstance(ids, keras.KerasTensor):
+            return None
+        if padding_mask is not None:
+            return [ops.not_equal(padding_mask, 0), None]
+        return [ops.not_equal(ids, 0) if self.mask_zero else None, None]
+
+    def compute_output_shape(self, input_shape):
+        if isinstance(input_shape[0], (list, tuple)):
+            input_shape = input_shape[0]
+        return [(*input_shape, self.output_dim), (self.input_dim, self.output_dim)]
+
+    def compute_output_spec(self, inputs):
+        ids, _ = _split(inputs)
+        return [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in self.compute_output_shape(ids.shape)]
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        # Keras refuses subclasses of Embedding because they may read the table raw; this one does not.
+        super().quantize(mode, type_check=type_check and type(self) is not TokenEmbedding, config=config)
+
+    def _look_up(self, inputs, look_up, table):
+        ids, _ = _split(inputs)
+        valid = ops.logical_and(ids >= 0, ids < self.input_dim)
+        vectors = look_up(ops.cast(ops.clip(ids, 0, self.input_dim - 1), "int32"))
+        nan = ops.cast(ops.where(valid, 0.0, float("nan")), vectors.dtype)
+        return [vectors + nan[..., None], table]
+
+
+def _split(inputs):
+    """Ids and the explicit padding mask, None where there is none."""
+    return inputs if isinstance(inputs, (list, tuple)) else (inputs, None)

@@ -1,0 +1,62 @@
+"""Sine and cosine positions, which BERT does not use but old keras_bert files may name."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.layers.position_embedding import MODE_ADD, MODE_CONCAT, MODE_EXPAND, MODES
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class TrigPosEmbedding(keras.layers.Layer):
+    """Give every position a fixed vector: the sine in even channels, the cosine in odd ones.
+
+        vector[p, 2i] = sin(p / 10000^(2i/D))        vector[p, 2i + 1] = cos(p / 10000^(2i/D))
+
+    Args:
+        mode: "add" or "concat" to the inputs, or "expand": the inputs are the positions.
+        output_dim: width of the vectors, even; in mode "add" that of the inputs.
+
+    Input shape: `(batch, length, hidden)`; in mode "expand" positions `(batch, length)`.
+    Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
+    Mask: passed on unchanged.
+
+    Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
+    """
+
+    def __init__(self, mode=MODE_ADD, output_dim=None, **kwargs):
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
+        if mode != MODE_ADD and (output_dim is None or output_dim % 2):
+            raise ValueError(f"output_dim must be an even number in mode {mode!r}; got {output_dim}.")
+        super().__init__(**kwargs)
+        self.mode = mode
+        self.output_dim = output_dim
+        self.supports_masking = True
+
+    def call(self, inputs):
+        if self.mode == MODE_EXPAND:
+            return self._vectors(inputs, self.output_dim)
+        width = inputs.shape[-1] if self.mode == MODE_ADD else self.output_dim
+        vectors = self._vectors(ops.arange(ops.shape(inputs)[1]), width)  # (L, D)
+        if self.mode == MODE_ADD:
+            return inputs + vectors
+        shape = (ops.shape(inputs)[0], ops.shape(inputs)[1], width)
+        return ops.concatenate([inputs, ops.broadcast_to(vectors[None], shape)], axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        if self.mode == MODE_EXPAND:
+            return (*input_shape, self.output_dim)
+        if self.mode == MODE_CONCAT:
+            return (*input_shape[:-1], input_shape[-1] + self.output_dim)
+        return tuple(input_shape)
+
+    def get_config(self):
+        return {**super().get_config(), "mode": self.mode, "output_dim": self.output_dim}
+
+    def _vectors(self, positions, width):
+        channels = ops.arange(width)
+        even = ops.cast(channels // 2 * 2, "float32")
+        angles = ops.cast(positions, "float32")[..., None] * ops.exp(even * (-math.log(10000.0) / width))
+        return ops.cast(ops.where(channels % 2 == 0, ops.sin(angles), ops.cos(angles)), self.compute_dtype)

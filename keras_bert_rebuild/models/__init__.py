@@ -1,0 +1,1 @@
+"""The graph of BERT and the model classes around it."""

@@ -1,0 +1,178 @@
+"""A functional model that checks its ids on the host."""
+
+import contextlib
+import math
+import threading
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.models.checked_data import checked_data
+from keras_bert_rebuild.models.host_check import IdRule, check_ids
+from keras_bert_rebuild.models.memory import available_bytes
+
+# Which model of this thread is inside one of its compiled steps. Replicas of MirroredStrategy are threads: an attribute of the
+# model would leak from one to the other.
+_STEP = threading.local()
+
+# The layer whose table an input indexes, and what its rows are.
+ID_INPUTS = {
+    "Input-Token": ("Embedding-Token", "the tokens of the vocabulary"),
+    "Input-Segment": ("Embedding-Segment", "the segments of the model"),
+    "Input-Task": ("Embedding-Task", "the tasks of the model"),
+    "Input-Masked": (None, ""),
+    "Input-Mask": (None, ""),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class BertModel(keras.Model):
+    """A `keras.Model` of BERT inputs whose `fit`, `evaluate`, `predict` and call refuse what no backend reports.
+
+    Ids outside their table, sequences longer than the position table, ragged arrays, floats that are not whole numbers: each is a
+    `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
+    """
+
+    def __call__(self, inputs, *args, **kwargs):
+        if not self._in_step():
+            inputs = self._check_inputs(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
+        x, y = self._check_data(x, y)
+        if isinstance(validation_data, (list, tuple)):
+            validation_data = (*self._check_data(*validation_data[:2]), *validation_data[2:])
+        elif validation_data is not None:
+            validation_data, _ = self._check_data(validation_data)
+        if validation_data is not None:
+            kwargs["validation_data"] = validation_data
+        return super().fit(x, y, *args, **kwargs)
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
+            x, y = self._check_data(x, y)
+        return super().evaluate(x, y, *args, **kwargs)
+
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
+        x, _ = self._check_data(x)
+        self._check_prediction_fits(x, batch_size, steps)
+        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
+
+    def train_on_batch(self, x, y=None, *args, **kwargs):
+        return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
+
+    def test_on_batch(self, x, y=None, *args, **kwargs):
+        return super().test_on_batch(*self._check_data(x, y), *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        return super().predict_on_batch(self._check_data(x)[0])
+
+    def train_step(self, *args):
+        with self._step("train"):
+            return super().train_step(*args)
+
+    def test_step(self, *args):
+        with self._step("test"):
+            return super().test_step(*args)
+
+    def predict_step(self, *args):
+        with self._step("predict"):
+            return super().predict_step(*args)
+
+    @contextlib.contextmanager
+    def _step(self, kind):
+        outer = getattr(_STEP, "now", None)
+        _STEP.now = (self, kind)
+        try:
+            yield
+        finally:
+            _STEP.now = outer
+
+    def _in_step(self, *kinds):
+        """Whether this thread is inside a step of this model, of one of these kinds if any are given."""
+        model, kind = getattr(_STEP, "now", None) or (None, None)
+        return model is self and (not kinds or kind in kinds)
+
+    def _id_rule(self, name):
+        """The rule for an input, from the tables of the model."""
+        table, rows = ID_INPUTS.get(name, (None, ""))
+        layers = {layer.name: layer for layer in self.layers}
+        position = layers.get("Embedding-Position")
+        return IdRule(
+            name,
+            limit=layers[table].input_dim if table in layers else None,
+            table=rows,
+            max_length=position.input_dim if position is not None and name != "Input-Task" else None,
+        )
+
+    def _check_data(self, x, y=None):
+        """Check what a user gives to `fit` and the like: arrays now, anything else batch by batch."""
+        if _is_arrays(x):
+            return self._check_batch((x, y))
+        return checked_data(x, self._check_batch), y
+
+    def _check_batch(self, batch):
+        x, *rest = batch if isinstance(batch, tuple) else (batch,)
+        return (self._check_inputs(x), *rest)
+
+    def _check_inputs(self, x):
+        """Inputs with integers for what the host holds; what lies on a device or is symbolic stays as it is."""
+        names = [tensor.name for tensor in self.inputs]
+        if isinstance(x, dict):
+            return {name: self._check_input(name, value) if name in names else value for name, value in x.items()}
+        if isinstance(x, (list, tuple)) and len(names) > 1:
+            if len(x) != len(names):
+                raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(x)}.")
+            return tuple(self._check_input(name, value) for name, value in zip(names, x, strict=True))
+        return self._check_input(names[0], x) if len(names) == 1 else x
+
+    def _check_input(self, name, value):
+        if name not in ID_INPUTS or value is None or isinstance(value, keras.KerasTensor):
+            return value
+        if not keras.ops.is_tensor(value):
+            return check_ids(self._id_rule(name), value).astype("int32")
+        on_host = concrete(value)
+        if on_host is not None:
+            check_ids(self._id_rule(name), on_host)
+        return value
+
+    def _check_prediction_fits(self, x, batch_size, steps):
+        """Refuse a prediction that would fill the memory, before it starts."""
+        arrays = [value for value in keras.tree.flatten(x) if hasattr(value, "shape")] if _is_arrays(x) else []
+        if not arrays or not arrays[0].shape:
+            return
+        examples = arrays[0].shape[0]
+        if steps is not None:
+            examples = min(examples, steps * (batch_size or 32))
+        length = max(array.shape[1] for array in arrays if len(array.shape) > 1)
+        shapes = [(examples, *(length if n is None else n for n in output.shape[1:])) for output in self.outputs]
+        needed = sum(math.prod(shape) * _item_size(output) for shape, output in zip(shapes, self.outputs, strict=True))
+        available = available_bytes()
+        if available is not None and needed > available:
+            shown = " and ".join(str(shape) for shape in shapes)
+            raise MemoryError(
+                f"predict would answer with arrays of shape {shown}, {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB of memory are "
+                "free: predict fewer examples at a time, or only the outputs you need."
+            )
+
+
+def _item_size(tensor):
+    name = keras.backend.standardize_dtype(tensor.dtype)
+    return {"bfloat16": 2}.get(name) or np.dtype(name).itemsize
+
+
+def _is_arrays(x):
+    """Whether these are arrays or nested lists of them, so that they can be checked whole."""
+    if isinstance(x, dict):
+        return True
+    return isinstance(x, (np.ndarray, list, tuple)) or keras.ops.is_tensor(x)
+
+
+def concrete(values):
+    """The values of a tensor or an array on the host, or None while a function is traced."""
+    if not keras.ops.is_tensor(values):
+        return values if values is None else np.asarray(values)
+    try:
+        return keras.ops.convert_to_numpy(values)
+    except (TypeError, NotImplementedError, RuntimeError):  # JAX's tracers, TensorFlow's symbolic tensors, torch's fake tensors
+        return None

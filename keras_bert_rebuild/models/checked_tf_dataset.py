@@ -1,0 +1,24 @@
+"""TensorFlow only: the host check as a step of a `tf.data.Dataset`."""
+
+import tensorflow as tf
+
+
+def checked_tf_dataset(dataset, check):
+    """The same dataset, every batch of it passing through `check` on the host.
+
+    The check runs as a NumPy function inside the pipeline; what it raises arrives as `InvalidArgumentError` with the same text.
+    """
+
+    def step(*batch):
+        # tf.data hands over a single array or structure bare, and a tuple spread out.
+        flat = tf.nest.flatten(batch)
+
+        def on_host(*arrays):
+            check(tf.nest.pack_sequence_as(batch, list(arrays)))
+            return True
+
+        with tf.control_dependencies([tf.numpy_function(on_host, flat, tf.bool)]):
+            checked = tf.nest.map_structure(tf.identity, batch)
+        return checked if len(checked) > 1 else checked[0]
+
+    return dataset.map(step)

@@ -1,0 +1,128 @@
+"""keras_bert's `get_model`: its argument names on the outside, a `BertConfig` within."""
+
+import operator
+
+import keras
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
+from keras_bert_rebuild.models.heads import build_pretraining_heads
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+
+
+def get_model(
+    token_num,
+    pos_num=512,
+    seq_len=512,
+    embed_dim=768,
+    transformer_num=12,
+    head_num=12,
+    feed_forward_dim=3072,
+    dropout_rate=0.1,
+    attention_activation=None,
+    feed_forward_activation="gelu",
+    training=True,
+    trainable=None,
+    output_layer_num=1,
+    use_task_embed=False,
+    task_num=10,
+    *,
+    padding_mask=False,
+    **config,
+):
+    """Build BERT as a functional graph, one row of the summary for every step.
+
+    Args:
+        token_num: size of the vocabulary.
+        pos_num: rows of the position table, the longest sequence.
+        seq_len: static length of the inputs, at most `pos_num`; None for any length.
+        embed_dim: hidden size.
+        transformer_num: encoder blocks.
+        head_num: attention heads of a block; must divide `embed_dim`.
+        feed_forward_dim: width inside the feed-forward blocks.
+        dropout_rate: in [0, 1); 0 leaves the dropout layers out.
+        attention_activation: for queries, keys, values and the attention output; None in BERT.
+        feed_forward_activation: of the feed-forward blocks and the MLM head; "gelu" is the tanh form.
+        training: with the MLM and NSP heads.
+        trainable: True or False for all layers, or a list of name prefixes of the layers to train; None means `training`.
+        output_layer_num: without heads, the last so many blocks, concatenated first to last; or a list of block indexes, 0 the
+            first, -1 the last, concatenated in reversed order (as in keras_bert).
+        use_task_embed: add the vector of a task, from a further input.
+        task_num: number of tasks.
+        padding_mask: a further, last input `Input-Mask`, not zero at real tokens, instead of taking token id 0 for padding.
+        **config: further fields of `BertConfig`, such as `type_vocab_size` or `attention_probs_dropout_prob`.
+
+    Returns:
+        With `training` an uncompiled model: inputs `Input-Token`, `Input-Segment`, (`Input-Task`,) `Input-Masked`(, `Input-Mask`);
+        outputs `MLM`, probabilities `(batch, length, token_num)`, and `NSP`, probabilities `(batch, 2)`.
+        Without, the tuple of the list of inputs and the output `(batch, length, embed_dim · number of blocks)`.
+
+    Raises:
+        IndexError: `head_num` does not divide `embed_dim`.
+        ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist.
+    """
+    bert_config = BertConfig(
+        vocab_size=token_num,
+        max_position_embeddings=pos_num,
+        hidden_size=embed_dim,
+        num_hidden_layers=transformer_num,
+        num_attention_heads=head_num,
+        intermediate_size=feed_forward_dim,
+        hidden_dropout_prob=dropout_rate,
+        attention_act=attention_activation,
+        hidden_act=feed_forward_activation,
+        num_tasks=task_num if use_task_embed else 0,
+        **config,
+    )
+    trainable = training if trainable is None else trainable
+    if seq_len is not None and seq_len > pos_num:
+        raise ValueError(f"seq_len must be at most pos_num, the {pos_num} rows of the position table; got {seq_len}.")
+    inputs = build_inputs(bert_config, seq_len, padding_mask)
+    blocks, table = build_encoder(bert_config, inputs)
+    if training:
+        positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked")
+        mask = [inputs.pop("Input-Mask")] if padding_mask else []
+        outputs = build_pretraining_heads(bert_config, blocks[-1], table, positions)
+        model = PretrainingModel([*inputs.values(), positions, *mask], list(outputs))
+        set_trainable(model.layers, trainable)
+        return model
+    if transformer_num < 1:
+        raise IndexError(f"transformer_num must be at least 1 for a model without heads; got {transformer_num}.")
+    chosen = [blocks[i] for i in select_blocks(output_layer_num, transformer_num)]
+    inputs = list(inputs.values())
+    set_trainable(keras.Model(inputs, chosen).layers, trainable)
+    return inputs, chosen[0] if len(chosen) == 1 else keras.layers.Concatenate(name="Encoder-Output")(chosen)
+
+
+def select_blocks(output_layer_num, num_blocks):
+    """Indexes of the blocks that `output_layer_num` means, in the order in which they are concatenated."""
+    if hasattr(output_layer_num, "__index__"):
+        count = operator.index(output_layer_num)
+        if count < 1:
+            raise IndexError(f"output_layer_num must be at least 1 or a list of block indexes; got {count}.")
+        return list(range(max(num_blocks - count, 0), num_blocks))
+    indexes = [operator.index(i) for i in output_layer_num]
+    wrong = [i for i in indexes if not -num_blocks <= i < num_blocks]
+    if wrong or not indexes:
+        raise ValueError(
+            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, since there are {num_blocks}; got {indexes}."
+        )
+    return [i % num_blocks for i in reversed(indexes)]
+
+
+def set_trainable(layers, trainable):
+    """Switch all layers on or off, or on where the name starts with one of the prefixes."""
+    if isinstance(trainable, str):
+        raise ValueError(f"trainable must be True, False or a list of layer name prefixes; got the string {trainable!r}.")
+    prefixes = None if isinstance(trainable, bool) else tuple(trainable)
+    for layer in layers:
+        layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
+
+
+def get_token_embedding(model):
+    """The token table of a model as a symbolic tensor `(vocabulary, hidden)`: the second output of `Embedding-Token`.
+
+    Raises:
+        ValueError: the model has no layer of that name.
+    """
+    return model.get_layer("Embedding-Token").output[1]

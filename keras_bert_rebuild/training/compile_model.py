@@ -1,0 +1,53 @@
+"""keras_bert's `compile_model`."""
+
+from keras_bert_rebuild.training.losses import PretrainingLoss
+from keras_bert_rebuild.training.optimizer import AdamWarmup
+
+# Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. keras_bert's names of
+# the kernels are kept beside ours, so that the list can be handed to either.
+WEIGHT_DECAY_PATTERN = ("embeddings", "kernel", "W1", "W2", "Wk", "Wq", "Wv", "Wo")
+
+
+def compile_model(
+    model,
+    weight_decay=0.01,
+    decay_steps=100000,
+    warmup_steps=10000,
+    learning_rate=1e-4,
+    *,
+    max_predictions=None,
+    weight_decay_pattern=WEIGHT_DECAY_PATTERN,
+    optimizer=None,
+    metrics=("accuracy", "accuracy"),
+    **kwargs,
+):
+    """Compile a pretraining model with `AdamWarmup` and the losses of both heads.
+
+    Args:
+        model: as from `get_model(training=True)`.
+        weight_decay: share of a weight taken away at a rate of 1; 0 for none.
+        decay_steps: optimizer steps after which the learning rate is 0.
+        warmup_steps: optimizer steps of rising rate.
+        learning_rate: rate at the top.
+        max_predictions: positions of an example that the MLM head is computed at. None computes it at all positions, as keras_bert
+            does, at several times the cost; a batch with more masked positions than this is an error.
+        weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
+        optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
+        metrics: as for `model.compile`; they are given probabilities, at the masked positions.
+        **kwargs: further arguments of `model.compile`.
+
+    Returns:
+        The model.
+    """
+    if optimizer is None:
+        optimizer = AdamWarmup(
+            decay_steps=decay_steps,
+            warmup_steps=warmup_steps,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            weight_decay_pattern=weight_decay_pattern,
+        )
+    metrics = list(metrics) if isinstance(metrics, tuple) else metrics
+    loss = [PretrainingLoss(max_predictions=max_predictions), PretrainingLoss()]
+    model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+    return model

@@ -1,0 +1,45 @@
+"""The loss of a pretraining head."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class PretrainingLoss(keras.losses.Loss):
+    """Cross entropy of the right token or class, from logits, in float32.
+
+        loss = log Σ_v exp(logits[v]) − logits[label]
+
+    `PretrainingModel` asks a compiled loss for the attributes `takes_logits` and `max_predictions` and computes as they say.
+
+    Args:
+        max_predictions: for the MLM head, how many positions of an example are projected onto the vocabulary; None for all.
+        reduction: by default the mean over the labelled positions.
+
+    Example:
+
+    >>> import numpy as np
+    >>> round(float(PretrainingLoss()(np.array([1]), np.array([[40.0, 0.0]]))), 6)
+    40.0
+
+    Reference: Devlin et al., 2019, section 3.1 and appendix A.2; `max_predictions_per_seq` of google-research/bert.
+    """
+
+    takes_logits = True
+
+    def __init__(self, max_predictions=None, name="pretraining_loss", reduction="sum_over_batch_size", **kwargs):
+        if max_predictions is not None and max_predictions < 1:
+            raise ValueError(f"max_predictions must be at least 1, or None for all positions; got {max_predictions}.")
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        self.max_predictions = max_predictions
+
+    def call(self, y_true, y_pred):
+        labels = ops.cast(y_true, "int32")
+        if len(labels.shape) == len(y_pred.shape):
+            labels = labels[..., 0]  # (B, L, 1) → (B, L)
+        # What stands where no label is may be anything, -100 for one: it is weighted with 0 and must only be finite.
+        labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
+        return ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
+
+    def get_config(self):
+        return {**super().get_config(), "max_predictions": self.max_predictions}
