@@ -1,1 +1,1 @@
-
+"""From documents to training batches: pairing and masking as pure seeded functions."""

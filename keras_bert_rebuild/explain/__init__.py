@@ -1,1 +1,1 @@
-
+"""The architecture, told from the live model."""

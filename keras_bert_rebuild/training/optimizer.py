@@ -53,7 +53,7 @@ class AdamWarmup(keras.optimizers.Adam):
         if isinstance(weight_decay_pattern, str):
             raise ValueError(f"weight_decay_pattern must be a list of strings or None; got the string {weight_decay_pattern!r}.")
         learning_rate = kwargs.pop("lr", learning_rate)
-        self.decay = kwargs.pop("decay", 0.0)
+        decay = kwargs.pop("decay", 0.0)
         super().__init__(
             learning_rate=learning_rate,
             beta_1=beta_1,
@@ -63,6 +63,7 @@ class AdamWarmup(keras.optimizers.Adam):
             name=name,
             **kwargs,
         )
+        self.decay = decay
         self.decay_steps = float(decay_steps)
         self.warmup_steps = float(warmup_steps)
         self.min_lr = min_lr
@@ -70,10 +71,17 @@ class AdamWarmup(keras.optimizers.Adam):
         self.decay_rate = weight_decay or 0.0
         self.weight_decay_pattern = None if weight_decay_pattern is None else list(weight_decay_pattern)
 
+    def build(self, var_list):
+        if self.built:
+            return
+        super().build(var_list)
+        # In a TensorFlow graph `update_step` sees bare variables, which have no path.
+        self._decays = tuple(self.decays(variable) for variable in var_list)
+
     def update_step(self, gradient, variable, learning_rate):
         step = ops.cast(self.iterations + 1, "float32")
         rate = self.rate_at(step, learning_rate)
-        if self.decays(variable):
+        if self._decays[self._get_variable_index(variable)]:
             correction = ops.sqrt(1.0 - ops.power(self.beta_2, step)) / (1.0 - ops.power(self.beta_1, step))
             share = ops.cast(rate * correction * self.decay_rate, variable.dtype)
             # Before Adam's own step, which does not look at the weight: so the share is that of the old weight.

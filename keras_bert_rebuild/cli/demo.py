@@ -1,0 +1,289 @@
+"""`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
+
+import time
+from pathlib import Path
+
+# BERT-base with the arguments of the article "Understanding BERT architecture".
+ARTICLE_MODEL = {
+    "token_num": 30000,
+    "head_num": 12,
+    "transformer_num": 12,
+    "embed_dim": 768,
+    "feed_forward_dim": 3072,
+    "seq_len": 512,
+    "pos_num": 512,
+    "dropout_rate": 0.05,
+}
+
+SMALL_MODEL = {"head_num": 2, "transformer_num": 2, "embed_dim": 128, "feed_forward_dim": 512, "dropout_rate": 0.0}
+VOCAB_SIZE = 8000
+SEQ_LEN = 64
+MAX_PREDICTIONS = 10
+BATCH_SIZE = 16
+LEARNING_RATE = 1e-3
+DEFAULT_STEPS = 2500
+EVALUATION_STEPS = 100
+
+SENTENCES = (
+    "returns the [MASK] of the array .",
+    "the function returns a [MASK] of strings .",
+    "if the file does not exist , an exception is [MASK] .",
+    "the default [MASK] is none .",
+    "see the documentation for [MASK] information .",
+)
+
+STANDARD_LIBRARY_AND = ("numpy", "keras")
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=_positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
+    length.add_argument("--minutes", type=_positive_float, help="choose the steps so that training takes about this long, and print them")
+    parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
+    parser.add_argument("--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries")
+    parser.add_argument("--output", type=Path, default=Path("keras-bert-demo"), help="folder to write to (keras-bert-demo)")
+
+
+def run(args):
+    """Run the demo and return the exit code."""
+    import keras
+    from rich.console import Console
+
+    from keras_bert_rebuild.data.documents import hold_out
+
+    started = time.perf_counter()
+    console = Console()
+    _prepare(args.output)
+    console.rule("[bold]BERT-base, as the article builds it")
+    _show_article_model(console, args.output)
+
+    console.rule("[bold]A corpus")
+    documents = _read_corpus(console, args.corpus)
+    train, test = hold_out(documents)
+    if not (train and test):
+        raise ValueError(f"the corpus must hold at least two documents to hold one out; got {len(documents)}, all on one side.")
+    passages = [sum(len(document) for document in part) for part in (train, test)]
+    console.print(
+        f"{len(train):,} documents of {passages[0]:,} passages to train on; {len(test):,} of {passages[1]:,} held out, "
+        "without passages that occur in training too."
+    )
+    vocabulary = _learn_vocabulary(console, train, args.output)
+    train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
+
+    console.rule("[bold]Pretraining a small BERT")
+    model, batches, held_out = _build(args.seed, vocabulary, train_corpus, test_corpus)
+    steps = args.steps or (_steps_for(args.minutes, model, batches) if args.minutes else DEFAULT_STEPS)
+    model, batches, held_out = _build(args.seed, vocabulary, train_corpus, test_corpus, steps)
+    console.print(
+        f"{model.count_params():,} parameters, {steps:,} steps of {BATCH_SIZE} pairs of passages, {SEQ_LEN} tokens long, seed "
+        f"{args.seed}, {keras.backend.backend()} backend."
+    )
+    _train(console, model, batches, steps)
+    _evaluate(console, model, held_out, train_corpus, len(vocabulary))
+    _fill(console, model, vocabulary)
+    _save_and_reload(console, model, held_out, args.output / "bert.keras")
+    console.rule()
+    console.print(f"Done in {time.perf_counter() - started:.0f} s; {args.output} holds {_listing(args.output)}.")
+    return 0
+
+
+def _positive(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _positive_float(text):
+    value = float(text)
+    if not value > 0:
+        raise ValueError
+    return value
+
+
+def _prepare(output):
+    """Make the folder and find out now, not after minutes, whether it can be written to."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output must be a folder; {output} is a file.")
+    output.mkdir(parents=True, exist_ok=True)
+    probe = output / ".writable"
+    probe.touch()
+    probe.unlink()
+
+
+def _show_article_model(console, output):
+    import keras
+
+    from keras_bert_rebuild import compile_model, get_model, print_summary
+
+    model = get_model(**ARTICLE_MODEL)
+    compile_model(model)
+    print_summary(model)
+    picture = output / "bert-base.png"
+    try:
+        keras.utils.plot_model(model, to_file=str(picture), show_shapes=True, show_layer_names=True)
+        console.print(f"Drawn to {picture}.")
+    except ImportError:
+        console.print("For a drawing of it: pip install pydot, and install Graphviz (its command is dot).")
+
+
+def _read_corpus(console, path):
+    """The documents of a path, or without one the docstrings of installed libraries."""
+    import keras
+
+    from keras_bert_rebuild.cli.progress import track
+    from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+    from keras_bert_rebuild.data.documents import read_documents
+
+    if path is not None:
+        return read_documents(path)
+    packages = (*STANDARD_LIBRARY_AND, keras.backend.backend())
+    console.print(f"The docstrings of the standard library, {', '.join(packages)}:")
+    files = docstring_files(packages)
+    documents = [docstring_document(file) for file in track(console, files, "reading", "files")]
+    return [document for document in documents if document]
+
+
+def _learn_vocabulary(console, documents, output):
+    from keras_bert_rebuild.cli.progress import track
+    from keras_bert_rebuild.text.normalization import split_words
+    from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
+    from keras_bert_rebuild.text.vocabulary import save_vocabulary
+
+    documents = track(console, documents, "counting words", "documents")
+    words = (word for document in documents for passage in document for word in split_words(passage))
+    tokens = train_vocabulary(words, VOCAB_SIZE)
+    save_vocabulary(tokens, output / "vocab.txt")
+    console.print(f"Learnt {len(tokens):,} word pieces.")
+    return {token: i for i, token in enumerate(tokens)}
+
+
+def _encode(console, documents, vocabulary, name):
+    import functools
+
+    from keras_bert_rebuild.cli.progress import track
+    from keras_bert_rebuild.data.corpus import encode_documents
+    from keras_bert_rebuild.text.normalization import split_words
+    from keras_bert_rebuild.text.tokens import TOKEN_UNK
+    from keras_bert_rebuild.text.wordpiece import split_pieces
+
+    unknown = vocabulary[TOKEN_UNK]
+
+    @functools.cache
+    def ids_of(word):
+        return [vocabulary.get(piece, unknown) for piece in split_pieces(word, vocabulary)]
+
+    documents = track(console, documents, f"tokenising {name} text", "documents")
+    return encode_documents(documents, lambda passage: [i for word in split_words(passage) for i in ids_of(word)])
+
+
+def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
+    """The model, its training batches and the batches held out: functions of the seed alone."""
+    import keras
+    import numpy as np
+
+    from keras_bert_rebuild import compile_model, get_model
+    from keras_bert_rebuild.data.pretraining_batches import BatchRecipe, PretrainingBatches
+    from keras_bert_rebuild.data.unigram import unigram_log_probabilities
+    from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP
+    from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS
+
+    keras.utils.set_random_seed(seed)
+    model = get_model(len(vocabulary), seq_len=SEQ_LEN, pos_num=SEQ_LEN, **SMALL_MODEL)
+    compile_model(
+        model,
+        learning_rate=LEARNING_RATE,
+        decay_steps=steps,
+        warmup_steps=steps // 10,
+        max_predictions=MAX_PREDICTIONS,
+    )
+    # The head starts at what the words alone tell, and learns what the context adds.
+    log_probabilities = unigram_log_probabilities(train_corpus.ids, len(vocabulary))
+    model.get_layer("MLM-Sim").bias.assign(log_probabilities.astype("float32"))
+    recipe = BatchRecipe(
+        batch_size=BATCH_SIZE,
+        seq_len=SEQ_LEN,
+        max_predictions=MAX_PREDICTIONS,
+        pad_id=vocabulary[GOOGLE_PAD],
+        cls_id=vocabulary[TOKEN_CLS],
+        sep_id=vocabulary[TOKEN_SEP],
+        mask_id=vocabulary[TOKEN_MASK],
+        vocab_ids=np.arange(len(SPECIAL_TOKENS), len(vocabulary)),
+    )
+    batches = PretrainingBatches(train_corpus, recipe, seed, steps)
+    held_out = PretrainingBatches(test_corpus, recipe, seed + 1, EVALUATION_STEPS, repeat=True)
+    return model, batches, held_out
+
+
+def _steps_for(minutes, model, batches):
+    """How many steps the model makes in so many minutes; what it learns on the way is thrown away."""
+    x, y = batches[0]
+    for _ in range(3):
+        model.train_on_batch(x, y)
+    started = time.perf_counter()
+    for _ in range(20):
+        model.train_on_batch(x, y)
+    return max(int(minutes * 60 / (time.perf_counter() - started) * 20), 1)
+
+
+def _train(console, model, batches, steps):
+    from keras_bert_rebuild.cli.progress import TrainingProgress
+
+    started = time.perf_counter()
+    model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[TrainingProgress(console, "training", steps)])
+    seconds = time.perf_counter() - started
+    console.print(f"{steps / seconds:.1f} steps/s, {steps * BATCH_SIZE * SEQ_LEN / seconds:,.0f} tokens/s, {seconds:.0f} s.")
+
+
+def _evaluate(console, model, held_out, train_corpus, vocab_size):
+    import numpy as np
+
+    from keras_bert_rebuild.cli.progress import TrainingProgress
+    from keras_bert_rebuild.data.unigram import unigram_log_probabilities
+
+    progress = TrainingProgress(console, "evaluating", len(held_out))
+    logs = model.evaluate(held_out, verbose=0, return_dict=True, callbacks=[progress])
+    log_probabilities = unigram_log_probabilities(train_corpus.ids, vocab_size)
+    chosen, nsp = [], []
+    for index in range(len(held_out)):
+        (_, _, positions), (labels, is_random) = held_out[index]
+        chosen.append(labels[..., 0][positions == 1])
+        nsp.append(is_random)
+    chosen, nsp = np.concatenate(chosen), np.concatenate(nsp)
+    unigram_loss = -log_probabilities[chosen].mean()
+    unigram_accuracy = (chosen == log_probabilities.argmax()).mean()
+    prior = max(nsp.mean(), 1 - nsp.mean())
+    gain = unigram_loss - logs["MLM_loss"]
+    console.print(f"On {len(chosen):,} masked words of documents never seen:")
+    console.print(f"  MLM loss      {logs['MLM_loss']:.3f} nats   unigram {unigram_loss:.3f}   {abs(gain):.3f} {'better' if gain > 0 else 'worse'}")
+    console.print(f"  MLM accuracy  {logs['MLM_accuracy']:.1%}        unigram {unigram_accuracy:.1%}")
+    console.print(f"  NSP accuracy  {logs['NSP_accuracy']:.1%}        always the more frequent answer {prior:.1%}")
+
+
+def _fill(console, model, vocabulary):
+    from keras_bert_rebuild.tasks.fill_mask import fill_mask
+
+    console.rule("[bold]Filling masks")
+    for sentence in SENTENCES:
+        answers = fill_mask(model, vocabulary, sentence)[0]
+        shown = ", ".join(f"{token} {probability:.2f}" for token, probability in answers)
+        console.print(f"{sentence.replace('[MASK]', '____')}\n    {shown}", markup=False)
+
+
+def _save_and_reload(console, model, held_out, path):
+    import keras
+    import numpy as np
+
+    beside = path.with_name("part-" + path.name)
+    model.save(beside)
+    beside.replace(path)
+    reloaded = keras.models.load_model(path)
+    x, _ = held_out[0]
+    pairs = zip(model.predict(x, verbose=0), reloaded.predict(x, verbose=0), strict=True)
+    difference = max(float(np.abs(np.asarray(a) - np.asarray(b)).max()) for a, b in pairs)
+    console.print(f"Saved to {path}, loaded without custom objects; predictions differ by {difference}.")
+
+
+def _listing(folder):
+    return ", ".join(sorted(path.name for path in folder.iterdir()))

@@ -1,0 +1,48 @@
+"""The entry point of `keras-bert`."""
+
+import argparse
+import importlib
+import os
+import sys
+
+# Verb, module with `add_arguments` and `run`, one line of help.
+VERBS = (("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),)
+
+
+def main(argv=None):
+    """Run a verb.
+
+    Args:
+        argv: the arguments, or None for those of the process.
+
+    Returns:
+        The exit code: 0, or 2 where the user can mend it, with one sentence on standard error.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
+    parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb, module, text in VERBS:
+        sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        importlib.import_module(module).add_arguments(sub)
+    args = parser.parse_args(argv)
+    if args.version:
+        from keras_bert_rebuild import __version__
+
+        print(f"keras-bert {__version__}")
+        return 0
+    if args.verb is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
+    except (ValueError, OSError) as error:
+        print(f"keras-bert {args.verb}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"keras-bert {args.verb}: stopped", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Progress bars with a rate and the time left."""
+
+import keras
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+
+class RateColumn(ProgressColumn):
+    """Steps per second."""
+
+    def render(self, task):
+        """The rate of a task, as text."""
+        rate = task.finished_speed or task.speed
+        return "" if rate is None else f"{rate:,.1f} {task.fields.get('unit', 'steps')}/s"
+
+
+def progress_bar(console):
+    """A bar to be used as `with progress_bar(console) as bar`."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        RateColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=console,
+    )
+
+
+def track(console, items, description, unit, total=None):
+    """The items, a bar moving on with each."""
+    with progress_bar(console) as bar:
+        task = bar.add_task(description, total=len(items) if total is None else total, unit=unit, note="")
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+class TrainingProgress(keras.callbacks.Callback):
+    """A bar for `fit` or `evaluate` that shows the running losses."""
+
+    def __init__(self, console, description, total):
+        super().__init__()
+        self.bar = progress_bar(console)
+        self.description = description
+        self.total = total
+
+    def on_train_begin(self, logs=None):
+        self._start()
+
+    def on_test_begin(self, logs=None):
+        self._start()
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._advance(logs)
+
+    def on_test_batch_end(self, batch, logs=None):
+        self._advance(logs)
+
+    def on_train_end(self, logs=None):
+        self.bar.stop()
+
+    def on_test_end(self, logs=None):
+        self.bar.stop()
+
+    def _start(self):
+        self.bar.start()
+        self.task = self.bar.add_task(self.description, total=self.total, unit="steps", note="")
+
+    def _advance(self, logs):
+        note = "  ".join(f"{name} {float(logs[name]):.3f}" for name in ("MLM_loss", "NSP_loss") if name in (logs or {}))
+        self.bar.update(self.task, advance=1, note=note)

@@ -1,0 +1,75 @@
+"""Documents: reading them, and holding some out."""
+
+import hashlib
+from pathlib import Path
+
+
+def read_documents(path):
+    """Read a text file or every text file of a folder.
+
+    A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data.
+
+    Args:
+        path: a file in UTF-8, or a folder, whose `.txt` and `.md` files are read in the order of their names, sub-folders included.
+
+    Returns:
+        A list of documents, each a list of passages without white space around them.
+
+    Raises:
+        ValueError: nothing is there, a file is not text, or no passage is in it.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"the corpus must be a text file or a folder of text files; nothing is at {path}.")
+    files = sorted(p for p in path.rglob("*") if p.suffix in (".txt", ".md")) if path.is_dir() else [path]
+    documents = []
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the corpus must be text in UTF-8; {file} is not, at byte {error.start}.") from None
+        documents += split_documents(text)
+    if not documents:
+        raise ValueError(f"the corpus must hold at least one line of text; {path} holds none.")
+    return documents
+
+
+def split_documents(text):
+    """The documents of a text: see `read_documents`.
+
+    Example:
+
+    >>> split_documents("One.\\nTwo.\\n\\nThree.\\n")
+    [['One.', 'Two.'], ['Three.']]
+    """
+    documents, document = [], []
+    for line in [*text.split("\n"), ""]:
+        if line.strip():
+            document.append(line.strip())
+        elif document:
+            documents.append(document)
+            document = []
+    return documents
+
+
+def hold_out(documents, every=20, seed=0):
+    """Split documents into those to train on and those to test on.
+
+    Which side a document falls on depends on its text and the seed alone. Passages of test documents that occur in training too
+    are removed, since one passage in eight of a real corpus is repeated somewhere.
+
+    Args:
+        documents: lists of passages.
+        every: one document in so many is held out.
+        seed: another seed holds out others.
+
+    Returns:
+        `(training documents, test documents)`, both in the given order.
+    """
+    train, test = [], []
+    for document in documents:
+        digest = hashlib.sha256(f"{seed}\n{document[0]}\n{len(document)}".encode()).digest()
+        (test if int.from_bytes(digest[:8], "big") % every == 0 else train).append(document)
+    seen = {passage for document in train for passage in document}
+    test = [[passage for passage in document if passage not in seen] for document in test]
+    return train, [document for document in test if document]

@@ -1,0 +1,97 @@
+"""The summary of a functional model as rows, and printed with nothing cut off."""
+
+import math
+from dataclasses import dataclass
+
+import keras
+
+COLUMNS = ("Layer (type)", "Output Shape", "Param #", "Connected to")
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One layer of a model."""
+
+    name: str
+    """Its name."""
+
+    type: str
+    """Its class."""
+
+    output_shape: str
+    """The shape of its output, or the list of its shapes."""
+
+    params: int
+    """Its parameters."""
+
+    connected_to: tuple
+    """Its inputs as `layer[node][tensor]`."""
+
+
+def summary_rows(model):
+    """The layers of a functional model, in the order of `model.summary()`.
+
+    Args:
+        model: a functional or sequential model that is built.
+
+    Returns:
+        A list of `SummaryRow`.
+    """
+    config = model.get_config()
+    if "input_layers" not in config:
+        raise ValueError(f"a summary with connections needs a functional model; got a {type(model).__name__}, which has no graph.")
+    connections = {layer["name"]: tuple(_origins(layer["inbound_nodes"])) for layer in config["layers"]}
+    return [
+        SummaryRow(layer.name, type(layer).__name__, _shape(layer), layer.count_params(), connections[layer.name])
+        for layer in model.layers
+    ]
+
+
+def print_summary(model, print_fn=print):
+    """Print the four columns of Keras 2's summary, each as wide as its longest entry.
+
+    Args:
+        model: a functional model.
+        print_fn: called with every line.
+    """
+    table = [COLUMNS]
+    for row in summary_rows(model):
+        first, *others = row.connected_to or ("",)
+        table.append((f"{row.name} ({row.type})", row.output_shape, f"{row.params:,}", first))
+        table += [("", "", "", other) for other in others]
+    widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
+    line_length = sum(widths) + 2 * (len(widths) - 1)
+    print_fn(f'Model: "{model.name}"')
+    print_fn("_" * line_length)
+    for number, line in enumerate(table):
+        if number == 1:
+            print_fn("=" * line_length)
+        elif number > 1 and line[0]:
+            print_fn("_" * line_length)
+        print_fn("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    print_fn("=" * line_length)
+    trainable = sum(math.prod(variable.shape) for variable in model.trainable_weights)
+    total = model.count_params()
+    print_fn(f"Total params: {total:,}")
+    print_fn(f"Trainable params: {trainable:,}")
+    print_fn(f"Non-trainable params: {total - trainable:,}")
+
+
+def _shape(layer):
+    outputs = layer.output
+    if isinstance(outputs, (list, tuple)) and len(outputs) > 1:
+        return "[" + ", ".join(str(tuple(tensor.shape)) for tensor in outputs) + "]"
+    return str(tuple(keras.tree.flatten(outputs)[0].shape))
+
+
+def _origins(nodes):
+    """Every tensor that the calls of a layer take, from the config of the model, in order."""
+    if isinstance(nodes, dict):
+        if nodes.get("class_name") == "__keras_tensor__":
+            layer, node, tensor = nodes["config"]["keras_history"]
+            yield f"{layer}[{node}][{tensor}]"
+            return
+        nodes = nodes.values()
+    if not isinstance(nodes, (str, bytes)) and hasattr(nodes, "__iter__"):
+        for node in nodes:
+            yield from _origins(node)

@@ -1,0 +1,102 @@
+"""Where tokens stand in the text they were cut from, found by aligning the two."""
+
+import numpy as np
+
+from keras_bert_rebuild.text.normalization import is_space
+from keras_bert_rebuild.text.tokens import TOKEN_UNK
+
+DIAGONAL, SKIP_TEXT, SKIP_DECODED = range(3)
+
+
+def rematch(text, tokens, cased=False, unknown_token=TOKEN_UNK):
+    """Find the span of every token in a text.
+
+    Args:
+        text: the original text.
+        tokens: its tokens; unknown ones may stand as `unknown_token`.
+        cased: compare case.
+        unknown_token: the token that stands for text unknown.
+
+    Returns:
+        A list of `(start, stop)` in characters of `text`, one for every token; special tokens get empty spans.
+
+    Example:
+
+    >>> rematch("All rights reserved.", ["all", "rights", "re", "##ser", "##ved", "."])
+    [(0, 3), (4, 10), (11, 13), (13, 16), (16, 19), (19, 20)]
+    >>> rematch("  吃了吗？    ", ["吃", "了", "吗", "？"])
+    [(2, 3), (3, 4), (4, 5), (5, 6)]
+    """
+    decoded, spans = _decode(tokens, cased, unknown_token)
+    text = text.rstrip()
+    heading = next((i for i, char in enumerate(text) if not is_space(char)), 0)
+    text = text[heading:]
+    places = _align([char if cased else char.lower() for char in text], decoded)
+    matched = [[places[start], places[stop]] for start, stop in spans]
+    _repair(text, tokens, matched, cased)
+    return [(start + heading, stop + heading) for start, stop in matched]
+
+
+def _decode(tokens, cased, unknown_token):
+    """The text that the tokens spell, and the span of each in it."""
+    decoded, spans = "", []
+    for token in tokens:
+        piece = _bare("#" if token == unknown_token else token, cased)
+        glued = len(token) > 2 and token.startswith("##")
+        if decoded and not glued:
+            decoded += " "
+        spans.append((len(decoded), len(decoded) + len(piece)))
+        decoded += piece
+    return decoded, spans
+
+
+def _bare(token, cased):
+    token = token if cased else token.lower()
+    return token[2:] if len(token) > 2 and token.startswith("##") else token
+
+
+def _align(chars, decoded):
+    """For every boundary between characters of `decoded`, the boundary in `chars` that a smallest edit distance puts it at.
+
+    Reference: Wagner and Fischer, 1974.
+    """
+    rows, columns = len(chars) + 1, len(decoded) + 1
+    moves = np.zeros((rows, columns), "uint8")
+    previous = list(range(columns))
+    for i in range(1, rows):
+        current = [i] + [0] * (columns - 1)
+        for j in range(1, columns):
+            cost, move = previous[j - 1], DIAGONAL
+            if chars[i - 1] != decoded[j - 1]:
+                cost += 1
+                if previous[j] + 1 < cost:
+                    cost, move = previous[j] + 1, SKIP_TEXT
+                if current[j - 1] + 1 < cost:
+                    cost, move = current[j - 1] + 1, SKIP_DECODED
+            current[j] = cost
+            moves[i, j] = move
+        previous = current
+    places = [0] * columns
+    i, j = rows - 1, columns - 1
+    places[j] = i
+    while i > 0 and j > 0:
+        move = moves[i, j]
+        i, j = i - (move != SKIP_DECODED), j - (move != SKIP_TEXT)
+        places[j] = i
+    return places
+
+
+def _repair(text, tokens, spans, cased):
+    """Grow every span that does not spell its token up to its neighbours and to white space, in place."""
+    for k, (token, span) in enumerate(zip(tokens, spans, strict=True)):
+        start, stop = span
+        found = text[start:stop] if cased else text[start:stop].lower()
+        if found == _bare(token, cased):
+            continue
+        first = spans[k - 1][1] if k else 0
+        last = spans[k + 1][0] if k + 1 < len(spans) else len(text)
+        while start > first and not is_space(text[start - 1]):
+            start -= 1
+        while stop < last and not is_space(text[stop]):
+            stop += 1
+        span[:] = start, stop

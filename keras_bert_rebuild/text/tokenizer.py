@@ -1,0 +1,134 @@
+"""keras_bert's `Tokenizer`."""
+
+from keras_bert_rebuild.text import normalization
+from keras_bert_rebuild.text.rematch import rematch
+from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_SEP, TOKEN_UNK
+from keras_bert_rebuild.text.wordpiece import split_pieces
+
+
+class Tokenizer:
+    """Cut texts into word pieces and turn them into ids, one text at a time.
+
+    A character that no piece fits stays as a token of its own and gets the id of `[UNK]`, as in keras_bert; Google makes the whole
+    word `[UNK]`. Special tokens that stand in the text are text.
+
+    Args:
+        token_dict: token to id.
+        token_cls, token_sep, token_unk: the special tokens.
+        pad_index: id that fills up to `max_len`.
+        cased: keep case and accents.
+
+    Example:
+
+    >>> tokenizer = Tokenizer({"[CLS]": 0, "[SEP]": 1, "un": 2, "##aff": 3, "##able": 4, "[UNK]": 5})
+    >>> tokenizer.tokenize("unaffable")
+    ['[CLS]', 'un', '##aff', '##able', '[SEP]']
+    >>> tokenizer.encode("unaffable", "unknown", max_len=10)
+    ([0, 2, 3, 4, 1, 2, 5, 5, 5, 1], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
+    """
+
+    def __init__(self, token_dict, token_cls=TOKEN_CLS, token_sep=TOKEN_SEP, token_unk=TOKEN_UNK, pad_index=0, cased=False):
+        self._token_dict = token_dict
+        self._token_dict_inv = {index: token for token, index in token_dict.items()}
+        self._token_cls = token_cls
+        self._token_sep = token_sep
+        self._token_unk = token_unk
+        self._pad_index = pad_index
+        self._cased = cased
+
+    def tokenize(self, first, second=None):
+        """The tokens of a text or a pair, with `[CLS]` and `[SEP]`."""
+        first_tokens = self._tokenize(_text("first", first))
+        second_tokens = None if second is None else self._tokenize(_text("second", second))
+        return self._pack(first_tokens, second_tokens)[0]
+
+    def encode(self, first, second=None, max_len=None):
+        """The ids of a text or a pair and their segments.
+
+        Args:
+            first: a text.
+            second: the other text of a pair, or None.
+            max_len: tokens to cut to, from the end of the longer text (of the second if both are as long), and to pad to.
+
+        Returns:
+            `(ids, segments)`, two lists; segments are 0 for the first text and for padding, 1 for the second.
+        """
+        first_tokens = self._tokenize(_text("first", first))
+        second_tokens = None if second is None else self._tokenize(_text("second", second))
+        self._truncate(first_tokens, second_tokens, max_len)
+        tokens, first_len, second_len = self._pack(first_tokens, second_tokens)
+        ids = self._convert_tokens_to_ids(tokens)
+        segments = [0] * first_len + [1] * second_len
+        if max_len is not None:
+            padding = max_len - len(ids)
+            ids += [self._pad_index] * padding
+            segments += [0] * padding
+        return ids, segments
+
+    def decode(self, ids):
+        """The tokens of encoded ids, without the special ones around them and without padding.
+
+        Returns:
+            A list of tokens, or for a pair a tuple of two lists.
+
+        Raises:
+            ValueError: there is no `[SEP]`.
+            KeyError: an id is not in the vocabulary.
+        """
+        ids = [int(i) for i in ids]
+        stop = ids.index(self._token_dict[self._token_sep])
+        end = len(ids)
+        while end > stop + 1 and ids[end - 1] == self._pad_index:
+            end -= 1
+        tokens = [self._token_dict_inv[i] for i in ids[:end]]
+        first = tokens[1:stop]
+        return (first, tokens[stop + 1 : end - 1]) if stop < end - 1 else first
+
+    rematch = staticmethod(rematch)
+
+    def _tokenize(self, text):
+        tokens = []
+        for word in normalization.split_words(text, self._cased):
+            tokens += self._word_piece_tokenize(word)
+        return tokens
+
+    def _word_piece_tokenize(self, word):
+        return split_pieces(word, self._token_dict)
+
+    @staticmethod
+    def _truncate(first_tokens, second_tokens=None, max_len=None):
+        if max_len is None:
+            return
+        special = 2 if second_tokens is None else 3
+        if max_len < special:
+            kind = "one text" if second_tokens is None else "a pair"
+            raise ValueError(f"max_len must be at least {special} for {kind}, to hold [CLS] and [SEP]; got {max_len}.")
+        if second_tokens is None:
+            del first_tokens[max_len - special :]
+            return
+        while len(first_tokens) + len(second_tokens) > max_len - special:
+            (first_tokens if len(first_tokens) > len(second_tokens) else second_tokens).pop()
+
+    def _pack(self, first_tokens, second_tokens=None):
+        packed = [self._token_cls, *first_tokens, self._token_sep]
+        if second_tokens is None:
+            return packed, len(packed), 0
+        return [*packed, *second_tokens, self._token_sep], len(packed), len(second_tokens) + 1
+
+    def _convert_tokens_to_ids(self, tokens):
+        unknown = self._token_dict.get(self._token_unk)
+        ids = [self._token_dict.get(token, unknown) for token in tokens]
+        if None in ids:
+            raise ValueError(f"the vocabulary must have every token or {self._token_unk}; got {tokens[ids.index(None)]!r}.")
+        return ids
+
+    _is_punctuation = staticmethod(normalization.is_punctuation)
+    _is_cjk_character = staticmethod(normalization.is_cjk_character)
+    _is_space = staticmethod(normalization.is_space)
+    _is_control = staticmethod(normalization.is_control)
+
+
+def _text(name, value):
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text; got {type(value).__name__} {str(value)[:40]!r}.")
+    return value

@@ -1,0 +1,30 @@
+"""Vocabulary files: a token a line, its id the number of the line."""
+
+from pathlib import Path
+
+
+def load_vocabulary(vocab_path):
+    """Read a vocabulary.
+
+    Lines end at a line feed and nowhere else, white space around a token is dropped. A token that stands twice has the id of its
+    last line, as in Google's reader, and shifts no other (in keras_bert it did).
+
+    Args:
+        vocab_path: a text file in UTF-8.
+
+    Returns:
+        A dictionary from token to id.
+    """
+    text = Path(vocab_path).read_bytes().decode("utf-8-sig")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return {line.strip(): i for i, line in enumerate(lines)}
+
+
+def save_vocabulary(tokens, vocab_path):
+    """Write tokens in the order of their ids."""
+    path = Path(vocab_path)
+    beside = path.with_name(path.name + ".part")
+    beside.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8", newline="\n")
+    beside.replace(path)
