@@ -1,7 +1,68 @@
-"""BERT for Keras 3 with keras_bert's interface: every layer a row of the summary, on TensorFlow, JAX and torch."""
+"""BERT for Keras 3 with keras_bert's interface: every layer a row of the summary, on TensorFlow, JAX and torch.
 
-__version__ = "0.1.0"
+What Keras has to know to load a file is imported here; the rest when it is first asked for.
+"""
 
-from keras_bert_rebuild.models.get_model import get_model, get_token_embedding
-from keras_bert_rebuild.training.compile_model import compile_model
-from keras_bert_rebuild.explain.summary import print_summary
+import importlib
+
+from keras_bert_rebuild.layers import *  # noqa: F403
+from keras_bert_rebuild.layers import __all__ as _layer_names
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.training.losses import PretrainingLoss
+from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.version import __version__
+
+# Module, the names that are asked of it.
+_LAZY = (
+    ("keras_bert_rebuild.config", ("BertConfig",)),
+    ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
+    ("keras_bert_rebuild.data.gen_batch_inputs", ("gen_batch_inputs",)),
+    ("keras_bert_rebuild.datasets.pretrained", ("PretrainedInfo", "PretrainedList", "get_pretrained")),
+    ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
+    ("keras_bert_rebuild.models.get_model", ("get_model", "get_token_embedding")),
+    (
+        "keras_bert_rebuild.pretrained",
+        ("build_model_from_config", "load_model_weights_from_checkpoint", "load_trained_model_from_checkpoint"),
+    ),
+    (
+        "keras_bert_rebuild.tasks.extract_embeddings",
+        ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),
+    ),
+    ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
+    ("keras_bert_rebuild.text.tokenizer", ("Tokenizer",)),
+    ("keras_bert_rebuild.text.tokens", ("TOKEN_CLS", "TOKEN_MASK", "TOKEN_PAD", "TOKEN_SEP", "TOKEN_UNK", "get_base_dict")),
+    ("keras_bert_rebuild.text.vocabulary", ("load_vocabulary",)),
+    ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
+    ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),
+)
+
+# Submodules that keras_bert has as attributes.
+_SUBMODULES = ("bert", "datasets", "loader", "optimizers", "tokenizer", "util")
+
+_MODULE_OF = {name: module for module, names in _LAZY for name in names}
+
+__all__ = [
+    *_layer_names,
+    *_MODULE_OF,
+    "AdamWarmup",
+    "BertModel",
+    "PretrainingLoss",
+    "PretrainingModel",
+    "__version__",
+]
+
+
+def __getattr__(name):
+    if name in _MODULE_OF:
+        value = getattr(importlib.import_module(_MODULE_OF[name]), name)
+    elif name in _SUBMODULES:
+        value = importlib.import_module(f"keras_bert_rebuild.{name}")
+    else:
+        raise AttributeError(f"module 'keras_bert_rebuild' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_MODULE_OF, *_SUBMODULES})

@@ -1,1 +1,1 @@
-
+"""Foreign files into arrays by name, and arrays into variables."""

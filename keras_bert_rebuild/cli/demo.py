@@ -39,9 +39,13 @@ def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=_positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
-    length.add_argument("--minutes", type=_positive_float, help="choose the steps so that training takes about this long, and print them")
+    length.add_argument(
+        "--minutes", type=_positive_float, help="choose the steps so that training takes about this long, and print them"
+    )
     parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
-    parser.add_argument("--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries")
+    parser.add_argument(
+        "--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries"
+    )
     parser.add_argument("--output", type=Path, default=Path("keras-bert-demo"), help="folder to write to (keras-bert-demo)")
 
 
@@ -256,7 +260,8 @@ def _evaluate(console, model, held_out, train_corpus, vocab_size):
     prior = max(nsp.mean(), 1 - nsp.mean())
     gain = unigram_loss - logs["MLM_loss"]
     console.print(f"On {len(chosen):,} masked words of documents never seen:")
-    console.print(f"  MLM loss      {logs['MLM_loss']:.3f} nats   unigram {unigram_loss:.3f}   {abs(gain):.3f} {'better' if gain > 0 else 'worse'}")
+    verdict = f"{abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
+    console.print(f"  MLM loss      {logs['MLM_loss']:.3f} nats   unigram {unigram_loss:.3f}   {verdict}")
     console.print(f"  MLM accuracy  {logs['MLM_accuracy']:.1%}        unigram {unigram_accuracy:.1%}")
     console.print(f"  NSP accuracy  {logs['NSP_accuracy']:.1%}        always the more frequent answer {prior:.1%}")
 

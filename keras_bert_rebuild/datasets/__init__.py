@@ -1,1 +1,5 @@
+"""keras_bert's import path of the released checkpoints."""
 
+from keras_bert_rebuild.datasets.pretrained import PretrainedInfo, PretrainedList, get_pretrained
+
+__all__ = ["PretrainedInfo", "PretrainedList", "get_pretrained"]

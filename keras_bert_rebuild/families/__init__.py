@@ -1,1 +1,1 @@
-
+"""What differs between the members of the family, as data: no code."""

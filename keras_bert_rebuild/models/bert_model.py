@@ -151,8 +151,8 @@ class BertModel(keras.Model):
         if available is not None and needed > available:
             shown = " and ".join(str(shape) for shape in shapes)
             raise MemoryError(
-                f"predict would answer with arrays of shape {shown}, {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB of memory are "
-                "free: predict fewer examples at a time, or only the outputs you need."
+                f"predict would answer with arrays of shape {shown}, {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB of memory "
+                "are free: predict fewer examples at a time, or only the outputs you need."
             )
 
 

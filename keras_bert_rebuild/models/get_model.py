@@ -105,7 +105,7 @@ def select_blocks(output_layer_num, num_blocks):
     wrong = [i for i in indexes if not -num_blocks <= i < num_blocks]
     if wrong or not indexes:
         raise ValueError(
-            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, since there are {num_blocks}; got {indexes}."
+            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, as there are {num_blocks}; got {indexes}."
         )
     return [i % num_blocks for i in reversed(indexes)]
 

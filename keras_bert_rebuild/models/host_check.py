@@ -43,13 +43,11 @@ def check_ids(rule, values):
             f"{rule.name}: a sequence may have at most {rule.max_length} positions, the rows of the position table; "
             f"got shape {array.shape}."
         )
-    if rule.limit is not None and array.size:
-        # Two reductions and no mask array: this runs on every batch.
-        if array.min() < 0 or array.max() >= rule.limit:
-            where = np.argwhere((array < 0) | (array >= rule.limit))[0]
-            raise ValueError(
-                f"{rule.name}: expected ids from 0 to {rule.limit - 1} ({rule.table}); got {array[tuple(where)]} at {_place(where)}."
-            )
+    # Two reductions and no mask array: this runs on every batch.
+    if rule.limit is not None and array.size and (array.min() < 0 or array.max() >= rule.limit):
+        where = np.argwhere((array < 0) | (array >= rule.limit))[0]
+        value, place = array[tuple(where)], _place(where)
+        raise ValueError(f"{rule.name}: expected ids from 0 to {rule.limit - 1} ({rule.table}); got {value} at {place}.")
     return array
 
 

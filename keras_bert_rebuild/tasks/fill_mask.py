@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.wordpiece import split_pieces
-from keras_bert_rebuild.text.normalization import split_words
 
 
 def fill_mask(model, token_dict, text, top_k=5, cased=False):

@@ -17,7 +17,7 @@ CJK_BLOCKS = (
 
 # What the rules below come to for ASCII: words, and each punctuation mark for itself.
 _ASCII_WORDS = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
-_ASCII_CONTROLS = {code: None for code in (*range(9), 11, 12, *range(14, 32), 127)}
+_ASCII_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
 
 def split_words(text, cased=False):

@@ -41,7 +41,7 @@ def train_vocabulary(words, size, max_characters=1000):
     rest = size - len(SPECIAL_TOKENS) - len(alphabet)
     if rest < 0:
         raise ValueError(
-            f"size must be at least {size - rest}, for {len(SPECIAL_TOKENS)} special tokens and {len(ranked)} characters; got {size}."
+            f"size must be at least {size - rest} for {len(SPECIAL_TOKENS)} special tokens and {len(ranked)} letters; got {size}."
         )
     model = Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always")

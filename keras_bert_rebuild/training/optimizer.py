@@ -26,8 +26,8 @@ class AdamWarmup(keras.optimizers.Adam):
         weight_decay: share of a weight taken away at a rate of 1; 0 for none.
         weight_decay_pattern: decay a weight whose variable path contains one of these strings; None for all, [] for none.
         amsgrad: use the largest second moment so far.
-        **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the rate by 1 + decay · (t − 1)), and the clipping, EMA and
-            accumulation arguments of `keras.optimizers.Optimizer`.
+        **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the rate by 1 + decay · (t − 1)), and the clipping, EMA
+            and accumulation arguments of `keras.optimizers.Optimizer`.
 
     Reference: Kingma and Ba, 2015, section 2 (https://arxiv.org/abs/1412.6980), in the order of computation just before section
     2.1; Loshchilov and Hutter, 2019 (https://arxiv.org/abs/1711.05101); Reddi et al., 2018, for amsgrad.

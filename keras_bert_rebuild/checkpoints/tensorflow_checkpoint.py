@@ -1,0 +1,161 @@
+"""TensorFlow checkpoints read without TensorFlow.
+
+A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries and files `PREFIX.data-00000-of-0000N` with the bytes. The
+table is a LevelDB table without compression, an entry a protocol buffer (`BundleEntryProto` of tensorflow/core/protobuf).
+"""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+
+MAGIC = 0xDB4775248B80FB57
+FOOTER = 48
+MAX_INDEX_BYTES = 256 << 20
+
+# DataType of tensorflow/core/framework/types.proto.
+DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}
+
+
+class TensorFlowCheckpoint:
+    """The arrays of a checkpoint by name.
+
+    Args:
+        path: prefix of the files, such as `bert_model.ckpt`; also one of the files, or a folder that holds one checkpoint.
+
+    Raises:
+        ValueError: nothing is there, or what is there is not a checkpoint.
+    """
+
+    def __init__(self, path):
+        self.prefix = checkpoint_prefix(path)
+        table = read_table(Path(f"{self.prefix}.index"))
+        header = _fields(table.pop(b"", b""))
+        self._num_shards = header.get(1, [1])[0]
+        self._entries = {name.decode(): _fields(value) for name, value in table.items()}
+
+    @property
+    def names(self):
+        """The names of all arrays, sorted."""
+        return sorted(self._entries)
+
+    def shape(self, name):
+        """The shape of an array."""
+        dims = [_fields(dim).get(1, [0])[0] for dim in _fields(self._entries[name].get(2, [b""])[0]).get(2, [])]
+        return tuple(dims)
+
+    def read(self, name):
+        """An array, read from disk."""
+        entry = self._entries[name]
+        code, shape = entry.get(1, [0])[0], self.shape(name)
+        if code not in DTYPES:
+            raise ValueError(f"{self.prefix}: {name} has the data type number {code}; known are {sorted(DTYPES)}.")
+        dtype = np.dtype(DTYPES[code])
+        shard, offset, size = (entry.get(field, [0])[0] for field in (3, 4, 5))
+        expected = int(np.prod(shape, dtype="int64")) * dtype.itemsize
+        data = Path(f"{self.prefix}.data-{shard:05d}-of-{self._num_shards:05d}")
+        if not data.exists():
+            raise ValueError(f"{name} lies in {data}, which is missing.")
+        if size != expected or offset + size > data.stat().st_size:
+            raise ValueError(
+                f"{data} is damaged: {name} of shape {shape} takes {expected} bytes; the index says {size} at {offset}, "
+                f"and the file has {data.stat().st_size}."
+            )
+        with data.open("rb") as file:
+            file.seek(offset)
+            return np.frombuffer(file.read(size), dtype).reshape(shape).copy()
+
+
+def checkpoint_prefix(path):
+    """The prefix of the files of a checkpoint, from the prefix, one of the files or their folder."""
+    path = Path(path)
+    if path.is_dir():
+        found = sorted(path.glob("*.index"))
+        if len(found) != 1:
+            raise ValueError(f"expected a folder with one checkpoint; {path} holds {len(found)} files ending in .index.")
+        return found[0].with_suffix("")
+    for ending in (".index", ".meta"):
+        if path.name.endswith(ending):
+            path = path.with_name(path.name.removesuffix(ending))
+    if ".data-" in path.name:
+        path = path.with_name(path.name.split(".data-")[0])
+    if not Path(f"{path}.index").exists():
+        raise ValueError(f"expected a checkpoint at {path}, that is a file {path}.index; there is none.")
+    return path
+
+
+def read_table(path):
+    """All keys and values of a LevelDB table, as bytes."""
+    size = path.stat().st_size
+    if not FOOTER <= size <= MAX_INDEX_BYTES:
+        raise ValueError(f"{path} is not a checkpoint index: it has {size} bytes.")
+    content = path.read_bytes()
+    if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
+        raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
+    try:
+        _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
+        offset, length, _ = _handle(content, at)
+        table = {}
+        for _, value in _block(content, offset, length):
+            offset, length, _ = _handle(value, 0)
+            table.update(_block(content, offset, length))
+        return table
+    except (IndexError, struct.error) as error:
+        raise ValueError(f"{path} is damaged: {error}.") from None
+
+
+def _block(content, offset, length):
+    """The keys and values of a block; a key shares its beginning with the one before."""
+    if offset + length + 5 > len(content):
+        raise IndexError("a block ends behind the end of the file")
+    if content[offset + length] != 0:
+        raise IndexError("a block is compressed")
+    block = content[offset : offset + length]
+    end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
+    key, at = b"", 0
+    while at < end:
+        shared, at = _varint(block, at)
+        added, at = _varint(block, at)
+        value_length, at = _varint(block, at)
+        key = key[:shared] + block[at : at + added]
+        at += added
+        yield key, block[at : at + value_length]
+        at += value_length
+
+
+def _handle(content, at):
+    offset, at = _varint(content, at)
+    length, at = _varint(content, at)
+    return offset, length, at
+
+
+def _varint(content, at):
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+        if shift > 63:
+            raise IndexError("a number is longer than 64 bits")
+
+
+def _fields(message):
+    """The fields of a protocol buffer: number to the list of its values, integers or bytes."""
+    fields, at = {}, 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _varint(message, at)
+        elif wire == 2:
+            length, at = _varint(message, at)
+            value, at = message[at : at + length], at + length
+        elif wire in (1, 5):
+            length = 8 if wire == 1 else 4
+            value, at = message[at : at + length], at + length
+        else:
+            raise IndexError(f"a field has the unknown wire type {wire}")
+        fields.setdefault(number, []).append(value)
+    return fields

@@ -1,0 +1,32 @@
+"""The classes by the names that keras_bert's files use."""
+
+from keras_bert_rebuild import layers
+from keras_bert_rebuild.training.optimizer import AdamWarmup
+
+
+def get_custom_objects():
+    """A new dictionary from class name to class, for loaders that ask for one.
+
+    Files that this library saves need none: its classes are registered. `LayerNormalization` and `Add` shadow Keras's own of the
+    same name in a model loaded with this, as they must: Keras's have another epsilon and lose the mask.
+    """
+    return {
+        "gelu": layers.gelu,
+        "LayerNormalization": layers.LayerNormalization,
+        "MultiHeadAttention": layers.MultiHeadSelfAttention,
+        "MultiHeadSelfAttention": layers.MultiHeadSelfAttention,
+        "FeedForward": layers.FeedForward,
+        "TrigPosEmbedding": layers.TrigPosEmbedding,
+        "EmbeddingRet": layers.TokenEmbedding,
+        "EmbeddingSim": layers.EmbeddingSimilarity,
+        "PositionEmbedding": layers.PositionEmbedding,
+        "TokenEmbedding": layers.TokenEmbedding,
+        "EmbeddingSimilarity": layers.EmbeddingSimilarity,
+        "TaskEmbedding": layers.TaskEmbedding,
+        "Masked": layers.Masked,
+        "Extract": layers.Extract,
+        "AdamWarmup": AdamWarmup,
+        "MaskedConv1D": layers.MaskedConv1D,
+        "MaskedGlobalMaxPool1D": layers.MaskedGlobalMaxPool1D,
+        "Add": layers.Add,
+    }

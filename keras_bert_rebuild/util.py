@@ -1,0 +1,12 @@
+"""keras_bert's import path of the extraction of vectors."""
+
+from keras_bert_rebuild.tasks.extract_embeddings import (
+    POOL_AVE,
+    POOL_MAX,
+    POOL_NSP,
+    extract_embeddings,
+    extract_embeddings_generator,
+    get_checkpoint_paths,
+)
+
+__all__ = ["POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"]
