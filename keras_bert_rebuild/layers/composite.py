@@ -9,8 +9,8 @@ def sub_dense(layer, name, input_size, units, activation=None):
         units,
         activation=activation,
         use_bias=layer.use_bias,
-        kernel_initializer=layer.kernel_initializer,
-        bias_initializer=layer.bias_initializer,
+        kernel_initializer=_fresh(layer.kernel_initializer),
+        bias_initializer=_fresh(layer.bias_initializer),
         kernel_regularizer=layer.kernel_regularizer,
         bias_regularizer=layer.bias_regularizer,
         kernel_constraint=layer.kernel_constraint,
@@ -34,6 +34,11 @@ def sub_layer_dtype(layer, attributes):
     default = policy.default_policy if isinstance(policy, keras.dtype_policies.DTypePolicyMap) else policy
     policies = {sub_layer.path: _own_policy(sub_layer) for sub_layer in sub_layers}
     return keras.dtype_policies.serialize(keras.dtype_policies.DTypePolicyMap(policies, default_policy=default))
+
+
+def _fresh(initializer):
+    """A new initializer of the same kind: the same instance gives equal shapes equal values, and all projections would start alike."""
+    return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 
 
 def _own_policy(layer):
