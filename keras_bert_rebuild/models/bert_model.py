@@ -7,7 +7,7 @@ import threading
 import keras
 import numpy as np
 
-from keras_bert_rebuild.models.checked_data import checked_data
+from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
 
@@ -46,6 +46,8 @@ class BertModel(keras.Model):
             validation_data, _ = self._check_data(validation_data)
         if validation_data is not None:
             kwargs["validation_data"] = validation_data
+        if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
+            kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):

@@ -87,11 +87,11 @@ def _length(row):
 
 
 def _as_whole_numbers(rule, array):
-    whole = array.astype("int64") if np.isfinite(array).all() else np.zeros(array.shape, "int64")
-    if not (whole == array).all():
-        where = np.argwhere(whole != array)[0]
+    wrong = ~np.isfinite(array) | (array != np.trunc(array))
+    if wrong.any():
+        where = np.argwhere(wrong)[0]
         raise ValueError(f"{rule.name}: expected whole numbers; got {array[tuple(where)]} at {_place(where)}.")
-    return whole
+    return array.astype("int64")
 
 
 def _place(index):

@@ -1,5 +1,7 @@
 """The model class of pretraining: its losses see logits, at the masked positions only."""
 
+import math
+
 import keras
 import numpy as np
 from keras import ops
@@ -27,39 +29,35 @@ class PretrainingModel(BertModel):
     def call(self, inputs, training=None, mask=None, **kwargs):
         if not self._computes_logits():
             return super().call(inputs, training=training, mask=mask, **kwargs)
-        named = self._named(inputs)
         hidden, table, pooled = self._trunk()(inputs, training=training)
-        nsp = self.get_layer("NSP")(pooled, return_logits=self._takes_logits("NSP"))
-        if not self._takes_logits("MLM"):
-            return [self._mlm(hidden, table, return_logits=False), nsp]
-        if self._max_predictions() is None:
-            return [self._mlm(hidden, table, return_logits=True), nsp]
-        positions, _ = self._gathered(named)
-        hidden = ops.take_along_axis(hidden, positions[..., None], axis=1)  # (B, L, D) → (B, max_predictions, D)
-        too_many = ops.sum(ops.cast(self._labelled(named), "int32"), axis=1) > self._max_predictions()
-        nan = ops.where(too_many, float("nan"), 0.0)[:, None, None]
-        return [self._mlm(hidden, table, return_logits=True) + nan, nsp]
+        positions, labelled = self._slots(inputs)
+        if positions is not None:
+            hidden = ops.take_along_axis(hidden, positions[..., None], axis=1)  # (B, L, D) → (B, max_predictions, D)
+        mlm = self._mlm(hidden, table)
+        if positions is not None:
+            left_out = ops.sum(ops.cast(self._labelled(inputs), "int32")) > ops.sum(ops.cast(labelled, "int32"))
+            mlm = mlm + ops.where(left_out, float("nan"), 0.0)
+        return [mlm, self.get_layer("NSP")(pooled, return_logits=self._takes_logits("NSP"))]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        y_pred = self._by_head(y_pred)
-        if not self._in_step("train", "test"):
-            # Somebody hands in the model's own probabilities: softmax(log p) = p.
-            logits = {h: ops.log(ops.maximum(y_pred[h], 1e-37)) if self._takes_logits(h) else y_pred[h] for h in HEADS}
-            return super().compute_loss(x, y, _listed(logits), sample_weight, training)
-        y, sample_weight = self._aligned(x, y, sample_weight)
-        return super().compute_loss(x, y, self._with_mask(x, y_pred), sample_weight, training)
+        if self._has_own_loss():
+            y_pred = self._by_head(y_pred)
+            if not self._computes_logits():  # probabilities from a call of the model: softmax(log p) = p
+                y_pred = {h: ops.log(ops.maximum(y_pred[h], 1e-37)) if self._takes_logits(h) else y_pred[h] for h in HEADS}
+            y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight)
+        return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        if not self._computes_logits():
-            return super().compute_metrics(x, y, y_pred, sample_weight)
-        y_pred = self._by_head(y_pred)
-        y_pred = {head: ops.softmax(y_pred[head]) if self._takes_logits(head) else y_pred[head] for head in HEADS}
-        y, sample_weight = self._aligned(x, y, sample_weight)
-        return super().compute_metrics(x, y, self._with_mask(x, y_pred), sample_weight)
+        if self._has_own_loss():
+            y_pred = self._by_head(y_pred)
+            if self._computes_logits():
+                y_pred = {h: ops.softmax(y_pred[h]) if self._takes_logits(h) else y_pred[h] for h in HEADS}
+            y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
 
-    def _mlm(self, hidden, table, return_logits):
+    def _mlm(self, hidden, table):
         hidden = self.get_layer("MLM-Norm")(self.get_layer("MLM-Dense")(hidden))
-        return self.get_layer("MLM-Sim")([hidden, table], return_logits=return_logits)
+        return self.get_layer("MLM-Sim")([hidden, table], return_logits=self._takes_logits("MLM"))
 
     def _trunk(self):
         """The graph up to the heads, made of the same layers."""
@@ -79,57 +77,67 @@ class PretrainingModel(BertModel):
         return getattr(self._losses_by_head()[head], "takes_logits", False)
 
     def _max_predictions(self):
-        return getattr(self._losses_by_head()["MLM"], "max_predictions", None)
+        return getattr(self._losses_by_head()["MLM"], "max_predictions", None) if self._takes_logits("MLM") else None
+
+    def _has_own_loss(self):
+        return any(self._takes_logits(head) for head in HEADS)
 
     def _computes_logits(self):
-        return self._in_step("train", "test") and any(self._takes_logits(head) for head in HEADS)
+        return self._in_step("train", "test") and self._has_own_loss()
 
     def _named(self, inputs):
         if isinstance(inputs, dict):
             return inputs
         return {tensor.name: value for tensor, value in zip(self.inputs, inputs, strict=True)}
 
-    def _labelled(self, named):
+    def _labelled(self, inputs):
         """Where a label is: positions chosen for prediction that are not padding, `(batch, length)`."""
-        ids = named["Input-Token"]
-        real = named.get("Input-Mask", ids)
+        named = self._named(inputs)
+        real = named.get("Input-Mask", named["Input-Token"])
         return ops.logical_and(ops.not_equal(named["Input-Masked"], 0), ops.not_equal(real, 0))
 
-    def _gathered(self, named):
-        """The first `max_predictions` labelled positions, in order, then others to fill up, and which of them are labelled."""
-        labelled = self._labelled(named)
+    def _slots(self, inputs):
+        """The positions to gather, labelled ones first and in order, and which of them are labelled: `(batch, max_predictions)`.
+
+        Where nothing is gathered, None and the labelled positions of the whole length.
+        """
+        labelled = self._labelled(inputs)
+        slots = self._max_predictions()
+        if slots is None or not self._computes_logits():
+            return None, labelled
         length = labelled.shape[1]
-        if length is None:
+        if length is None:  # a TensorFlow graph of any length
             length = ops.shape(labelled)[1]
-            slots = ops.minimum(self._max_predictions(), length)
+            slots = ops.minimum(slots, length)
         else:
-            slots = min(self._max_predictions(), length)
+            slots = min(slots, length)
         order = ops.cast(length - ops.arange(length), "int32")  # `top_k` prefers the front of the sequence
-        keys = ops.cast(labelled, "int32") * (length + 1) + order
-        keys, positions = ops.top_k(keys, slots)
+        keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
         return positions, keys > length
 
-    def _with_mask(self, x, y_pred):
-        """Predictions by head as Keras has them, the MLM mask attached: on JAX it is lost with every transformation."""
-        named = self._named(x)
-        gathers = self._takes_logits("MLM") and self._max_predictions() is not None
-        labelled = self._gathered(named)[1] if gathers else self._labelled(named)
-        return [self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")]), y_pred["NSP"]]
+    def _aligned(self, x, y, y_pred, sample_weight):
+        """Labels, predictions and weights as lists of one item a head, those of the MLM head `(batch, slots)`.
 
-    def _aligned(self, x, y, sample_weight):
-        """Labels and weights as lists of one item a head, those of the MLM head gathered as the predictions are."""
-        if y is None:
-            return y, sample_weight
-        y = self._by_head(y)
-        weights = self._by_head(sample_weight)
-        if self._takes_logits("MLM") and self._max_predictions() is not None:
-            positions, _ = self._gathered(self._named(x))
-            y["MLM"] = _gather(y["MLM"], positions)
-            if weights["MLM"] is not None and len(weights["MLM"].shape) > 1 and weights["MLM"].shape[1] != 1:
-                weights["MLM"] = _gather(weights["MLM"], positions)
-        if sample_weight is None:
-            return _listed(y), None
-        return _listed(y), weights if isinstance(self.loss, dict) else _listed(weights)
+        The mask of the labelled slots is attached to its predictions: on JAX it is lost with every transformation.
+        """
+        if x is None:
+            return y, _listed(y_pred), sample_weight
+        y, weights = self._by_head(y), self._by_head(sample_weight)
+        everywhere = self._labelled(x)
+        positions, labelled = self._slots(x)
+        whole = ops.shape(everywhere)
+        mlm, weight = ops.reshape(y["MLM"], whole), weights["MLM"]
+        if weight is not None:
+            per_example = math.prod(weight.shape[1:]) == 1
+            weight = ops.reshape(weight, (-1, 1) if per_example else whole)
+            # A tensor of its own, since Keras multiplies it in place.
+            weight = weight * ops.ones_like(everywhere, dtype=weight.dtype)
+        if positions is not None:
+            mlm = ops.take_along_axis(mlm, positions, axis=1)
+            weight = None if weight is None else ops.take_along_axis(weight, positions, axis=1)
+        masked = self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")])
+        weights = None if sample_weight is None else [weight, weights["NSP"]]
+        return [mlm, ops.reshape(y["NSP"], (-1,))], [masked, y_pred["NSP"]], weights
 
     def _by_head(self, values):
         if isinstance(values, dict):
@@ -147,7 +155,7 @@ class PretrainingModel(BertModel):
         real = concrete(named.get("Input-Mask", named["Input-Token"]))
         masked, mlm, nsp = (concrete(value) for value in (named["Input-Masked"], labels["MLM"], labels["NSP"]))
         if mlm is not None and real is not None and masked is not None:
-            if self._takes_logits("MLM") and self._max_predictions() is not None:
+            if self._max_predictions() is not None:
                 check_predictions(masked, real, self._max_predictions())
             mlm = np.reshape(mlm, masked.shape)
             rule = IdRule("labels of MLM", self.outputs[0].shape[-1], "the tokens of the vocabulary")
@@ -158,12 +166,6 @@ class PretrainingModel(BertModel):
 
 def _listed(by_head):
     return [by_head[head] for head in HEADS]
-
-
-def _gather(values, positions):
-    """`(batch, length)` or `(batch, length, 1)` at the positions `(batch, K)`, as `(batch, K)`."""
-    values = values[..., 0] if len(values.shape) == 3 else values
-    return ops.take_along_axis(values, positions, axis=1)
 
 
 # A legacy .h5 file names the class without its package.
