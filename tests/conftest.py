@@ -7,8 +7,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
+
+# The first example compiles; and a suite that fails should fail again.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
 
 
 def pytest_collection_modifyitems(items):

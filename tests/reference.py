@@ -27,7 +27,7 @@ def softmax(x):
 
 def attention(x, w, name, heads, mask):
     """Self-attention; `mask` is True at keys that may be looked at."""
-    batch, length, width = x.shape
+    batch, _, width = x.shape
     out = np.zeros_like(x)
     q, k, v = (x @ w[f"{name}/{p}/kernel"] + w[f"{name}/{p}/bias"] for p in ("query", "key", "value"))
     size = width // heads

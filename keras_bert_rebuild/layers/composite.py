@@ -16,6 +16,7 @@ def sub_dense(layer, name, input_size, units, activation=None):
         kernel_constraint=layer.kernel_constraint,
         bias_constraint=layer.bias_constraint,
         dtype=layer.dtype_policy,
+        trainable=layer.trainable,  # a frozen layer of a file is frozen before it has sub-layers
         name=name,
     )
     dense.build((None, input_size))
@@ -33,11 +34,11 @@ def sub_layer_dtype(layer, attributes):
         return keras.dtype_policies.serialize(policy)
     default = policy.default_policy if isinstance(policy, keras.dtype_policies.DTypePolicyMap) else policy
     policies = {sub_layer.path: _own_policy(sub_layer) for sub_layer in sub_layers}
-    return keras.dtype_policies.serialize(keras.dtype_policies.DTypePolicyMap(policies, default_policy=default))
+    return keras.dtype_policies.serialize(keras.dtype_policies.DTypePolicyMap(default, policies))
 
 
 def _fresh(initializer):
-    """A new initializer of the same kind: the same instance gives equal shapes equal values, and all projections would start alike."""
+    """A new initializer of the same kind: one instance gives equal shapes equal values, and all projections would start alike."""
     return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 
 

@@ -116,6 +116,11 @@ class PositionEmbedding(keras.layers.Layer):
             "mask_zero": self.mask_zero,
         }
 
+    @classmethod
+    def from_config(cls, config):
+        # The reader of legacy .h5 files takes the word "add" for the function `keras.layers.add`.
+        return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
+
     def _check_length(self, length):
         if length is not None and length > self.input_dim:
             raise ValueError(

@@ -55,6 +55,11 @@ class TrigPosEmbedding(keras.layers.Layer):
     def get_config(self):
         return {**super().get_config(), "mode": self.mode, "output_dim": self.output_dim}
 
+    @classmethod
+    def from_config(cls, config):
+        # The reader of legacy .h5 files takes the word "add" for the function `keras.layers.add`.
+        return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
+
     def _vectors(self, positions, width):
         channels = ops.arange(width)
         even = ops.cast(channels // 2 * 2, "float32")

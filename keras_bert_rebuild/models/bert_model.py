@@ -48,6 +48,7 @@ class BertModel(keras.Model):
             kwargs["validation_data"] = validation_data
         if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
             kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
+        self._build_waiting_optimizer()
         return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
@@ -61,6 +62,7 @@ class BertModel(keras.Model):
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x, y=None, *args, **kwargs):
+        self._build_waiting_optimizer()
         return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
 
     def test_on_batch(self, x, y=None, *args, **kwargs):
@@ -94,6 +96,11 @@ class BertModel(keras.Model):
         """Whether this thread is inside a step of this model, of one of these kinds if any are given."""
         model, kind = getattr(_STEP, "now", None) or (None, None)
         return model is self and (not kinds or kind in kinds)
+
+    def _build_waiting_optimizer(self):
+        """Let an optimizer that came from a legacy .h5 file take up its state, here and not inside a traced step."""
+        if getattr(self.optimizer, "waiting_weights", None) is not None:
+            self.optimizer.build(self.trainable_variables)
 
     def _id_rule(self, name):
         """The rule for an input, from the tables of the model."""

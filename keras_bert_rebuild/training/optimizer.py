@@ -1,6 +1,7 @@
 """keras_bert's optimizer: Adam with warm-up, linear decay and weight decay."""
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -63,6 +64,7 @@ class AdamWarmup(keras.optimizers.Adam):
             name=name,
             **kwargs,
         )
+        self.waiting_weights = None
         self.decay = decay
         self.decay_steps = float(decay_steps)
         self.warmup_steps = float(warmup_steps)
@@ -72,11 +74,21 @@ class AdamWarmup(keras.optimizers.Adam):
         self.weight_decay_pattern = None if weight_decay_pattern is None else list(weight_decay_pattern)
 
     def build(self, var_list):
-        if self.built:
+        # Keras's reader of legacy .h5 files builds with an empty list and then sets the weights; both wait for the real variables.
+        if self.built or not var_list:
             return
         super().build(var_list)
         # In a TensorFlow graph `update_step` sees bare variables, which have no path.
         self._decays = tuple(self.decays(variable) for variable in var_list)
+        if self.waiting_weights is not None:
+            self.set_weights(self.waiting_weights)
+            self.waiting_weights = None
+
+    def set_weights(self, weights):
+        if self.built:
+            super().set_weights(weights)
+        else:
+            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
 
     def update_step(self, gradient, variable, learning_rate):
         step = ops.cast(self.iterations + 1, "float32")

@@ -33,7 +33,9 @@ def test_position_embedding_of_given_positions():
 
 def test_task_embedding():
     task = np.array([[1], [0]], "int32")
-    check_layer(lambda **k: layers.TaskEmbedding(3, 8, mask_zero=True, **k), [X, task], (2, 5, 8), input_dtypes=["float32", "int32"])
+    check_layer(
+        lambda **k: layers.TaskEmbedding(3, 8, mask_zero=True, **k), [X, task], (2, 5, 8), input_dtypes=["float32", "int32"]
+    )
 
 
 @pytest.mark.parametrize("mode", ["add", "concat"])
@@ -41,7 +43,9 @@ def test_trig_pos_embedding(mode):
     check_layer(lambda **k: layers.TrigPosEmbedding(mode=mode, output_dim=8, **k), X, (2, 5, 8 if mode == "add" else 16))
 
 
-@pytest.mark.parametrize("arguments", [{}, {"attention_dropout": 0.2}, {"history_only": True}, {"use_bias": False, "activation": "relu"}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"attention_dropout": 0.2}, {"history_only": True}, {"use_bias": False, "activation": "relu"}]
+)
 def test_multi_head_self_attention(arguments):
     # JAX compiles no float16 attention for processors ("F16_F16_F32 is not supported by dot_general on CPU"), whoever asks for it.
     policies = POLICIES[:2] if keras.backend.backend() == "jax" else POLICIES

@@ -131,7 +131,17 @@ def test_inputs_come_in_the_order_of_keras_bert():
 
 @pytest.mark.parametrize(
     ("output_layer_num", "blocks"),
-    [(1, [2]), (2, [1, 2]), (9, [1, 2]), (True, [2]), (np.int64(2), [1, 2]), ([0], [1]), ([-1], [2]), ([0, -1], [2, 1]), ((1,), [2])],
+    [
+        (1, [2]),
+        (2, [1, 2]),
+        (9, [1, 2]),
+        (True, [2]),
+        (np.int64(2), [1, 2]),
+        ([0], [1]),
+        ([-1], [2]),
+        ([0, -1], [2, 1]),
+        ((1,), [2]),
+    ],
 )
 def test_output_layers_are_concatenated_as_keras_bert_does(output_layer_num, blocks):
     keras.utils.set_random_seed(1)
@@ -158,7 +168,10 @@ def test_an_output_layer_that_does_not_exist_is_an_error(output_layer_num):
 
 
 def test_an_early_output_layer_prunes_the_graph():
-    assert keras.Model(*small_model(training=False, output_layer_num=[0], dropout_rate=0.1)).layers[-1].name == "Encoder-1-FeedForward-Norm"
+    assert (
+        keras.Model(*small_model(training=False, output_layer_num=[0], dropout_rate=0.1)).layers[-1].name
+        == "Encoder-1-FeedForward-Norm"
+    )
 
 
 def test_features_are_frozen_and_training_models_are_not():

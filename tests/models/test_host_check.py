@@ -13,11 +13,20 @@ from keras_bert_rebuild.models.host_check import IdRule, check_ids
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
 
 BAD_TOKENS = {
-    "an id behind the vocabulary": (lambda ids: put(ids, VOCAB), rf"Input-Token: expected ids from 0 to {VOCAB - 1} .*got {VOCAB} at \[2, 3\]"),
+    "an id behind the vocabulary": (
+        lambda ids: put(ids, VOCAB),
+        rf"Input-Token: expected ids from 0 to {VOCAB - 1} .*got {VOCAB} at \[2, 3\]",
+    ),
     "a negative id": (lambda ids: put(ids, -1), r"Input-Token: expected ids from 0 .*got -1 at \[2, 3\]"),
-    "a float that is not whole": (lambda ids: put(ids.astype("float32"), 1.5), r"Input-Token: expected whole numbers; got 1.5 at \[2, 3\]"),
+    "a float that is not whole": (
+        lambda ids: put(ids.astype("float32"), 1.5),
+        r"Input-Token: expected whole numbers; got 1.5 at \[2, 3\]",
+    ),
     "not a number": (lambda ids: put(ids.astype("float32"), np.nan), "Input-Token: expected whole numbers; got nan"),
-    "ragged rows": (lambda ids: [list(row[: 3 + i % 2]) for i, row in enumerate(ids)], "Input-Token: .*ragged array with rows of 3, 4"),
+    "ragged rows": (
+        lambda ids: [list(row[: 3 + i % 2]) for i, row in enumerate(ids)],
+        "Input-Token: .*ragged array with rows of 3, 4",
+    ),
     "strings": (lambda ids: [["a"] * LENGTH] * len(ids), "Input-Token: expected whole numbers; got an array of <U1"),
     "a string": (lambda ids: "hello", "Input-Token: expected an array of ids; got the string 'hello'"),
     "a sequence beyond the positions": (
@@ -154,7 +163,9 @@ def test_a_tf_dataset_is_checked_batch_by_batch(rng):
     good = tf.data.Dataset.from_tensor_slices(((ids, segments, chosen), y)).batch(4)
     assert np.isfinite(model.fit(good, verbose=0).history["loss"][0])
     bad = tf.data.Dataset.from_tensor_slices(((put(ids, VOCAB), segments, chosen), y)).batch(4)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"Input-Token: expected ids from 0 to {VOCAB - 1}.*got {VOCAB} at \[2, 3\]"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=rf"Input-Token: expected ids from 0 to {VOCAB - 1}.*got {VOCAB} at \[2, 3\]"
+    ):
         model.fit(bad, verbose=0)
 
 
