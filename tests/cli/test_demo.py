@@ -1,0 +1,65 @@
+"""`keras-bert demo`, short."""
+
+import re
+import types
+
+import keras
+import pytest
+
+from keras_bert_rebuild.cli import demo
+from keras_bert_rebuild.cli.main import main
+
+SUBJECTS = ("the river", "a small boat", "the old bridge", "every child", "the market", "our neighbour", "the north wind")
+VERBS = ("crosses", "follows", "remembers", "leaves", "greets", "watches")
+OBJECTS = ("the green valley", "a long road", "the quiet harbour", "the evening train", "its own shadow", "the first snow")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Sixty documents of small sentences."""
+    lines = []
+    for document in range(60):
+        for i in range(12):
+            n = document * 13 + i * 7
+            lines.append(f"{SUBJECTS[n % 7]} {VERBS[n % 6]} {OBJECTS[(n // 3) % 6]} number {document} .")
+        lines.append("")
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The sizes of the demo, small."""
+    article = {**demo.ARTICLE_MODEL, "token_num": 300, "transformer_num": 2, "embed_dim": 24, "feed_forward_dim": 48}
+    monkeypatch.setattr(demo, "ARTICLE_MODEL", article)
+    monkeypatch.setattr(demo, "VOCAB_SIZE", 300)
+    monkeypatch.setattr(demo, "EVALUATION_STEPS", 3)
+
+
+def losses(text):
+    return re.findall(r"MLM loss\s+([\d.]+) nats\s+unigram ([\d.]+)", text)
+
+
+@pytest.mark.slow
+def test_the_demo_runs_and_the_same_seed_gives_the_same_loss(capsys, corpus, small, tmp_path):
+    results = []
+    for run in (1, 2):
+        output = tmp_path / f"out{run}"
+        assert main(["demo", "--steps", "40", "--seed", "3", "--corpus", str(corpus), "--output", str(output)]) == 0
+        said = capsys.readouterr().out
+        assert "Encoder-2-FeedForward-Norm (LayerNormalization)" in said
+        assert "predictions differ by 0.0" in " ".join(said.split())
+        assert said.count("____") >= 5
+        assert (output / "vocab.txt").exists()
+        assert keras.models.load_model(output / "bert.keras").count_params() > 0
+        results.append(losses(said)[0])
+    assert results[0] == results[1]
+    assert (tmp_path / "out1" / "vocab.txt").read_bytes() == (tmp_path / "out2" / "vocab.txt").read_bytes()
+
+
+def test_minutes_choose_the_steps(monkeypatch):
+    clock = iter([0.0, 2.0])
+    monkeypatch.setattr(demo.time, "perf_counter", lambda: next(clock))
+    model = types.SimpleNamespace(train_on_batch=lambda x, y: None)
+    assert demo._steps_for(1, model, [(None, None)]) == 600  # 20 steps took 2 s

@@ -1,0 +1,116 @@
+"""Who may import whom, and what may never stand in the source. Reads files, imports nothing."""
+
+import ast
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "keras_bert_rebuild"
+
+# Part: its rank and, where a rank is not all of those below, the parts it may import. docs/architecture.md explains the table.
+RANKS = {
+    "layers": 0,
+    "config": 0,
+    "text": 0,
+    "checkpoints": 0,
+    "version": 0,
+    "models": 1,
+    "families": 1,
+    "data": 1,
+    "pretrained": 2,
+    "training": 2,
+    "tasks": 3,
+    "explain": 3,
+    "export": 4,
+    # Anything may be imported by these; nothing imports them.
+    "cli": 5,
+    "__init__": 5,
+    "custom_objects": 5,
+    "bert": 5,
+    "loader": 5,
+    "tokenizer": 5,
+    "util": 5,
+    "optimizers": 5,
+    "datasets": 5,
+}
+ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
+
+# The only files that may import a backend, and the one that tensorflow-only code stands in.
+BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
+BACKEND_FILES = {"models/checked_tf_dataset.py"}
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def part_of(path):
+    relative = path.relative_to(PACKAGE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imports(path):
+    """Every module that a file imports, at any depth."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+            if node.module == "keras_bert_rebuild":
+                yield from (f"keras_bert_rebuild.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_part_imports_only_parts_below_it(path):
+    part = part_of(path)
+    for module in imports(path):
+        if not module.startswith("keras_bert_rebuild."):
+            continue
+        other = module.split(".")[1]
+        if other == part or RANKS[part] == 5:
+            continue
+        assert other in RANKS, f"{path} imports {module}, which the table does not know"
+        assert RANKS[other] < RANKS[part] or (part, other) == ("tasks", "training"), f"{part} imports {other}"
+        assert part not in ONLY or other in ONLY[part], f"{part} may import {sorted(ONLY[part])}, not {other}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_private_and_no_backend_is_imported(path):
+    for module in imports(path):
+        assert not re.match(r"(tensorflow\.python|keras\.src|keras_hub|tf_keras)", module), f"{path} imports {module}"
+        if module.split(".")[0] in BACKENDS:
+            assert str(path.relative_to(PACKAGE)) in BACKEND_FILES, f"{path} imports {module}"
+
+
+def test_private_names_are_not_reached_in_other_ways():
+    for path in FILES:
+        assert not re.search(r"tensorflow\.python|keras\.src", path.read_text(encoding="utf-8")), path
+
+
+def test_nothing_catches_everything():
+    for path in FILES:
+        assert not re.search(r"except( Exception| BaseException)?:", path.read_text(encoding="utf-8")), path
+
+
+def test_files_stay_readable_in_one_sitting():
+    long = {str(path.relative_to(ROOT)): n for path in FILES if (n := len(path.read_text(encoding="utf-8").splitlines())) > 300}
+    assert not long
+
+
+def test_no_file_is_named_after_nothing():
+    # util.py is keras_bert's own import path.
+    assert not [path for path in FILES if path.stem in {"utils", "helpers", "common", "misc", "base"}]
+
+
+def test_tox_names_the_needs_that_setup_cfg_declares():
+    declared, tox = configparser.ConfigParser(), configparser.ConfigParser()
+    declared.read(ROOT / "setup.cfg", encoding="utf-8")
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    lines = lambda text: {line.split(";")[0].strip() for line in text.splitlines() if line.strip()}  # noqa: E731
+    needs = {line for line in lines(declared["options"]["install_requires"]) if not line.startswith("tensorflow")}
+    assert needs <= lines(tox["core"]["deps"])
+    for backend in ("jax", "torch"):
+        name = declared["options.extras_require"][backend].split(">=")[0]
+        assert any(line.startswith(name) for line in lines(tox[f"testenv:{backend}"]["deps"]))
