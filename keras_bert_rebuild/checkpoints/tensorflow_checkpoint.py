@@ -4,7 +4,9 @@ A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries and files 
 table is a LevelDB table without compression, an entry a protocol buffer (`BundleEntryProto` of tensorflow/core/protobuf).
 """
 
+import math
 import struct
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -29,10 +31,13 @@ class TensorFlowCheckpoint:
 
     def __init__(self, path):
         self.prefix = checkpoint_prefix(path)
-        table = read_table(Path(f"{self.prefix}.index"))
-        header = _fields(table.pop(b"", b""))
-        self._num_shards = header.get(1, [1])[0]
-        self._entries = {name.decode(): _fields(value) for name, value in table.items()}
+        index = Path(f"{self.prefix}.index")
+        try:
+            table = read_table(index)
+            self._num_shards = _number(_fields(table.pop(b"", b"")), 1, default=1)
+            self._entries = {name.decode(): _entry(_fields(value)) for name, value in table.items()}
+        except (IndexError, UnicodeDecodeError, struct.error) as error:
+            raise ValueError(f"{index} is damaged: {error}.") from None
 
     @property
     def names(self):
@@ -41,29 +46,29 @@ class TensorFlowCheckpoint:
 
     def shape(self, name):
         """The shape of an array."""
-        dims = [_fields(dim).get(1, [0])[0] for dim in _fields(self._entries[name].get(2, [b""])[0]).get(2, [])]
-        return tuple(dims)
+        return self._entries[name].shape
 
     def read(self, name):
         """An array, read from disk."""
         entry = self._entries[name]
-        code, shape = entry.get(1, [0])[0], self.shape(name)
-        if code not in DTYPES:
-            raise ValueError(f"{self.prefix}: {name} has the data type number {code}; known are {sorted(DTYPES)}.")
-        dtype = np.dtype(DTYPES[code])
-        shard, offset, size = (entry.get(field, [0])[0] for field in (3, 4, 5))
-        expected = int(np.prod(shape, dtype="int64")) * dtype.itemsize
-        data = Path(f"{self.prefix}.data-{shard:05d}-of-{self._num_shards:05d}")
+        if entry.dtype not in DTYPES:
+            raise ValueError(f"{self.prefix}: {name} has the data type number {entry.dtype}; known are {sorted(DTYPES)}.")
+        dtype = np.dtype(DTYPES[entry.dtype])
+        expected = math.prod(entry.shape) * dtype.itemsize
+        data = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self._num_shards:05d}")
         if not data.exists():
             raise ValueError(f"{name} lies in {data}, which is missing.")
-        if size != expected or offset + size > data.stat().st_size:
+        if entry.size != expected or entry.offset + entry.size > data.stat().st_size:
             raise ValueError(
-                f"{data} is damaged: {name} of shape {shape} takes {expected} bytes; the index says {size} at {offset}, "
-                f"and the file has {data.stat().st_size}."
+                f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index says {entry.size} at "
+                f"{entry.offset}, and the file has {data.stat().st_size}."
             )
         with data.open("rb") as file:
-            file.seek(offset)
-            return np.frombuffer(file.read(size), dtype).reshape(shape).copy()
+            file.seek(entry.offset)
+            return np.frombuffer(file.read(entry.size), dtype).reshape(entry.shape).copy()
+
+
+Entry = namedtuple("Entry", ["dtype", "shape", "shard", "offset", "size"])
 
 
 def checkpoint_prefix(path):
@@ -92,16 +97,29 @@ def read_table(path):
     content = path.read_bytes()
     if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
         raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
-    try:
-        _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
-        offset, length, _ = _handle(content, at)
-        table = {}
-        for _, value in _block(content, offset, length):
-            offset, length, _ = _handle(value, 0)
-            table.update(_block(content, offset, length))
-        return table
-    except (IndexError, struct.error) as error:
-        raise ValueError(f"{path} is damaged: {error}.") from None
+    _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
+    offset, length, _ = _handle(content, at)
+    table = {}
+    for _, value in _block(content, offset, length):
+        offset, length, _ = _handle(value, 0)
+        table.update(_block(content, offset, length))
+    return table
+
+
+def _entry(fields):
+    """The numbers of a `BundleEntryProto`; its shape is a message of messages."""
+    (shape,) = fields.get(2, [b""])[-1:]
+    if not isinstance(shape, bytes):
+        raise IndexError("a shape is a number")
+    dims = tuple(_number(_fields(dim), 1) for dim in _fields(shape).get(2, []))
+    return Entry(_number(fields, 1), dims, _number(fields, 3), _number(fields, 4), _number(fields, 5))
+
+
+def _number(fields, number, default=0):
+    value = fields.get(number, [default])[-1]
+    if not isinstance(value, int):
+        raise IndexError(f"field {number} of a message is no number")
+    return value
 
 
 def _block(content, offset, length):
@@ -143,6 +161,8 @@ def _varint(content, at):
 
 def _fields(message):
     """The fields of a protocol buffer: number to the list of its values, integers or bytes."""
+    if not isinstance(message, bytes):
+        raise IndexError("a message is a number")
     fields, at = {}, 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -1,0 +1,100 @@
+"""Reading documents, holding some out, and the docstring corpus."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files, prose
+from keras_bert_rebuild.data.documents import hold_out, read_documents, split_documents
+
+DOCUMENTS = st.lists(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4), min_size=2, max_size=60)
+
+
+def test_a_line_is_a_passage_and_a_blank_line_ends_a_document(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes("\ufeffOne.\r\n Two. \n\n\n\nThree.".encode())
+    assert read_documents(path) == [["One.", "Two."], ["Three."]]
+
+
+def test_a_folder_is_read_in_the_order_of_names(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "b.txt").write_text("b")
+    (tmp_path / "a.md").write_text("a")
+    (tmp_path / "sub" / "c.txt").write_text("c")
+    (tmp_path / "picture.png").write_bytes(b"\xff")
+    assert read_documents(tmp_path) == [["a"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "nothing is at"), (b" \n\n", "at least one line"), (b"ok \xff\xfe", "at byte 3")]
+)
+def test_a_corpus_that_cannot_be_read_is_one_sentence(tmp_path, content, message):
+    path = tmp_path / "text.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_documents(path)
+
+
+@given(DOCUMENTS)
+def test_writing_documents_and_reading_them_again_changes_nothing(documents):
+    assert split_documents("\n\n".join("\n".join(document) for document in documents)) == documents
+
+
+@given(DOCUMENTS, st.integers(0, 3))
+def test_nothing_tested_on_occurs_in_training(documents, seed):
+    try:
+        train, test = hold_out(documents, every=4, seed=seed)
+    except ValueError as error:
+        assert "occur in one document only" in str(error)  # noqa: PT017
+        return
+    seen = {passage for document in train for passage in document}
+    assert train
+    assert test
+    assert not any(passage in seen for document in test for passage in document)
+
+
+def test_one_document_in_twenty_is_held_out_and_the_same_ones_again():
+    documents = [[f"passage {i}"] for i in range(2000)]
+    train, test = hold_out(documents)
+    assert 60 < len(test) < 140
+    assert hold_out(documents) == (train, test)
+    assert hold_out(documents, seed=1) != (train, test)
+
+
+def test_one_document_cannot_be_split():
+    with pytest.raises(ValueError, match="at least 2 documents"):
+        hold_out([["alone"]])
+
+
+def test_prose_leaves_code_and_lists_of_arguments_out():
+    docstring = """Return the larger of two numbers, or the first of them if both are equal.
+
+    Args:
+        x_1: float64[n, m]; y_2: int32[k]; z_3: |S1 (see <3>)
+
+    >>> larger(1, 2) and some more words to make it long enough
+    2
+
+    Too short.
+    """
+    assert prose(docstring) == ["Return the larger of two numbers, or the first of them if both are equal."]
+
+
+def test_docstrings_of_a_file_are_gathered_once_each(tmp_path):
+    sentence = "This sentence has enough words in it to count as prose."
+    path = tmp_path / "module.py"
+    path.write_text(
+        f'"""{sentence}"""\n\nclass A:\n    """{sentence}"""\n    def f(self):\n        """{sentence[:-1]}, twice."""\n'
+    )
+    assert docstring_document(path) == [sentence, sentence[:-1] + ", twice."]
+    path.write_text("def broken(:\n")
+    assert docstring_document(path) == []
+
+
+def test_the_standard_library_and_installed_packages_have_files_in_a_fixed_order():
+    files = docstring_files(("numpy", "not_installed_anywhere"))
+    assert files == docstring_files(("numpy",))
+    assert any(file.name == "json" or "json" in file.parts for file in files)
+    assert not any("tests" in file.parts for file in files)
+    assert len(files) > 500

@@ -1,0 +1,93 @@
+"""Vocabulary files, and learning a vocabulary."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_bert_rebuild import load_vocabulary
+from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
+from keras_bert_rebuild.text.vocabulary import save_vocabulary
+from keras_bert_rebuild.text.wordpiece import split_pieces
+
+TEXT = [
+    "the",
+    "quick",
+    "brown",
+    "fox",
+    "jumps",
+    "over",
+    "the",
+    "lazy",
+    "dog",
+    "while",
+    "the",
+    "other",
+    "foxes",
+    "are",
+    "jumping",
+    "over",
+    "other",
+    "dogs",
+    "and",
+    "the",
+    "laziest",
+    "of",
+    "the",
+    "dogs",
+    "dreams",
+    "of",
+    "quicker",
+    "foxes",
+    "and",
+    "of",
+    "brown",
+    "jumpers",
+]
+
+
+def test_ids_are_line_numbers_and_a_repeated_token_shifts_no_other(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("[PAD]\na\r\nb \na\nc\u2028d\n\ne\n".encode())
+    assert load_vocabulary(path) == {"[PAD]": 0, "a": 3, "b": 2, "c\u2028d": 4, "": 5, "e": 6}
+
+
+def test_a_saved_vocabulary_loads_the_same(tmp_path):
+    save_vocabulary(["[PAD]", "é", "##博"], tmp_path / "v.txt")
+    assert load_vocabulary(tmp_path / "v.txt") == {"[PAD]": 0, "é": 1, "##博": 2}
+    assert [path.name for path in tmp_path.iterdir()] == ["v.txt"]
+
+
+def test_a_missing_vocabulary_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        load_vocabulary(tmp_path / "nothing.txt")
+
+
+def test_special_tokens_have_the_places_of_google():
+    tokens = train_vocabulary(TEXT, 180)
+    assert [tokens.index(t) for t in ("[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 100, 101, 102, 103]
+
+
+def test_training_gives_the_same_vocabulary_again_and_in_any_order_of_words():
+    words = TEXT * 3
+    assert train_vocabulary(words, 190) == train_vocabulary(words[::-1], 190) == train_vocabulary(iter(words), 190)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.text("abcdef博é", min_size=1, max_size=8), min_size=3, max_size=40), st.integers(0, 40))
+def test_every_word_of_the_training_text_is_spelt_without_unknown_pieces(words, more):
+    size = len(SPECIAL_TOKENS) + 2 * len(set("".join(words))) + more
+    tokens = train_vocabulary(words, size)
+    assert len(tokens) == len(set(tokens)) <= size
+    for word in words:
+        assert all(piece in set(tokens) for piece in split_pieces(word, set(tokens)))
+
+
+def test_frequent_words_become_pieces():
+    assert {"the", "of", "dogs", "jump"} <= set(train_vocabulary(TEXT * 5, 230))
+
+
+def test_too_small_a_size_or_no_words_are_errors():
+    with pytest.raises(ValueError, match="size must be at least"):
+        train_vocabulary(TEXT, 110)
+    with pytest.raises(ValueError, match="the corpus is empty"):
+        train_vocabulary([], 1000)
