@@ -80,7 +80,7 @@ def _align(chars, decoded):
     i, j = rows - 1, columns - 1
     places[j] = i
     while i > 0 and j > 0:
-        move = moves[i, j]
+        move = int(moves[i, j])
         i, j = i - (move != SKIP_DECODED), j - (move != SKIP_TEXT)
         places[j] = i
     return places
