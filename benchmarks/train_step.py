@@ -3,8 +3,8 @@
 Command: python benchmarks/train_step.py --size base --batch 8 --length 128 --rounds 4
 Time: two minutes on two cores
 
-Every round runs one step of each variant, so that a machine that speeds up or slows down does so for all; the medians and the ratios
-of the medians are printed.
+Every round runs one step of each variant, so that a machine that speeds up or slows down does so for all; the medians and their
+ratio are printed.
 """
 
 import argparse
