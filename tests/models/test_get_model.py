@@ -251,3 +251,24 @@ def test_no_blocks_build_with_heads_and_not_without():
     assert small_model(transformer_num=0).count_params() > 0
     with pytest.raises(IndexError, match="transformer_num"):
         small_model(transformer_num=0, training=False)
+
+
+def test_a_classifier_is_built_on_the_pooled_output_as_keras_berts_notebooks_do(rng):
+    model = small_model(trainable=True)
+    output = keras.layers.Dense(2, activation="softmax")(model.get_layer("NSP-Dense").output)
+    classifier = keras.Model(model.inputs[:2], output)
+    classifier.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    ids = rng.integers(5, VOCAB, (16, LENGTH))
+    labels = (ids[:, 1] > 30).astype(int)
+    losses = classifier.fit((ids, ids * 0), labels, batch_size=16, epochs=30, verbose=0).history["loss"]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_the_graph_is_drawn(tmp_path):
+    import shutil
+
+    pytest.importorskip("pydot", reason="drawing is pydot's")
+    if shutil.which("dot") is None:
+        pytest.skip("drawing needs Graphviz on the machine")
+    keras.utils.plot_model(small_model(), to_file=str(tmp_path / "model.png"))
+    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
