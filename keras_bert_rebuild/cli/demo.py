@@ -125,7 +125,9 @@ def _show_article_model(console, output):
     print_summary(model)
     picture = output / "bert-base.png"
     try:
-        keras.utils.plot_model(model, to_file=str(picture), show_shapes=True, show_layer_names=True, dpi=80)
+        beside = picture.with_name("part-" + picture.name)
+        keras.utils.plot_model(model, to_file=str(beside), show_shapes=True, show_layer_names=True, dpi=80)
+        beside.replace(picture)
         console.print(f"Drawn to {picture}.")
     except ImportError:
         console.print("For a drawing of it: pip install pydot, and install Graphviz (its command is dot).")

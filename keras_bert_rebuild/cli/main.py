@@ -36,7 +36,7 @@ def main(argv=None):
         return 2
     try:
         return importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         print(f"keras-bert {args.verb}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
