@@ -19,6 +19,15 @@ MAX_INDEX_BYTES = 256 << 20
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}
 
 
+def _crc_row(n):
+    for _ in range(8):
+        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+    return n
+
+
+CRC_TABLE = tuple(_crc_row(n) for n in range(256))
+
+
 class TensorFlowCheckpoint:
     """The arrays of a checkpoint by name.
 
@@ -129,6 +138,8 @@ def _block(content, offset, length):
     if content[offset + length] != 0:
         raise IndexError("a block is compressed")
     block = content[offset : offset + length]
+    if struct.unpack_from("<I", content, offset + length + 1)[0] != _masked_crc(block + b"\0"):
+        raise IndexError("a checksum does not agree")
     end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
     key, at = b"", 0
     while at < end:
@@ -139,6 +150,15 @@ def _block(content, offset, length):
         at += added
         yield key, block[at : at + value_length]
         at += value_length
+
+
+def _masked_crc(data):
+    """CRC-32C, rotated and shifted as LevelDB stores it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 255] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _handle(content, at):

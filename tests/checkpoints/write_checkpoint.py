@@ -22,7 +22,7 @@ def field(number, value):
 
 
 def block(pairs):
-    """A block whose keys share their beginnings, with one restart point, no compression and an unchecked checksum."""
+    """A block whose keys share their beginnings, with one restart point."""
     out, last = b"", b""
     for key, value in pairs:
         shared = 0
@@ -31,6 +31,17 @@ def block(pairs):
         out += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
         last = key
     return out + struct.pack("<II", 0, 1)
+
+
+def closed(body):
+    """A block with its trailer: no compression, and the checksum, a CRC-32C taken bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in body + b"\0":
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    crc ^= 0xFFFFFFFF
+    return body + b"\0" + struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32)
 
 
 def write_checkpoint(prefix, arrays):
@@ -47,11 +58,11 @@ def write_checkpoint(prefix, arrays):
         part = entries[start : start + 7]
         body = block(part)
         index.append((part[-1][0] + b"~", varint(len(content)) + varint(len(body))))
-        content += body + b"\0" + b"\0\0\0\0"
+        content += closed(body)
     handles = []
     for body in (block([]), block(index)):
         handles.append(varint(len(content)) + varint(len(body)))
-        content += body + b"\0" + b"\0\0\0\0"
+        content += closed(body)
     footer = b"".join(handles).ljust(40, b"\0") + struct.pack("<Q", 0xDB4775248B80FB57)
     prefix.with_name(prefix.name + ".index").write_bytes(content + footer)
     prefix.with_name(prefix.name + ".data-00000-of-00001").write_bytes(data)
