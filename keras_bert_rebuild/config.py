@@ -1,14 +1,28 @@
 """The architecture of one model as data."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+# The heads that a model can have, in the order of its outputs.
+HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+
+# Heads that stand on the pooled first token.
+ON_POOLER = ("pooler", "nsp", "sop", "classification")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """Sizes and rates of a BERT, under the names of `bert_config.json`. The defaults are those of BERT-base.
+    """Sizes, rates and choices of a BERT or one of its family, under the names of `bert_config.json`. The defaults are BERT-base.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
+
+    Example:
+
+    >>> BertConfig(num_hidden_layers=24, hidden_size=1024, num_attention_heads=16, intermediate_size=4096).num_params(["pooler"])
+    335141888
     """
+
+    family: str = "bert"
+    """The word for the family in `config.json`, there called `model_type`: which names its weights have in files of others."""
 
     vocab_size: int = 30522
     """Tokens of the vocabulary."""
@@ -16,8 +30,14 @@ class BertConfig:
     hidden_size: int = 768
     """Width of the vectors between layers."""
 
+    embedding_size: int | None = None
+    """Width of the embedding tables; a dense layer widens them to `hidden_size`. None: `hidden_size`, and no such layer."""
+
     num_hidden_layers: int = 12
     """Encoder blocks."""
+
+    num_hidden_groups: int | None = None
+    """Distinct encoder blocks, each used for an equal stretch of the stack. None: every block has weights of its own."""
 
     num_attention_heads: int = 12
     """Heads of a block; must divide `hidden_size`."""
@@ -26,8 +46,14 @@ class BertConfig:
     """Width inside the feed-forward block."""
 
     hidden_act: object = "gelu"
-    """Activation of the feed-forward block and of the MLM head: a name that Keras knows or a function. The word "gelu" is the tanh
-    form, as in Google's files."""
+    """Activation of the feed-forward block: one of `layers.ACTIVATIONS`, a name that Keras knows or a function. "gelu" is the tanh
+    form, as in Google's files, "gelu_erf" the one with the error function, which Hugging Face's files call "gelu"."""
+
+    mlm_act: object = None
+    """Activation of the MLM head; None: `hidden_act`."""
+
+    pooler_act: object = "tanh"
+    """Activation of the dense layer on the first token."""
 
     attention_act: object = None
     """Activation of queries, keys, values and the attention output; None for BERT."""
@@ -35,20 +61,65 @@ class BertConfig:
     hidden_dropout_prob: float = 0.1
     """Rate at which the embedding and every sub-layer's output is dropped in training; 0 leaves the dropout layers out."""
 
-    attention_probs_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.1
     """Rate at which attention probabilities are dropped in training; above 0 training leaves the fused attention kernel."""
 
+    classifier_dropout: float | None = None
+    """Rate before the output layer of a task head; None: `hidden_dropout_prob`."""
+
     max_position_embeddings: int = 512
-    """Rows of the position table: the longest sequence."""
+    """Rows of the position table."""
+
+    position_offset: int = 0
+    """Row of the first position; the longest sequence is so much shorter than the table."""
 
     type_vocab_size: int = 2
-    """Rows of the segment table."""
+    """Rows of the segment table; 0 for a model without segments."""
+
+    initializer_range: float | None = 0.02
+    """Standard deviation of the truncated normal that weights start from; None for keras_bert's Glorot."""
 
     layer_norm_eps: float = 1e-12
     """Added to the variance in every layer normalisation."""
 
+    pad_token_id: int = 0
+    """The token id of padding."""
+
     num_tasks: int = 0
     """Rows of the task table; 0 for a model without task embedding."""
+
+    labels: tuple = ()
+    """Names of the classes of a classification head, in the order of its outputs."""
+
+    def __post_init__(self):
+        # Lists, as from JSON, would make the config unhashable.
+        object.__setattr__(self, "labels", tuple(self.labels))
+        groups = self.num_hidden_groups
+        if groups is not None and (groups < 1 or self.num_hidden_layers % groups):
+            raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")
+
+    @property
+    def embedding_width(self):
+        """Width of the embedding tables."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def num_distinct_blocks(self):
+        """Encoder blocks with weights of their own."""
+        return self.num_hidden_groups or self.num_hidden_layers
+
+    @property
+    def max_length(self):
+        """The longest sequence."""
+        return self.max_position_embeddings - self.position_offset
+
+    def block_of_layer(self, layer):
+        """The block, from 0, whose weights a layer of the stack, from 0, uses."""
+        return layer * self.num_distinct_blocks // self.num_hidden_layers
+
+    def replace(self, **changes):
+        """A config with some fields changed."""
+        return replace(self, **changes)
 
     def to_dict(self):
         """The fields as a dictionary."""
@@ -56,26 +127,32 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values):
-        """A config from the fields among `values`; the other keys of a `bert_config.json` are not looked at."""
+        """A config from the fields among `values`; other keys are not looked at."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
-    def num_params(self, heads=True):
+    def num_params(self, heads=("mlm", "nsp")):
         """Parameters of the model, counted without building it.
 
         Args:
-            heads: with those of the MLM and the NSP head.
+            heads: names of heads; empty for the encoder alone. Several that stand on the pooled first token share its dense layer.
 
         Example:
 
         >>> BertConfig(vocab_size=30000).num_params()
         109705010
         """
-        d, f, v = self.hidden_size, self.intermediate_size, self.vocab_size
-        norm = 2 * d
-        embeddings = (v + self.type_vocab_size + self.max_position_embeddings + self.num_tasks) * d + norm
-        attention = 4 * (d * d + d)
-        feed_forward = d * f + f + f * d + d
-        encoder = self.num_hidden_layers * (attention + norm + feed_forward + norm)
-        mlm = d * d + d + norm + v
-        nsp = d * d + d + 2 * d + 2
-        return embeddings + encoder + (mlm + nsp if heads else 0)
+        d, e, f, v = self.hidden_size, self.embedding_width, self.intermediate_size, self.vocab_size
+        dense = d * d + d
+        tables = (v + self.type_vocab_size + self.max_position_embeddings + self.num_tasks) * e
+        embeddings = tables + 2 * e + (0 if self.embedding_size is None else e * d + d)
+        block = 4 * dense + (d * f + f + f * d + d) + 2 * 2 * d
+        counts = {
+            "mlm": d * e + e + 2 * e + v,
+            "nsp": 2 * d + 2,
+            "sop": 2 * d + 2,
+            "classification": len(self.labels) * (d + 1),
+            "token_classification": len(self.labels) * (d + 1),
+            "question_answering": 2 * (d + 1),
+        }
+        pooler = dense if any(head in ON_POOLER for head in heads) else 0
+        return embeddings + self.num_distinct_blocks * block + pooler + sum(counts.get(head, 0) for head in heads)

@@ -6,7 +6,7 @@ Letters of the shape comments in this folder:
     D hidden  F intermediate   V vocabulary   P positions
 """
 
-from keras_bert_rebuild.layers.activations import gelu
+from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, get_activation, quick_gelu
 from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.dense import Dense
@@ -25,6 +25,7 @@ from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
 
 __all__ = [
+    "ACTIVATIONS",
     "Add",
     "Dense",
     "EmbeddingSimilarity",
@@ -40,6 +41,9 @@ __all__ = [
     "TokenEmbedding",
     "TrigPosEmbedding",
     "gelu",
+    "gelu_erf",
+    "get_activation",
     "get_embedding",
     "get_inputs",
+    "quick_gelu",
 ]

@@ -1,4 +1,4 @@
-"""The two functions that the field calls gelu, told apart."""
+"""The functions that the field calls gelu, told apart."""
 
 import math
 
@@ -36,3 +36,33 @@ def gelu_erf(x):
     """
     x = ops.convert_to_tensor(x)
     return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+def quick_gelu(x):
+    """Gaussian error linear unit in its sigmoid form: x · σ(1.702 x).
+
+    Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
+    """
+    x = ops.convert_to_tensor(x)
+    return x * ops.sigmoid(1.702 * x)
+
+
+# Words for activations that Keras does not know or means otherwise.
+ACTIVATIONS = {"gelu": gelu, "gelu_erf": gelu_erf, "quick_gelu": quick_gelu}
+
+
+def get_activation(activation):
+    """The function for an activation: a word of `ACTIVATIONS` or of Keras, a function, or None for none.
+
+    Raises:
+        ValueError: the word is unknown.
+    """
+    if activation is None or callable(activation):
+        return activation
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    try:
+        return keras.activations.get(activation)
+    except ValueError:
+        raise ValueError(f"expected an activation that Keras knows or one of {', '.join(ACTIVATIONS)}; got {activation!r}.") from None

@@ -10,25 +10,47 @@ from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 __all__ = ["EmbeddingSimilarity", "TokenEmbedding", "get_embedding"]
 
 
-def get_embedding(inputs, token_num, pos_num, embed_dim, dropout_rate=0.1, trainable=True, *, segment_num=2):
+def get_embedding(
+    inputs,
+    token_num,
+    pos_num,
+    embed_dim,
+    dropout_rate=0.1,
+    trainable=True,
+    *,
+    segment_num=2,
+    pad_id=0,
+    position_offset=0,
+    initializer=None,
+):
     """Add the vectors of token, segment and position.
 
     Args:
         inputs: the token and the segment ids first, further inputs are not looked at; `[token, padding mask]` in place of the
             token ids gives an explicit mask.
         token_num: size of the vocabulary.
-        pos_num: rows of the position table, the longest sequence.
+        pos_num: rows of the position table.
         embed_dim: hidden size.
         dropout_rate: accepted as in keras_bert; the dropout and the norm behind it are the caller's.
         trainable: whether the three tables are trained.
-        segment_num: rows of the segment table.
+        segment_num: rows of the segment table; 0 for a model without segments, and without their input.
+        pad_id: the token id of padding.
+        position_offset: row of the first position.
+        initializer: a function without arguments that makes the initializer of a table; None for keras_bert's.
 
     Returns:
         The embedded sequence `(batch, length, embed_dim)` and the token table `(token_num, embed_dim)`, for the tied MLM head.
     """
     del dropout_rate
-    tokens, weights = TokenEmbedding(token_num, embed_dim, mask_zero=True, trainable=trainable, name="Embedding-Token")(inputs[0])
-    segments = keras.layers.Embedding(segment_num, embed_dim, trainable=trainable, name="Embedding-Segment")(inputs[1])
-    summed = Add(name="Embedding-Token-Segment")([tokens, segments])
-    position = PositionEmbedding(pos_num, embed_dim, mode="add", trainable=trainable, name="Embedding-Position")
-    return position(summed), weights
+
+    def settings(name):
+        chosen = {} if initializer is None else {"embeddings_initializer": initializer()}
+        return {**chosen, "trainable": trainable, "name": f"Embedding-{name}"}
+
+    tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, **settings("Token"))
+    summed, table = tokens(inputs[0])
+    if segment_num:
+        segments = keras.layers.Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
+        summed = Add(name="Embedding-Token-Segment")([summed, segments])
+    position = PositionEmbedding(pos_num, embed_dim, mode="add", offset=position_offset, **settings("Position"))
+    return position(summed), table

@@ -13,16 +13,17 @@ MODES = (MODE_EXPAND, MODE_ADD, MODE_CONCAT)
 class PositionEmbedding(keras.layers.Layer):
     """Give every position of a sequence a learned vector.
 
-        mode "add":      outputs[b, l] = inputs[b, l] + embeddings[l]
-        mode "concat":   outputs[b, l] = inputs[b, l] ‖ embeddings[l]
+        mode "add":      outputs[b, l] = inputs[b, l] + embeddings[offset + l]
+        mode "concat":   outputs[b, l] = inputs[b, l] ‖ embeddings[offset + l]
         mode "expand":   outputs[b, l] = embeddings[clip(inputs[b, l], −input_dim, input_dim) + input_dim]
 
     Args:
-        input_dim: rows of the table, the longest sequence; in mode "expand" the table has 2 · input_dim + 1 rows.
+        input_dim: rows of the table; the longest sequence is `offset` shorter. In mode "expand" the table has 2 · input_dim + 1 rows.
         output_dim: width of a row; in mode "add" that of the inputs.
         mode: "add", "concat" or "expand"; anything else is an error.
         embeddings_initializer, embeddings_regularizer, embeddings_constraint: for the table.
         mask_zero: in mode "expand" the position that stands for padding, as in keras-pos-embd: True means 1, 0 means none.
+        offset: row of the first position in modes "add" and "concat"; 2 in RoBERTa, 0 in BERT.
 
     Input shape: `(batch, length, hidden)`; in mode "expand" whole numbers `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
@@ -40,6 +41,7 @@ class PositionEmbedding(keras.layers.Layer):
         embeddings_regularizer=None,
         embeddings_constraint=None,
         mask_zero=False,
+        offset=0,
         **kwargs,
     ):
         if mode not in MODES:
@@ -54,7 +56,13 @@ class PositionEmbedding(keras.layers.Layer):
         self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
         self.embeddings_constraint = keras.constraints.get(embeddings_constraint)
         self.mask_zero = mask_zero
+        self.offset = offset
         self.supports_masking = True
+
+    @property
+    def max_length(self):
+        """The longest sequence that the table has rows for."""
+        return self.input_dim - self.offset
 
     def build(self, input_shape):
         if self.mode == MODE_ADD and input_shape[-1] != self.output_dim:
@@ -81,7 +89,7 @@ class PositionEmbedding(keras.layers.Layer):
         self._check_length(inputs.shape[1])
         length = ops.shape(inputs)[1]
         # The reshape changes nothing; a length known only at run time fails here where a short table would be broadcast.
-        rows = ops.reshape(table[:length], (length, self.output_dim))  # (P, D) → (L, D)
+        rows = ops.reshape(table[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
         if self.mode == MODE_ADD:
             return inputs + rows
         rows = ops.broadcast_to(rows[None], (ops.shape(inputs)[0], length, self.output_dim))
@@ -114,6 +122,7 @@ class PositionEmbedding(keras.layers.Layer):
             "embeddings_regularizer": keras.regularizers.serialize(self.embeddings_regularizer),
             "embeddings_constraint": keras.constraints.serialize(self.embeddings_constraint),
             "mask_zero": self.mask_zero,
+            "offset": self.offset,
         }
 
     @classmethod
@@ -122,7 +131,7 @@ class PositionEmbedding(keras.layers.Layer):
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _check_length(self, length):
-        if length is not None and length > self.input_dim:
+        if length is not None and length > self.max_length:
             raise ValueError(
-                f"{self.name}: a sequence may have at most {self.input_dim} positions, the rows of its table; got {length}."
+                f"{self.name}: a sequence may have at most {self.max_length} positions, the rows of its table; got {length}."
             )

@@ -16,16 +16,21 @@ class TokenEmbedding(keras.layers.Embedding):
     Args:
         input_dim: size of the vocabulary.
         output_dim: hidden size.
-        mask_zero: whether id 0 is padding; has no effect where an explicit mask is given.
+        mask_zero: whether `pad_id` is padding; has no effect where an explicit mask is given.
+        pad_id: the id of padding.
         **kwargs: those of `keras.layers.Embedding`.
 
     Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, not zero at real tokens.
     Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
-    Mask: the explicit one, else ids ≠ 0 with `mask_zero`, for the first output; none for the second. While the graph is built it
+    Mask: the explicit one, else ids ≠ `pad_id` with `mask_zero`, for the first output; none for the second. While the graph is built it
         is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
     """
+
+    def __init__(self, input_dim, output_dim, *args, pad_id=0, **kwargs):
+        super().__init__(input_dim, output_dim, *args, **kwargs)
+        self.pad_id = pad_id
 
     def build(self, input_shape=None):
         super().build()
@@ -43,7 +48,7 @@ class TokenEmbedding(keras.layers.Embedding):
             return None
         if padding_mask is not None:
             return [ops.not_equal(padding_mask, 0), None]
-        return [ops.not_equal(ids, 0) if self.mask_zero else None, None]
+        return [ops.not_equal(ids, self.pad_id) if self.mask_zero else None, None]
 
     def compute_output_shape(self, input_shape):
         if isinstance(input_shape[0], (list, tuple)):
@@ -57,6 +62,9 @@ class TokenEmbedding(keras.layers.Embedding):
     def quantize(self, mode=None, type_check=True, config=None):
         # Keras refuses subclasses of Embedding because they may read the table raw; this one does not.
         super().quantize(mode, type_check=type_check and type(self) is not TokenEmbedding, config=config)
+
+    def get_config(self):
+        return {**super().get_config(), "pad_id": self.pad_id}
 
     def _look_up(self, inputs, look_up, table):
         ids, _ = _split(inputs)

@@ -7,6 +7,7 @@ import threading
 import keras
 import numpy as np
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
@@ -32,6 +33,25 @@ class BertModel(keras.Model):
     Ids outside their table, sequences longer than the position table, ragged arrays, floats that are not whole numbers: each is a
     `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
     """
+
+    config = None
+    """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
+
+    def get_config(self):
+        config = super().get_config()
+        if self.config is not None:
+            config["bert_config"] = keras.saving.serialize_keras_object(self.config.to_dict())
+        return config
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        bert_config = config.pop("bert_config", None)
+        model = super().from_config(config, custom_objects=custom_objects)
+        if bert_config is not None:
+            values = keras.saving.deserialize_keras_object(bert_config, custom_objects=custom_objects)
+            model.config = BertConfig.from_dict(values)
+        return model
 
     def __call__(self, inputs, *args, **kwargs):
         if not self._in_step():
@@ -111,7 +131,7 @@ class BertModel(keras.Model):
             name,
             limit=layers[table].input_dim if table in layers else None,
             table=rows,
-            max_length=position.input_dim if position is not None and name != "Input-Task" else None,
+            max_length=position.max_length if position is not None and name != "Input-Task" else None,
         )
 
     def _check_data(self, x, y=None):

@@ -6,14 +6,16 @@ from keras_bert_rebuild import layers
 
 
 def build_inputs(config, seq_len, padding_mask=False):
-    """The inputs of the graph by name, int32: `Input-Token`, `Input-Segment`, `Input-Task` and `Input-Mask` where asked for.
+    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task` and `Input-Mask` where there are any.
 
     Args:
         config: a `BertConfig`.
         seq_len: static length, or None for any.
-        padding_mask: whether padding is told by an input of its own (not zero at real tokens) and not by id 0.
+        padding_mask: whether padding is told by an input of its own (not zero at real tokens) and not by the id of padding.
     """
-    names = ["Input-Token", "Input-Segment"]
+    names = ["Input-Token"]
+    if config.type_vocab_size:
+        names.append("Input-Segment")
     if config.num_tasks:
         names.append("Input-Task")
     if padding_mask:
@@ -30,33 +32,64 @@ def build_encoder(config, inputs):
 
     Returns:
         The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone), and the
-        token table `(vocabulary, hidden)`.
+        token table `(vocabulary, embedding)`.
     """
     x, table = _build_embedding(config, inputs)
+    blocks = [_make_block(config, i + 1) for i in range(config.num_distinct_blocks)]
     outputs = []
-    for i in range(1, config.num_hidden_layers + 1):
-        attention = layers.MultiHeadSelfAttention(
-            config.num_attention_heads,
-            activation=resolve_activation(config.attention_act),
-            attention_dropout=config.attention_probs_dropout_prob,
-            name=f"Encoder-{i}-MultiHeadSelfAttention",
-        )
-        x = _add_and_norm(config, x, attention)
-        feed_forward = layers.FeedForward(
-            config.intermediate_size,
-            activation=resolve_activation(config.hidden_act),
-            name=f"Encoder-{i}-FeedForward",
-        )
-        x = _add_and_norm(config, x, feed_forward)
+    for layer in range(config.num_hidden_layers):
+        for sub_layer, dropout, add, norm in blocks[config.block_of_layer(layer)]:
+            # LayerNorm(x + Dropout(layer(x))): post-LN, Vaswani et al., section 3.1.
+            x = norm(add([x, dropout(sub_layer(x))]))
         outputs.append(x)
     return outputs or [x], table
 
 
-def resolve_activation(activation):
-    """The function for an activation of a config: "gelu" is the tanh form, other names are Keras's."""
-    if activation == "gelu":
-        return layers.gelu
-    return keras.activations.get(activation)
+def initializer(config):
+    """A new initializer of kernels and tables as the config has it, or None for that of the layer."""
+    spread = config.initializer_range
+    return None if spread is None else keras.initializers.TruncatedNormal(stddev=spread)
+
+
+def kernel_settings(config):
+    """The arguments that give a layer the initializer of the config."""
+    return {} if config.initializer_range is None else {"kernel_initializer": initializer(config)}
+
+
+def make_norm(config, name):
+    """A layer normalisation with the epsilon of the config."""
+    return layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name)
+
+
+def make_dropout(rate, name):
+    """A dropout layer, or with rate 0 a function that does nothing and leaves no row in the summary."""
+    return keras.layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
+
+
+def _make_block(config, number):
+    """The layers of an encoder block, not yet connected: twice a sub-layer, its dropout, its sum and its norm."""
+    attention = layers.MultiHeadSelfAttention(
+        config.num_attention_heads,
+        activation=layers.get_activation(config.attention_act),
+        attention_dropout=config.attention_probs_dropout_prob,
+        name=f"Encoder-{number}-MultiHeadSelfAttention",
+        **kernel_settings(config),
+    )
+    feed_forward = layers.FeedForward(
+        config.intermediate_size,
+        activation=layers.get_activation(config.hidden_act),
+        name=f"Encoder-{number}-FeedForward",
+        **kernel_settings(config),
+    )
+    return [
+        (
+            sub_layer,
+            make_dropout(config.hidden_dropout_prob, f"{sub_layer.name}-Dropout"),
+            layers.Add(name=f"{sub_layer.name}-Add"),
+            make_norm(config, f"{sub_layer.name}-Norm"),
+        )
+        for sub_layer in (attention, feed_forward)
+    ]
 
 
 def _build_embedding(config, inputs):
@@ -64,30 +97,20 @@ def _build_embedding(config, inputs):
     if "Input-Mask" in inputs:
         tokens = [tokens, inputs["Input-Mask"]]
     x, table = layers.get_embedding(
-        [tokens, inputs["Input-Segment"]],
+        [tokens, inputs.get("Input-Segment")],
         token_num=config.vocab_size,
         pos_num=config.max_position_embeddings,
-        embed_dim=config.hidden_size,
+        embed_dim=config.embedding_width,
         segment_num=config.type_vocab_size,
+        pad_id=config.pad_token_id,
+        position_offset=config.position_offset,
+        initializer=None if config.initializer_range is None else lambda: initializer(config),
     )
     if config.num_tasks:
-        task = layers.TaskEmbedding(config.num_tasks, config.hidden_size, name="Embedding-Task")
+        task = layers.TaskEmbedding(config.num_tasks, config.embedding_width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
-    x = _dropout(config, x, "Embedding-Dropout")  # before the norm, as keras_bert; Google drops after it
-    return _norm(config, "Embedding-Norm")(x), table
-
-
-def _add_and_norm(config, x, layer):
-    """LayerNorm(x + Dropout(layer(x))): post-LN, Vaswani et al., section 3.1."""
-    y = _dropout(config, layer(x), f"{layer.name}-Dropout")
-    y = layers.Add(name=f"{layer.name}-Add")([x, y])
-    return _norm(config, f"{layer.name}-Norm")(y)
-
-
-def _dropout(config, x, name):
-    rate = config.hidden_dropout_prob
-    return keras.layers.Dropout(rate, name=name)(x) if rate > 0 else x
-
-
-def _norm(config, name):
-    return layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name)
+    x = make_dropout(config.hidden_dropout_prob, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
+    x = make_norm(config, "Embedding-Norm")(x)
+    if config.embedding_size is not None:
+        x = keras.layers.Dense(config.hidden_size, name="Embedding-Mapping", **kernel_settings(config))(x)
+    return x, table

@@ -1,13 +1,7 @@
 """keras_bert's `get_model`: its argument names on the outside, a `BertConfig` within."""
 
-import operator
-
-import keras
-
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
-from keras_bert_rebuild.models.heads import build_pretraining_heads
-from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.models.build_model import build_model
 
 
 def get_model(
@@ -61,6 +55,8 @@ def get_model(
         IndexError: `head_num` does not divide `embed_dim`.
         ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist.
     """
+    # As keras_bert: no dropout of attention probabilities, and the initializers of the layers.
+    config = {"attention_probs_dropout_prob": 0.0, "initializer_range": None, **config}
     bert_config = BertConfig(
         vocab_size=token_num,
         max_position_embeddings=pos_num,
@@ -74,49 +70,15 @@ def get_model(
         num_tasks=task_num if use_task_embed else 0,
         **config,
     )
-    trainable = training if trainable is None else trainable
-    if seq_len is not None and seq_len > pos_num:
-        raise ValueError(f"seq_len must be at most pos_num, the {pos_num} rows of the position table; got {seq_len}.")
-    inputs = build_inputs(bert_config, seq_len, padding_mask)
-    blocks, table = build_encoder(bert_config, inputs)
-    if training:
-        positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked")
-        mask = [inputs.pop("Input-Mask")] if padding_mask else []
-        outputs = build_pretraining_heads(bert_config, blocks[-1], table, positions)
-        model = PretrainingModel([*inputs.values(), positions, *mask], list(outputs))
-        set_trainable(model.layers, trainable)
-        return model
-    if transformer_num < 1:
-        raise IndexError(f"transformer_num must be at least 1 for a model without heads; got {transformer_num}.")
-    chosen = [blocks[i] for i in select_blocks(output_layer_num, transformer_num)]
-    inputs = list(inputs.values())
-    set_trainable(keras.Model(inputs, chosen).layers, trainable)
-    return inputs, chosen[0] if len(chosen) == 1 else keras.layers.Concatenate(name="Encoder-Output")(chosen)
-
-
-def select_blocks(output_layer_num, num_blocks):
-    """Indexes of the blocks that `output_layer_num` means, in the order in which they are concatenated."""
-    if hasattr(output_layer_num, "__index__"):
-        count = operator.index(output_layer_num)
-        if count < 1:
-            raise IndexError(f"output_layer_num must be at least 1 or a list of block indexes; got {count}.")
-        return list(range(max(num_blocks - count, 0), num_blocks))
-    indexes = [operator.index(i) for i in output_layer_num]
-    wrong = [i for i in indexes if not -num_blocks <= i < num_blocks]
-    if wrong or not indexes:
-        raise ValueError(
-            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, as there are {num_blocks}; got {indexes}."
-        )
-    return [i % num_blocks for i in reversed(indexes)]
-
-
-def set_trainable(layers, trainable):
-    """Switch all layers on or off, or on where the name starts with one of the prefixes."""
-    if isinstance(trainable, str):
-        raise ValueError(f"trainable must be True, False or a list of layer name prefixes; got the string {trainable!r}.")
-    prefixes = None if isinstance(trainable, bool) else tuple(trainable)
-    for layer in layers:
-        layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
+    model = build_model(
+        bert_config,
+        ("mlm", "nsp") if training else (),
+        seq_len=seq_len,
+        output_layer_num=1 if training else output_layer_num,
+        trainable=training if trainable is None else trainable,
+        padding_mask=padding_mask,
+    )
+    return model if training else (model.inputs, model.outputs[0])
 
 
 def get_token_embedding(model):

@@ -1,30 +1,115 @@
-"""The two pretraining heads: masked language model and next sentence."""
+"""The heads: what stands on the last encoder block."""
+
+import functools
+from collections import namedtuple
 
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.models.encoder import resolve_activation
+from keras_bert_rebuild.models.encoder import kernel_settings, make_dropout, make_norm
+
+# What a head is built from: the config, the sequence `(batch, length, hidden)`, the token table `(vocabulary, embedding)`, the input
+# that is not zero where a token is to be predicted, and a function that pools the first token, once for all heads that ask.
+Trunk = namedtuple("Trunk", ["config", "sequence", "table", "positions", "pooled"])
 
 
-def build_pretraining_heads(config, sequence, table, positions):
-    """Connect both heads to the last encoder block.
+def build_mlm(trunk):
+    """`MLM`: the probability of every token, `(batch, length, vocabulary)`.
+
+    Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` of google-research/bert.
+    """
+    config = trunk.config
+    activation = layers.get_activation(config.hidden_act if config.mlm_act is None else config.mlm_act)
+    dense = keras.layers.Dense(config.embedding_width, activation=activation, name="MLM-Dense", **kernel_settings(config))
+    x = make_norm(config, "MLM-Norm")(dense(trunk.sequence))
+    x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, trunk.table])
+    return layers.Masked(name="MLM")([x, trunk.positions])
+
+
+def build_nsp(trunk):
+    """`NSP`: the probabilities that the second sentence is the next one, 0, or a random one, 1: `(batch, 2)`.
+
+    Reference: Devlin et al., 2019, section 3.1; `get_next_sentence_output` of google-research/bert.
+    """
+    return layers.Dense(2, activation="softmax", name="NSP", **kernel_settings(trunk.config))(trunk.pooled())
+
+
+def build_sop(trunk):
+    """`SOP`: the probabilities that two stretches stand in their order, 0, or are swapped, 1: `(batch, 2)`.
+
+    Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
+    """
+    return layers.Dense(2, activation="softmax", name="SOP", **kernel_settings(trunk.config))(trunk.pooled())
+
+
+def build_classification(trunk):
+    """`Classification`: a logit for each label, `(batch, labels)`.
+
+    Reference: Devlin et al., 2019, section 4.1.
+    """
+    x = _drop(trunk.config, trunk.pooled(), "Classification-Dropout")
+    return _logits(trunk.config, x, len(trunk.config.labels), "Classification")
+
+
+def build_token_classification(trunk):
+    """`Token-Classification`: a logit for each label at every token, `(batch, length, labels)`.
+
+    Reference: Devlin et al., 2019, section 5.3.
+    """
+    x = _drop(trunk.config, trunk.sequence, "Token-Classification-Dropout")
+    return _logits(trunk.config, x, len(trunk.config.labels), "Token-Classification")
+
+
+def build_question_answering(trunk):
+    """`Question-Answering`: logits of being the start and the end of the answer, `(batch, length, 2)`.
+
+    Reference: Devlin et al., 2019, section 4.2.
+    """
+    return _logits(trunk.config, trunk.sequence, 2, "Question-Answering")
+
+
+# Name of a head in `config.HEADS`, the function that builds it.
+BUILDERS = {
+    "pooler": lambda trunk: trunk.pooled(),
+    "mlm": build_mlm,
+    "nsp": build_nsp,
+    "sop": build_sop,
+    "classification": build_classification,
+    "token_classification": build_token_classification,
+    "question_answering": build_question_answering,
+}
+
+
+def build_heads(config, sequence, table, positions, heads):
+    """Connect heads to the last encoder block.
 
     Args:
         config: a `BertConfig`.
         sequence: `(batch, length, hidden)`.
-        table: the token table `(vocabulary, hidden)`, which the MLM head shares.
-        positions: `Input-Masked`, not zero where a token is to be predicted.
+        table: the token table, which the MLM head shares.
+        positions: `Input-Masked`, not zero where a token is to be predicted; None without an MLM head.
+        heads: names, keys of `BUILDERS`.
 
     Returns:
-        `MLM`, probabilities `(batch, length, vocabulary)`, and `NSP`, probabilities `(batch, 2)` of which index 1 is "random".
-
-    Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` and `get_next_sentence_output` of google-research/bert.
+        The outputs of the heads, in their order.
     """
-    x = keras.layers.Dense(config.hidden_size, activation=resolve_activation(config.hidden_act), name="MLM-Dense")(sequence)
-    x = layers.LayerNormalization(epsilon=config.layer_norm_eps, name="MLM-Norm")(x)
-    first = layers.Extract(index=0, name="Extract")(sequence)
-    x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, table])
-    pooled = keras.layers.Dense(config.hidden_size, activation="tanh", name="NSP-Dense")(first)
-    mlm = layers.Masked(name="MLM")([x, positions])
-    nsp = layers.Dense(2, activation="softmax", name="NSP")(pooled)
-    return mlm, nsp
+
+    @functools.cache
+    def pooled():
+        first = layers.Extract(index=0, name="Extract")(sequence)
+        activation = layers.get_activation(config.pooler_act)
+        # keras_bert's name; it is BERT's pooler.
+        return keras.layers.Dense(config.hidden_size, activation=activation, name="NSP-Dense", **kernel_settings(config))(first)
+
+    trunk = Trunk(config, sequence, table, positions, pooled)
+    return [BUILDERS[head](trunk) for head in heads]
+
+
+def _drop(config, x, name):
+    rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+    return make_dropout(rate, name)(x)
+
+
+def _logits(config, x, units, name):
+    """Float32 logits: a loss and a softmax want all their digits."""
+    return layers.Dense(units, activation="linear", name=name, **kernel_settings(config))(x)

@@ -6,15 +6,17 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.bert_model import BertModel, concrete
 from keras_bert_rebuild.models.host_check import IdRule, check_ids, check_predictions
 
-HEADS = ("MLM", "NSP")
+# What the labels of a head mean.
+CLASSES = {"NSP": "0 the next sentence, 1 a random one", "SOP": "0 in their order, 1 swapped"}
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingModel(BertModel):
-    """BERT with its two pretraining heads, as `get_model` builds it.
+    """BERT with an MLM head, and whatever heads stand beside it: next sentence in `get_model`, sentence order in ALBERT, none in RoBERTa.
 
     Called or asked to predict, it answers with probabilities. In a training or test step, each head whose compiled loss has a true
     attribute `takes_logits` answers with logits, and if the loss of the MLM head has a number `max_predictions`, that head runs
@@ -29,7 +31,7 @@ class PretrainingModel(BertModel):
     def call(self, inputs, training=None, mask=None, **kwargs):
         if not self._computes_logits():
             return super().call(inputs, training=training, mask=mask, **kwargs)
-        hidden, table, pooled = self._trunk()(inputs, training=training)
+        hidden, table, *others = self._trunk()(inputs, training=training)
         positions, labelled = self._slots(inputs)
         if positions is not None:
             hidden = ops.take_along_axis(hidden, positions[..., None], axis=1)  # (B, L, D) → (B, max_predictions, D)
@@ -37,13 +39,17 @@ class PretrainingModel(BertModel):
         if positions is not None:
             left_out = ops.sum(ops.cast(self._labelled(inputs), "int32")) > ops.sum(ops.cast(labelled, "int32"))
             mlm = mlm + ops.where(left_out, float("nan"), 0.0)
-        return [mlm, self.get_layer("NSP")(pooled, return_logits=self._takes_logits("NSP"))]
+        answers = {"MLM": mlm}
+        for head, x in zip(self._other_heads(), others, strict=True):
+            layer = self.get_layer(head)
+            answers[head] = layer(x, return_logits=self._takes_logits(head)) if isinstance(layer, Dense) else x
+        return self._listed(answers)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self._has_own_loss():
             y_pred = self._by_head(y_pred)
             if not self._computes_logits():  # probabilities from a call of the model: softmax(log p) = p
-                y_pred = {h: ops.log(ops.maximum(y_pred[h], 1e-37)) if self._takes_logits(h) else y_pred[h] for h in HEADS}
+                y_pred = {h: ops.log(ops.maximum(p, 1e-37)) if self._takes_logits(h) else p for h, p in y_pred.items()}
             y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
@@ -51,7 +57,7 @@ class PretrainingModel(BertModel):
         if self._has_own_loss():
             y_pred = self._by_head(y_pred)
             if self._computes_logits():
-                y_pred = {h: ops.softmax(y_pred[h]) if self._takes_logits(h) else y_pred[h] for h in HEADS}
+                y_pred = {h: ops.softmax(p) if self._takes_logits(h) else p for h, p in y_pred.items()}
             y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
@@ -60,27 +66,27 @@ class PretrainingModel(BertModel):
         return self.get_layer("MLM-Sim")([hidden, table], return_logits=self._takes_logits("MLM"))
 
     def _trunk(self):
-        """The graph up to the heads, made of the same layers."""
+        """The graph up to the last layers of the heads, made of the same layers."""
         if "_trunk_model" not in self.__dict__:
-            outputs = [self.get_layer("MLM-Dense").input, self.get_layer("Embedding-Token").output[1], self.get_layer("NSP").input]
+            outputs = [self.get_layer("MLM-Dense").input, self.get_layer("Embedding-Token").output[1]]
+            for head in self._other_heads():
+                layer = self.get_layer(head)
+                outputs.append(layer.input if isinstance(layer, Dense) else self.outputs[self.output_names.index(head)])
             # Not by assignment: a tracked sub-model would appear among the layers.
             self.__dict__["_trunk_model"] = keras.Model(self.inputs, outputs)
         return self.__dict__["_trunk_model"]
 
-    def _losses_by_head(self):
-        loss = getattr(self, "loss", None)
-        if isinstance(loss, dict):
-            return {head: loss.get(head) for head in HEADS}
-        return dict(zip(HEADS, loss, strict=True)) if isinstance(loss, (list, tuple)) else dict.fromkeys(HEADS, loss)
+    def _other_heads(self):
+        return [name for name in self.output_names if name != "MLM"]
 
     def _takes_logits(self, head):
-        return getattr(self._losses_by_head()[head], "takes_logits", False)
+        return getattr(self._by_head(getattr(self, "loss", None))[head], "takes_logits", False)
 
     def _max_predictions(self):
-        return getattr(self._losses_by_head()["MLM"], "max_predictions", None) if self._takes_logits("MLM") else None
+        return getattr(self._by_head(self.loss)["MLM"], "max_predictions", None) if self._takes_logits("MLM") else None
 
     def _has_own_loss(self):
-        return any(self._takes_logits(head) for head in HEADS)
+        return any(self._takes_logits(head) for head in self.output_names)
 
     def _computes_logits(self):
         return self._in_step("train", "test") and self._has_own_loss()
@@ -93,8 +99,13 @@ class PretrainingModel(BertModel):
     def _labelled(self, inputs):
         """Where a label is: positions chosen for prediction that are not padding, `(batch, length)`."""
         named = self._named(inputs)
-        real = named.get("Input-Mask", named["Input-Token"])
-        return ops.logical_and(ops.not_equal(named["Input-Masked"], 0), ops.not_equal(real, 0))
+        return ops.logical_and(ops.not_equal(named["Input-Masked"], 0), ops.not_equal(*self._real(named)))
+
+    def _real(self, named):
+        """An input, and its value at padding."""
+        if "Input-Mask" in named:
+            return named["Input-Mask"], 0
+        return named["Input-Token"], self.get_layer("Embedding-Token").pad_id
 
     def _slots(self, inputs):
         """The positions to gather, labelled ones first and in order, and which of them are labelled: `(batch, max_predictions)`.
@@ -121,7 +132,7 @@ class PretrainingModel(BertModel):
         The mask of the labelled slots is attached to its predictions: on JAX it is lost with every transformation.
         """
         if x is None:
-            return y, _listed(y_pred), sample_weight
+            return y, self._listed(y_pred), sample_weight
         y, weights = self._by_head(y), self._by_head(sample_weight)
         everywhere = self._labelled(x)
         positions, labelled = self._slots(x)
@@ -136,13 +147,21 @@ class PretrainingModel(BertModel):
             mlm = ops.take_along_axis(mlm, positions, axis=1)
             weight = None if weight is None else ops.take_along_axis(weight, positions, axis=1)
         masked = self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")])
-        weights = None if sample_weight is None else [weight, weights["NSP"]]
-        return [mlm, ops.reshape(y["NSP"], (-1,))], [masked, y_pred["NSP"]], weights
+        y = {head: ops.reshape(label, (-1,)) if head in CLASSES else label for head, label in y.items()}
+        weights = None if sample_weight is None else self._listed({**weights, "MLM": weight})
+        return self._listed({**y, "MLM": mlm}), self._listed({**y_pred, "MLM": masked}), weights
 
     def _by_head(self, values):
+        """A value for every output, from a dictionary, a list, or one value that all outputs share."""
+        heads = self.output_names
         if isinstance(values, dict):
-            return {head: values.get(head) for head in HEADS}
-        return dict(zip(HEADS, values, strict=True)) if isinstance(values, (list, tuple)) else dict.fromkeys(HEADS, values)
+            return {head: values.get(head) for head in heads}
+        return dict(zip(heads, values, strict=True)) if isinstance(values, (list, tuple)) else dict.fromkeys(heads, values)
+
+    def _listed(self, by_head):
+        """The values in the order of the outputs; that of a single output alone."""
+        values = [by_head[head] for head in self.output_names]
+        return values if len(values) > 1 else values[0]
 
     def _check_batch(self, batch):
         x, *rest = super()._check_batch(batch)
@@ -152,20 +171,18 @@ class PretrainingModel(BertModel):
 
     def _check_labels(self, named, labels):
         """Check the labels that count; what stands at other positions does not matter."""
-        real = concrete(named.get("Input-Mask", named["Input-Token"]))
-        masked, mlm, nsp = (concrete(value) for value in (named["Input-Masked"], labels["MLM"], labels["NSP"]))
+        real, pad = self._real(named)
+        real, masked, mlm = (concrete(value) for value in (real, named["Input-Masked"], labels["MLM"]))
         if mlm is not None and real is not None and masked is not None:
             if self._max_predictions() is not None:
-                check_predictions(masked, real, self._max_predictions())
+                check_predictions(masked, real != pad, self._max_predictions())
             mlm = np.reshape(mlm, masked.shape)
-            rule = IdRule("labels of MLM", self.outputs[0].shape[-1], "the tokens of the vocabulary")
-            check_ids(rule, np.where((masked != 0) & (real != 0), mlm, 0))
-        if nsp is not None:
-            check_ids(IdRule("labels of NSP", 2, "0 the next sentence, 1 a random one"), nsp)
-
-
-def _listed(by_head):
-    return [by_head[head] for head in HEADS]
+            vocabulary = self.get_layer("Embedding-Token").input_dim
+            rule = IdRule("labels of MLM", vocabulary, "the tokens of the vocabulary")
+            check_ids(rule, np.where((masked != 0) & (real != pad), mlm, 0))
+        for head, classes in CLASSES.items():
+            if labels.get(head) is not None and concrete(labels[head]) is not None:
+                check_ids(IdRule(f"labels of {head}", 2, classes), concrete(labels[head]))
 
 
 # A legacy .h5 file names the class without its package.

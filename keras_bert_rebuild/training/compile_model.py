@@ -18,13 +18,13 @@ def compile_model(
     max_predictions=None,
     weight_decay_pattern=WEIGHT_DECAY_PATTERN,
     optimizer=None,
-    metrics=("accuracy", "accuracy"),
+    metrics="accuracy",
     **kwargs,
 ):
-    """Compile a pretraining model with `AdamWarmup` and the losses of both heads.
+    """Compile a pretraining model with `AdamWarmup` and the losses of its heads.
 
     Args:
-        model: as from `get_model(training=True)`.
+        model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`.
         weight_decay: share of a weight taken away at a rate of 1; 0 for none.
         decay_steps: optimizer steps after which the learning rate is 0.
         warmup_steps: optimizer steps of rising rate.
@@ -33,7 +33,7 @@ def compile_model(
             does, at several times the cost; a batch with more masked positions than this is an error.
         weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
         optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`; they are given probabilities, at the masked positions.
+        metrics: as for `model.compile`; they are given probabilities, at the masked positions. A single word counts for every head.
         **kwargs: further arguments of `model.compile`.
 
     Returns:
@@ -47,7 +47,13 @@ def compile_model(
             weight_decay=weight_decay,
             weight_decay_pattern=weight_decay_pattern,
         )
-    metrics = list(metrics) if isinstance(metrics, tuple) else metrics
-    loss = [PretrainingLoss(max_predictions=max_predictions), PretrainingLoss()]
+    heads = model.output_names
+    loss = [PretrainingLoss(max_predictions=max_predictions if head == "MLM" else None) for head in heads]
+    if isinstance(metrics, str):
+        metrics = [metrics] * len(heads)
+    elif isinstance(metrics, tuple):
+        metrics = list(metrics)
+    if len(heads) == 1:
+        loss = loss[0]
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
     return model

@@ -1,0 +1,90 @@
+"""A model from a config: encoder, heads, and the model class that fits them."""
+
+import operator
+
+import keras
+
+from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
+from keras_bert_rebuild.models.heads import build_heads
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+
+
+def build_model(config, heads=(), *, seq_len=None, output_layer_num=1, trainable=True, padding_mask=False):
+    """Build the graph of a config, with random weights.
+
+    Args:
+        config: a `BertConfig`.
+        heads: names of heads, a selection of `config.HEADS`; empty for the encoder alone.
+        seq_len: static length of the inputs, or None for any.
+        output_layer_num: without heads, the last so many blocks, concatenated first to last; or a list of block indexes, 0 the
+            first, -1 the last, concatenated in reversed order (as in keras_bert).
+        trainable: True or False for all layers, or a list of name prefixes of the layers to train.
+        padding_mask: a further, last input `Input-Mask`, not zero at real tokens, instead of telling padding by its id.
+
+    Returns:
+        A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
+        heads, in the order of `config.HEADS`; for the pooler the sequence comes before it. Without heads it is the sequence
+        `(batch, length, hidden · number of blocks)`.
+
+    Raises:
+        ValueError: a length beyond the positions, an unknown activation or head, a block that does not exist.
+    """
+    unknown = [head for head in heads if head not in HEADS]
+    if isinstance(heads, str) or unknown:
+        raise ValueError(f"heads must be a list of some of {', '.join(HEADS)}; got {heads!r}.")
+    if seq_len is not None and seq_len > config.max_length:
+        raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {seq_len}.")
+    heads = [head for head in HEADS if head in heads]
+    if heads and output_layer_num != 1:
+        raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
+    inputs = build_inputs(config, seq_len, padding_mask)
+    blocks, table = build_encoder(config, inputs)
+    if heads:
+        positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked") if "mlm" in heads else None
+        outputs = build_heads(config, blocks[-1], table, positions, heads)
+        if "pooler" in heads:
+            outputs = [blocks[-1], *outputs]
+        if positions is not None:
+            mask = [inputs.pop("Input-Mask")] if padding_mask else []
+            inputs = {**inputs, "Input-Masked": positions, **{tensor.name: tensor for tensor in mask}}
+    else:
+        outputs = [_concatenated(blocks, output_layer_num, config.num_hidden_layers)]
+    model_class = PretrainingModel if "mlm" in heads else BertModel
+    model = model_class(list(inputs.values()), outputs if len(outputs) > 1 else outputs[0])
+    model.config = config
+    set_trainable(model.layers, trainable)
+    return model
+
+
+def select_blocks(output_layer_num, num_blocks):
+    """Indexes of the blocks that `output_layer_num` means, in the order in which they are concatenated."""
+    if hasattr(output_layer_num, "__index__"):
+        count = operator.index(output_layer_num)
+        if count < 1:
+            raise IndexError(f"output_layer_num must be at least 1 or a list of block indexes; got {count}.")
+        return list(range(max(num_blocks - count, 0), num_blocks))
+    indexes = [operator.index(i) for i in output_layer_num]
+    wrong = [i for i in indexes if not -num_blocks <= i < num_blocks]
+    if wrong or not indexes:
+        raise ValueError(
+            f"output_layer_num must name blocks from {-num_blocks} to {num_blocks - 1}, as there are {num_blocks}; got {indexes}."
+        )
+    return [i % num_blocks for i in reversed(indexes)]
+
+
+def set_trainable(layers, trainable):
+    """Switch all layers on or off, or on where the name starts with one of the prefixes."""
+    if isinstance(trainable, str):
+        raise ValueError(f"trainable must be True, False or a list of layer name prefixes; got the string {trainable!r}.")
+    prefixes = None if isinstance(trainable, bool) else tuple(trainable)
+    for layer in layers:
+        layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
+
+
+def _concatenated(blocks, output_layer_num, num_blocks):
+    if num_blocks < 1:
+        raise IndexError(f"a model without heads must have at least 1 encoder block; got {num_blocks}.")
+    chosen = [blocks[i] for i in select_blocks(output_layer_num, num_blocks)]
+    return chosen[0] if len(chosen) == 1 else keras.layers.Concatenate(name="Encoder-Output")(chosen)
