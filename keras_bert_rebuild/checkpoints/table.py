@@ -1,16 +1,81 @@
-"""Name tables: rows of (our variable path, their name, layout), for both directions."""
+"""Name tables: our variable path beside their name, once, for both directions."""
+
+import re
+from collections import namedtuple
+from dataclasses import dataclass
+
+# Our variable path, their name, how the array lies (`layouts.LAYOUTS`), and in which direction the row counts: "both", or "read"
+# for a second name of what another row writes.
+Row = namedtuple("Row", ["path", "name", "layout", "use"], defaults=["both"])
 
 
-def expand_table(embeddings, block, heads, num_blocks):
-    """The rows of a model with so many encoder blocks.
+@dataclass(frozen=True)
+class NameTable:
+    """The names of one foreign format for one family.
 
-    Args:
-        embeddings, heads: rows that stand once.
-        block: rows of templates; `{block}` counts from 1 in our paths, `{layer}` from 0 in theirs.
-        num_blocks: encoder blocks.
-
-    Returns:
-        A list of `(path, name, layout)`.
+    Rows are tuples as of `Row`. In those of a block `{block}` counts from 1 in our paths, and `{layer}` from 0 in their names;
+    `{keras_layer}` counts from 4, the layers of the embedding before it, and in rows of heads it is the one behind the last block.
     """
-    blocks = [(path.format(block=i + 1), name.format(layer=i), layout) for i in range(num_blocks) for path, name, layout in block]
-    return [*embeddings, *blocks, *heads]
+
+    embeddings: tuple
+    """Rows of the embeddings."""
+
+    block: tuple
+    """Templates of the rows of an encoder block."""
+
+    heads: dict
+    """Name of a head in `config.HEADS` to its rows, those it shares with other heads included."""
+
+    prefix: str = ""
+    """What all names of the encoder begin with where heads stand beside it, and which a file of the encoder alone leaves out."""
+
+    ignored: tuple = ()
+    """Regular expressions of names that hold no weights: optimizer slots, buffers."""
+
+    spellings: tuple = ()
+    """Older spellings: pairs of a regular expression and what to put in its place."""
+
+    def rows(self, num_blocks, heads=None):
+        """The rows of a model with so many distinct encoder blocks and these heads; None for all heads."""
+        blocks = [
+            (path.format(block=i + 1), name.format(block=i + 1, layer=i, keras_layer=i + 4), *rest)
+            for i in range(num_blocks)
+            for path, name, *rest in self.block
+        ]
+        of_heads = [row for head in (self.heads if heads is None else heads) for row in self._head_rows(head, num_blocks)]
+        return [Row(*row) for row in dict.fromkeys([*self.embeddings, *blocks, *of_heads])]
+
+    def heads_in(self, num_blocks, names):
+        """The heads all of whose names are there, in the order of the table."""
+        return tuple(
+            head
+            for head in self.heads
+            if all(row.name in names for row in (Row(*row) for row in self._head_rows(head, num_blocks)) if row.use == "both")
+        )
+
+    def canonical(self, name, known):
+        """The name in the spelling of the table.
+
+        Args:
+            name: as it stands in a file.
+            known: the names of the table.
+        """
+        for pattern, replacement in self.spellings:
+            name = re.sub(pattern, replacement, name)
+        return self.prefix + name if self.prefix + name in known else name
+
+    def is_ignored(self, name):
+        """Whether a name holds no weight."""
+        return any(re.fullmatch(pattern, name) for pattern in self.ignored)
+
+    def is_of_encoder(self, name):
+        """Whether a name, known or not, belongs to embeddings or blocks, so that leaving it out would change every output."""
+        patterns = {re.sub(r"\{\w+\}", r"\\d+", self._part(row[1])) for row in (*self.embeddings, *self.block)}
+        return any(re.fullmatch(pattern, self._part(name)) for pattern in patterns)
+
+    def _head_rows(self, head, num_blocks):
+        return [(path, name.format(keras_layer=num_blocks + 4), *rest) for path, name, *rest in self.heads.get(head, ())]
+
+    def _part(self, name):
+        """The first part of a name behind the prefix."""
+        return re.split(r"[./]", name.removeprefix(self.prefix))[0]

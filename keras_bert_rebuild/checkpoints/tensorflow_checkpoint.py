@@ -1,7 +1,7 @@
-"""TensorFlow checkpoints read without TensorFlow.
+"""TensorFlow checkpoints read and written without TensorFlow.
 
-A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries and files `PREFIX.data-00000-of-0000N` with the bytes. The
-table is a LevelDB table without compression, an entry a protocol buffer (`BundleEntryProto` of tensorflow/core/protobuf).
+A checkpoint `PREFIX` is a table `PREFIX.index` from names to entries and files `PREFIX.data-00000-of-0000N` with the bytes. An
+entry is a protocol buffer, `BundleEntryProto` of tensorflow/core/protobuf/tensor_bundle.proto.
 """
 
 import math
@@ -11,21 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-MAGIC = 0xDB4775248B80FB57
-FOOTER = 48
-MAX_INDEX_BYTES = 256 << 20
+from keras_bert_rebuild.checkpoints.leveldb_table import fields_of, make_field, make_fixed32, masked_crc, read_table, write_table
 
 # DataType of tensorflow/core/framework/types.proto.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}
+NUMBER_OF = {np.dtype(dtype): number for number, dtype in DTYPES.items()}
 
-
-def _crc_row(n):
-    for _ in range(8):
-        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-    return n
-
-
-CRC_TABLE = tuple(_crc_row(n) for n in range(256))
+Entry = namedtuple("Entry", ["dtype", "shape", "shard", "offset", "size", "checksum", "sliced"])
 
 
 class TensorFlowCheckpoint:
@@ -43,8 +35,8 @@ class TensorFlowCheckpoint:
         index = Path(f"{self.prefix}.index")
         try:
             table = read_table(index)
-            self._num_shards = _number(_fields(table.pop(b"", b"")), 1, default=1)
-            self._entries = {name.decode(): _entry(_fields(value)) for name, value in table.items()}
+            self._num_shards = _number(fields_of(table.pop(b"", b"")), 1, default=1)
+            self._entries = {name.decode(): _entry(fields_of(value)) for name, value in table.items()}
         except (IndexError, UnicodeDecodeError, struct.error) as error:
             raise ValueError(f"{index} is damaged: {error}.") from None
 
@@ -57,11 +49,18 @@ class TensorFlowCheckpoint:
         """The shape of an array."""
         return self._entries[name].shape
 
+    def dtype(self, name):
+        """The type of an array, as NumPy spells it where it knows it."""
+        number = self._entries[name].dtype
+        return np.dtype(DTYPES[number]).name if number in DTYPES else f"the data type number {number}"
+
     def read(self, name):
-        """An array, read from disk."""
+        """An array, read from disk and compared with its checksum."""
         entry = self._entries[name]
         if entry.dtype not in DTYPES:
             raise ValueError(f"{self.prefix}: {name} has the data type number {entry.dtype}; known are {sorted(DTYPES)}.")
+        if entry.sliced:
+            raise ValueError(f"{self.prefix}: {name} was saved in slices, which are not read: save it again as a whole.")
         dtype = np.dtype(DTYPES[entry.dtype])
         expected = math.prod(entry.shape) * dtype.itemsize
         data = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self._num_shards:05d}")
@@ -72,12 +71,10 @@ class TensorFlowCheckpoint:
                 f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index says {entry.size} at "
                 f"{entry.offset}, and the file has {data.stat().st_size}."
             )
-        with data.open("rb") as file:
-            file.seek(entry.offset)
-            return np.frombuffer(file.read(entry.size), dtype).reshape(entry.shape).copy()
-
-
-Entry = namedtuple("Entry", ["dtype", "shape", "shard", "offset", "size"])
+        array = np.fromfile(data, dtype, math.prod(entry.shape), offset=entry.offset)
+        if entry.checksum is not None and masked_crc(array) != entry.checksum:
+            raise ValueError(f"{data} is damaged: the checksum of {name} does not agree.")
+        return array.reshape(entry.shape)
 
 
 def checkpoint_prefix(path):
@@ -98,21 +95,23 @@ def checkpoint_prefix(path):
     return path
 
 
-def read_table(path):
-    """All keys and values of a LevelDB table, as bytes."""
-    size = path.stat().st_size
-    if not FOOTER <= size <= MAX_INDEX_BYTES:
-        raise ValueError(f"{path} is not a checkpoint index: it has {size} bytes.")
-    content = path.read_bytes()
-    if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
-        raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
-    _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
-    offset, length, _ = _handle(content, at)
-    table = {}
-    for _, value in _block(content, offset, length):
-        offset, length, _ = _handle(value, 0)
-        table.update(_block(content, offset, length))
-    return table
+def write_tensorflow_checkpoint(prefix, arrays):
+    """Write a checkpoint of one data file.
+
+    Args:
+        prefix: of the files, such as `folder/bert_model.ckpt`.
+        arrays: an iterable of `(name, array)`.
+    """
+    table = {b"": make_field(1, 1) + make_field(3, make_field(1, 1))}  # one data file, version 1
+    with Path(f"{prefix}.data-00000-of-00001").open("wb") as file:
+        for name, array in arrays:
+            array = np.ascontiguousarray(array)
+            shape = b"".join(make_field(2, make_field(1, length)) for length in array.shape)
+            entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
+            entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))
+            table[name.encode()] = entry
+            array.tofile(file)
+    write_table(Path(f"{prefix}.index"), table)
 
 
 def _entry(fields):
@@ -120,82 +119,13 @@ def _entry(fields):
     (shape,) = fields.get(2, [b""])[-1:]
     if not isinstance(shape, bytes):
         raise IndexError("a shape is a number")
-    dims = tuple(_number(_fields(dim), 1) for dim in _fields(shape).get(2, []))
-    return Entry(_number(fields, 1), dims, _number(fields, 3), _number(fields, 4), _number(fields, 5))
+    dims = tuple(_number(fields_of(dim), 1) for dim in fields_of(shape).get(2, []))
+    numbers = (_number(fields, number) for number in (3, 4, 5))
+    return Entry(_number(fields, 1), dims, *numbers, _number(fields, 6, default=None), 7 in fields)
 
 
 def _number(fields, number, default=0):
     value = fields.get(number, [default])[-1]
-    if not isinstance(value, int):
+    if not isinstance(value, int) and value is not default:
         raise IndexError(f"field {number} of a message is no number")
     return value
-
-
-def _block(content, offset, length):
-    """The keys and values of a block; a key shares its beginning with the one before."""
-    if offset + length + 5 > len(content):
-        raise IndexError("a block ends behind the end of the file")
-    if content[offset + length] != 0:
-        raise IndexError("a block is compressed")
-    block = content[offset : offset + length]
-    if struct.unpack_from("<I", content, offset + length + 1)[0] != _masked_crc(block + b"\0"):
-        raise IndexError("a checksum does not agree")
-    end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
-    key, at = b"", 0
-    while at < end:
-        shared, at = _varint(block, at)
-        added, at = _varint(block, at)
-        value_length, at = _varint(block, at)
-        key = key[:shared] + block[at : at + added]
-        at += added
-        yield key, block[at : at + value_length]
-        at += value_length
-
-
-def _masked_crc(data):
-    """CRC-32C, rotated and shifted as LevelDB stores it."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = CRC_TABLE[(crc ^ byte) & 255] ^ (crc >> 8)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def _handle(content, at):
-    offset, at = _varint(content, at)
-    length, at = _varint(content, at)
-    return offset, length, at
-
-
-def _varint(content, at):
-    value = shift = 0
-    while True:
-        byte = content[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise IndexError("a number is longer than 64 bits")
-
-
-def _fields(message):
-    """The fields of a protocol buffer: number to the list of its values, integers or bytes."""
-    if not isinstance(message, bytes):
-        raise IndexError("a message is a number")
-    fields, at = {}, 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == 0:
-            value, at = _varint(message, at)
-        elif wire == 2:
-            length, at = _varint(message, at)
-            value, at = message[at : at + length], at + length
-        elif wire in (1, 5):
-            length = 8 if wire == 1 else 4
-            value, at = message[at : at + length], at + length
-        else:
-            raise IndexError(f"a field has the unknown wire type {wire}")
-        fields.setdefault(number, []).append(value)
-    return fields

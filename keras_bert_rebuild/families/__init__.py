@@ -1,1 +1,19 @@
 """What differs between the members of the family, as data: no code."""
+
+from keras_bert_rebuild.families import albert, bert, distilbert, roberta
+
+# Hugging Face's word for a family to the module with its data.
+FAMILIES = {model_type: module for module in (bert, roberta, distilbert, albert) for model_type in module.MODEL_TYPES}
+
+# The heads of a class of Hugging Face, and how its name ends.
+CLASSES = (
+    (("mlm", "nsp"), "ForPreTraining"),
+    (("mlm", "sop"), "ForPreTraining"),
+    (("mlm",), "ForMaskedLM"),
+    (("nsp",), "ForNextSentencePrediction"),
+    (("classification",), "ForSequenceClassification"),
+    (("token_classification",), "ForTokenClassification"),
+    (("question_answering",), "ForQuestionAnswering"),
+    (("pooler",), "Model"),
+    ((), "Model"),
+)

@@ -1,10 +1,127 @@
-"""BERT as Google released it: the names of its checkpoints beside the paths of our variables."""
+"""BERT: what its checkpoints and configs call things, and the sizes it was released in.
 
-# Our variable path, their name, layout. {block} counts from 1 on our side; {layer} = block − 1 on theirs.
+Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
+"""
+
+from keras_bert_rebuild.checkpoints.table import NameTable
+
+# Hugging Face's word for the family, and what the names of its classes begin with.
+MODEL_TYPES = {"bert": "Bert"}
+
+# Where the family differs from the defaults of `BertConfig`, and what follows from other fields.
+DEFAULTS = {}
+DERIVED = {}
+
+# Field of `BertConfig`, key of Hugging Face's config.json.
+CONFIG = (
+    ("vocab_size", "vocab_size"),
+    ("hidden_size", "hidden_size"),
+    ("num_hidden_layers", "num_hidden_layers"),
+    ("num_attention_heads", "num_attention_heads"),
+    ("intermediate_size", "intermediate_size"),
+    ("hidden_act", "hidden_act"),
+    ("hidden_dropout_prob", "hidden_dropout_prob"),
+    ("attention_probs_dropout_prob", "attention_probs_dropout_prob"),
+    ("classifier_dropout", "classifier_dropout"),
+    ("max_position_embeddings", "max_position_embeddings"),
+    ("type_vocab_size", "type_vocab_size"),
+    ("initializer_range", "initializer_range"),
+    ("layer_norm_eps", "layer_norm_eps"),
+    ("pad_token_id", "pad_token_id"),
+)
+
+# Keys of config.json whose other values mean another architecture.
+FIXED = (
+    ("is_decoder", False),
+    ("add_cross_attention", False),
+    ("position_embedding_type", "absolute"),
+    ("pruned_heads", {}),
+)
+
+# Our variable path, their name, layout, and "read" for a second name of what another row writes.
+# {block} counts from 1 on our side; {layer} = block − 1 on theirs.
+EMBEDDINGS = (
+    ("Embedding-Token/embeddings",    "bert.embeddings.word_embeddings.weight",       "same"),
+    ("Embedding-Segment/embeddings",  "bert.embeddings.token_type_embeddings.weight", "same"),
+    ("Embedding-Position/embeddings", "bert.embeddings.position_embeddings.weight",   "positions"),
+    ("Embedding-Norm/gamma",          "bert.embeddings.LayerNorm.weight",             "same"),
+    ("Embedding-Norm/beta",           "bert.embeddings.LayerNorm.bias",               "same"),
+)  # fmt: skip
+
+BLOCK = (
+    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "bert.encoder.layer.{layer}.attention.self.query.weight",       "transposed"),
+    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "bert.encoder.layer.{layer}.attention.self.query.bias",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "bert.encoder.layer.{layer}.attention.self.key.weight",         "transposed"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "bert.encoder.layer.{layer}.attention.self.key.bias",           "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "bert.encoder.layer.{layer}.attention.self.value.weight",       "transposed"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "bert.encoder.layer.{layer}.attention.self.value.bias",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "bert.encoder.layer.{layer}.attention.output.dense.weight",     "transposed"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "bert.encoder.layer.{layer}.attention.output.dense.bias",       "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "bert.encoder.layer.{layer}.attention.output.LayerNorm.weight", "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "bert.encoder.layer.{layer}.attention.output.LayerNorm.bias",   "same"),
+    ("Encoder-{block}-FeedForward/intermediate/kernel",      "bert.encoder.layer.{layer}.intermediate.dense.weight",         "transposed"),
+    ("Encoder-{block}-FeedForward/intermediate/bias",        "bert.encoder.layer.{layer}.intermediate.dense.bias",           "same"),
+    ("Encoder-{block}-FeedForward/output/kernel",            "bert.encoder.layer.{layer}.output.dense.weight",               "transposed"),
+    ("Encoder-{block}-FeedForward/output/bias",              "bert.encoder.layer.{layer}.output.dense.bias",                 "same"),
+    ("Encoder-{block}-FeedForward-Norm/gamma",               "bert.encoder.layer.{layer}.output.LayerNorm.weight",           "same"),
+    ("Encoder-{block}-FeedForward-Norm/beta",                "bert.encoder.layer.{layer}.output.LayerNorm.bias",             "same"),
+)  # fmt: skip
+
+POOLER = (
+    ("NSP-Dense/kernel", "bert.pooler.dense.weight", "transposed"),
+    ("NSP-Dense/bias",   "bert.pooler.dense.bias",   "same"),
+)  # fmt: skip
+
+MLM = (
+    ("MLM-Dense/kernel",           "cls.predictions.transform.dense.weight",     "transposed"),
+    ("MLM-Dense/bias",             "cls.predictions.transform.dense.bias",       "same"),
+    ("MLM-Norm/gamma",             "cls.predictions.transform.LayerNorm.weight", "same"),
+    ("MLM-Norm/beta",              "cls.predictions.transform.LayerNorm.bias",   "same"),
+    ("MLM-Sim/bias",               "cls.predictions.bias",                       "same"),
+    ("MLM-Sim/bias",               "cls.predictions.decoder.bias",               "same", "read"),
+    ("Embedding-Token/embeddings", "cls.predictions.decoder.weight",             "same", "read"),
+)  # fmt: skip
+
+NSP = (
+    ("NSP/kernel", "cls.seq_relationship.weight", "transposed"),
+    ("NSP/bias",   "cls.seq_relationship.bias",   "same"),
+)  # fmt: skip
+
+CLASSIFICATION = (
+    ("Classification/kernel", "classifier.weight", "transposed"),
+    ("Classification/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
+TOKEN_CLASSIFICATION = (
+    ("Token-Classification/kernel", "classifier.weight", "transposed"),
+    ("Token-Classification/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
+QUESTION_ANSWERING = (
+    ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
+    ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
+)  # fmt: skip
+
+HUGGINGFACE = NameTable(
+    embeddings=EMBEDDINGS,
+    block=BLOCK,
+    heads={
+        "pooler": POOLER,
+        "mlm": MLM,
+        "nsp": POOLER + NSP,
+        "classification": POOLER + CLASSIFICATION,
+        "token_classification": TOKEN_CLASSIFICATION,
+        "question_answering": QUESTION_ANSWERING,
+    },
+    prefix="bert.",
+    ignored=(r"(bert\.)?embeddings\.position_ids",),
+    spellings=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")),
+)
+
 GOOGLE_EMBEDDINGS = (
     ("Embedding-Token/embeddings",    "bert/embeddings/word_embeddings",       "same"),
     ("Embedding-Segment/embeddings",  "bert/embeddings/token_type_embeddings", "same"),
-    ("Embedding-Position/embeddings", "bert/embeddings/position_embeddings",   "first rows"),
+    ("Embedding-Position/embeddings", "bert/embeddings/position_embeddings",   "positions"),
     ("Embedding-Norm/gamma",          "bert/embeddings/LayerNorm/gamma",       "same"),
     ("Embedding-Norm/beta",           "bert/embeddings/LayerNorm/beta",        "same"),
 )  # fmt: skip
@@ -28,14 +145,143 @@ GOOGLE_BLOCK = (
     ("Encoder-{block}-FeedForward-Norm/beta",                "bert/encoder/layer_{layer}/output/LayerNorm/beta",           "same"),
 )  # fmt: skip
 
-GOOGLE_HEADS = (
+GOOGLE_MLM = (
     ("MLM-Dense/kernel", "cls/predictions/transform/dense/kernel",    "same"),
     ("MLM-Dense/bias",   "cls/predictions/transform/dense/bias",      "same"),
     ("MLM-Norm/gamma",   "cls/predictions/transform/LayerNorm/gamma", "same"),
     ("MLM-Norm/beta",    "cls/predictions/transform/LayerNorm/beta",  "same"),
     ("MLM-Sim/bias",     "cls/predictions/output_bias",               "same"),
+)  # fmt: skip
+
+GOOGLE_POOLER = (
     ("NSP-Dense/kernel", "bert/pooler/dense/kernel",                  "same"),
     ("NSP-Dense/bias",   "bert/pooler/dense/bias",                    "same"),
+)  # fmt: skip
+
+GOOGLE_NSP = (
     ("NSP/kernel",       "cls/seq_relationship/output_weights",       "transposed"),
     ("NSP/bias",         "cls/seq_relationship/output_bias",          "same"),
 )  # fmt: skip
+
+GOOGLE = NameTable(
+    embeddings=GOOGLE_EMBEDDINGS,
+    block=GOOGLE_BLOCK,
+    heads={"pooler": GOOGLE_POOLER, "mlm": GOOGLE_MLM, "nsp": GOOGLE_POOLER + GOOGLE_NSP},
+    prefix="bert/",
+    ignored=(r".*/(adam|lamb)_[mv]", r"global_step", r"beta[12]_power", r"(good_steps|loss_scale)"),
+)
+
+# keras_bert's own .h5 files: layer, weight.
+KERAS_BERT_EMBEDDINGS = (
+    ("Embedding-Token/embeddings",    "Embedding-Token/embeddings",    "same"),
+    ("Embedding-Segment/embeddings",  "Embedding-Segment/embeddings",  "same"),
+    ("Embedding-Position/embeddings", "Embedding-Position/embeddings", "positions"),
+    ("Embedding-Norm/gamma",          "Embedding-Norm/gamma",          "same"),
+    ("Embedding-Norm/beta",           "Embedding-Norm/beta",           "same"),
+)  # fmt: skip
+
+KERAS_BERT_BLOCK = (
+    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "Encoder-{block}-MultiHeadSelfAttention/Wq",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "Encoder-{block}-MultiHeadSelfAttention/bq",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "Encoder-{block}-MultiHeadSelfAttention/Wk",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "Encoder-{block}-MultiHeadSelfAttention/bk",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "Encoder-{block}-MultiHeadSelfAttention/Wv",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "Encoder-{block}-MultiHeadSelfAttention/bv",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "Encoder-{block}-MultiHeadSelfAttention/Wo",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "Encoder-{block}-MultiHeadSelfAttention/bo",         "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "Encoder-{block}-MultiHeadSelfAttention-Norm/gamma", "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "Encoder-{block}-MultiHeadSelfAttention-Norm/beta",  "same"),
+    ("Encoder-{block}-FeedForward/intermediate/kernel",      "Encoder-{block}-FeedForward/W1",                    "same"),
+    ("Encoder-{block}-FeedForward/intermediate/bias",        "Encoder-{block}-FeedForward/b1",                    "same"),
+    ("Encoder-{block}-FeedForward/output/kernel",            "Encoder-{block}-FeedForward/W2",                    "same"),
+    ("Encoder-{block}-FeedForward/output/bias",              "Encoder-{block}-FeedForward/b2",                    "same"),
+    ("Encoder-{block}-FeedForward-Norm/gamma",               "Encoder-{block}-FeedForward-Norm/gamma",            "same"),
+    ("Encoder-{block}-FeedForward-Norm/beta",                "Encoder-{block}-FeedForward-Norm/beta",             "same"),
+)  # fmt: skip
+
+KERAS_BERT_POOLER = (
+    ("NSP-Dense/kernel", "NSP-Dense/kernel", "same"),
+    ("NSP-Dense/bias",   "NSP-Dense/bias",   "same"),
+)  # fmt: skip
+
+KERAS_BERT_MLM = (
+    ("MLM-Dense/kernel", "MLM-Dense/kernel", "same"),
+    ("MLM-Dense/bias",   "MLM-Dense/bias",   "same"),
+    ("MLM-Norm/gamma",   "MLM-Norm/gamma",   "same"),
+    ("MLM-Norm/beta",    "MLM-Norm/beta",    "same"),
+    ("MLM-Sim/bias",     "MLM-Sim/bias",     "same"),
+)  # fmt: skip
+
+KERAS_BERT_NSP = (
+    ("NSP/kernel", "NSP/kernel", "same"),
+    ("NSP/bias",   "NSP/bias",   "same"),
+)  # fmt: skip
+
+KERAS_BERT = NameTable(
+    embeddings=KERAS_BERT_EMBEDDINGS,
+    block=KERAS_BERT_BLOCK,
+    heads={"pooler": KERAS_BERT_POOLER, "mlm": KERAS_BERT_MLM, "nsp": KERAS_BERT_POOLER + KERAS_BERT_NSP},
+)
+
+# Checkpoints of objects as TensorFlow's Model Garden writes them: layers by number, kernels of attention split by heads.
+# {keras_layer} is the number of the block, and behind the last one that of the pooler.
+MODEL_GARDEN_EMBEDDINGS = (
+    ("Embedding-Token/embeddings",    "encoder/layer_with_weights-0/embeddings", "same"),
+    ("Embedding-Position/embeddings", "encoder/layer_with_weights-1/embeddings", "positions"),
+    ("Embedding-Segment/embeddings",  "encoder/layer_with_weights-2/embeddings", "same"),
+    ("Embedding-Norm/gamma",          "encoder/layer_with_weights-3/gamma",      "same"),
+    ("Embedding-Norm/beta",           "encoder/layer_with_weights-3/beta",       "same"),
+)  # fmt: skip
+
+MODEL_GARDEN_BLOCK = (
+    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "encoder/layer_with_weights-{keras_layer}/_attention_layer/_query_dense/kernel",  "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "encoder/layer_with_weights-{keras_layer}/_attention_layer/_query_dense/bias",    "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "encoder/layer_with_weights-{keras_layer}/_attention_layer/_key_dense/kernel",    "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "encoder/layer_with_weights-{keras_layer}/_attention_layer/_key_dense/bias",      "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "encoder/layer_with_weights-{keras_layer}/_attention_layer/_value_dense/kernel",  "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "encoder/layer_with_weights-{keras_layer}/_attention_layer/_value_dense/bias",    "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "encoder/layer_with_weights-{keras_layer}/_attention_layer/_output_dense/kernel", "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "encoder/layer_with_weights-{keras_layer}/_attention_layer/_output_dense/bias",   "split"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "encoder/layer_with_weights-{keras_layer}/_attention_output_dense/kernel",        "split", "read"),
+    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "encoder/layer_with_weights-{keras_layer}/_attention_output_dense/bias",          "split", "read"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "encoder/layer_with_weights-{keras_layer}/_attention_layer_norm/gamma",           "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "encoder/layer_with_weights-{keras_layer}/_attention_layer_norm/beta",            "same"),
+    ("Encoder-{block}-FeedForward/intermediate/kernel",      "encoder/layer_with_weights-{keras_layer}/_intermediate_dense/kernel",            "same"),
+    ("Encoder-{block}-FeedForward/intermediate/bias",        "encoder/layer_with_weights-{keras_layer}/_intermediate_dense/bias",              "same"),
+    ("Encoder-{block}-FeedForward/output/kernel",            "encoder/layer_with_weights-{keras_layer}/_output_dense/kernel",                  "same"),
+    ("Encoder-{block}-FeedForward/output/bias",              "encoder/layer_with_weights-{keras_layer}/_output_dense/bias",                    "same"),
+    ("Encoder-{block}-FeedForward-Norm/gamma",               "encoder/layer_with_weights-{keras_layer}/_output_layer_norm/gamma",              "same"),
+    ("Encoder-{block}-FeedForward-Norm/beta",                "encoder/layer_with_weights-{keras_layer}/_output_layer_norm/beta",               "same"),
+)  # fmt: skip
+
+MODEL_GARDEN_POOLER = (
+    ("NSP-Dense/kernel", "encoder/layer_with_weights-{keras_layer}/kernel", "same"),
+    ("NSP-Dense/bias",   "encoder/layer_with_weights-{keras_layer}/bias",   "same"),
+)  # fmt: skip
+
+MODEL_GARDEN = NameTable(
+    embeddings=MODEL_GARDEN_EMBEDDINGS,
+    block=MODEL_GARDEN_BLOCK,
+    heads={"pooler": MODEL_GARDEN_POOLER},
+    prefix="encoder/",
+    ignored=(r"_CHECKPOINTABLE_OBJECT_GRAPH", r"(save_counter|step|global_step).*", r".*/\.OPTIMIZER_SLOT/.*", r"optimizer/.*"),
+    spellings=((r"/\.ATTRIBUTES/VARIABLE_VALUE$", ""), (r"^model/", "encoder/")),
+)
+
+# Name of a release, what differs from the defaults, parameters of the encoder with its pooler.
+SIZES = (
+    ("bert-base-uncased", {}, 109_482_240),
+    ("bert-base-cased", {"vocab_size": 28996}, 108_310_272),
+    ("bert-base-chinese", {"vocab_size": 21128}, 102_267_648),
+    ("bert-base-multilingual-cased", {"vocab_size": 119547}, 177_853_440),
+    (
+        "bert-large-uncased",
+        {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+        335_141_888,
+    ),
+    (
+        "bert-large-cased",
+        {"vocab_size": 28996, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+        333_579_264,
+    ),
+)

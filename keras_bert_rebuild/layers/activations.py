@@ -65,4 +65,6 @@ def get_activation(activation):
     try:
         return keras.activations.get(activation)
     except ValueError:
-        raise ValueError(f"expected an activation that Keras knows or one of {', '.join(ACTIVATIONS)}; got {activation!r}.") from None
+        raise ValueError(
+            f"expected an activation that Keras knows or one of {', '.join(ACTIVATIONS)}; got {activation!r}."
+        ) from None

@@ -18,7 +18,7 @@ class PositionEmbedding(keras.layers.Layer):
         mode "expand":   outputs[b, l] = embeddings[clip(inputs[b, l], −input_dim, input_dim) + input_dim]
 
     Args:
-        input_dim: rows of the table; the longest sequence is `offset` shorter. In mode "expand" the table has 2 · input_dim + 1 rows.
+        input_dim: rows of the table; the longest sequence is `offset` shorter. In mode "expand" there are 2 · input_dim + 1 rows.
         output_dim: width of a row; in mode "add" that of the inputs.
         mode: "add", "concat" or "expand"; anything else is an error.
         embeddings_initializer, embeddings_regularizer, embeddings_constraint: for the table.

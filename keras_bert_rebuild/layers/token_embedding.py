@@ -22,8 +22,8 @@ class TokenEmbedding(keras.layers.Embedding):
 
     Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, not zero at real tokens.
     Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
-    Mask: the explicit one, else ids ≠ `pad_id` with `mask_zero`, for the first output; none for the second. While the graph is built it
-        is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
+    Mask: the explicit one, else ids ≠ `pad_id` with `mask_zero`, for the first output; none for the second. While the graph is
+        built it is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
     """

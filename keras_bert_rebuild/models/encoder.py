@@ -6,7 +6,7 @@ from keras_bert_rebuild import layers
 
 
 def build_inputs(config, seq_len, padding_mask=False):
-    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task` and `Input-Mask` where there are any.
+    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` where there are any.
 
     Args:
         config: a `BertConfig`.

@@ -6,10 +6,11 @@ from collections import namedtuple
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.config import HEADS, ON_POOLER
 from keras_bert_rebuild.models.encoder import kernel_settings, make_dropout, make_norm
 
-# What a head is built from: the config, the sequence `(batch, length, hidden)`, the token table `(vocabulary, embedding)`, the input
-# that is not zero where a token is to be predicted, and a function that pools the first token, once for all heads that ask.
+# What a head is built from: the config, the sequence `(batch, length, hidden)`, the token table `(vocabulary, embedding)`, the
+# input that is not zero where a token is to be predicted, and a function that pools the first token, once for all heads that ask.
 Trunk = namedtuple("Trunk", ["config", "sequence", "table", "positions", "pooled"])
 
 
@@ -68,7 +69,18 @@ def build_question_answering(trunk):
     return _logits(trunk.config, trunk.sequence, 2, "Question-Answering")
 
 
-# Name of a head in `config.HEADS`, the function that builds it.
+# Name of a head in `config.HEADS`, the layer that shows that a model has it.
+LAYERS = {
+    "pooler": "NSP-Dense",
+    "mlm": "MLM",
+    "nsp": "NSP",
+    "sop": "SOP",
+    "classification": "Classification",
+    "token_classification": "Token-Classification",
+    "question_answering": "Question-Answering",
+}
+
+# Name of a head, the function that builds it.
 BUILDERS = {
     "pooler": lambda trunk: trunk.pooled(),
     "mlm": build_mlm,
@@ -103,6 +115,19 @@ def build_heads(config, sequence, table, positions, heads):
 
     trunk = Trunk(config, sequence, table, positions, pooled)
     return [BUILDERS[head](trunk) for head in heads]
+
+
+def heads_of(model):
+    """The heads of a model, in the order of its outputs; the pooler only where no other head stands on it."""
+    layers = {layer.name for layer in model.layers}
+    return without_implied(head for head in HEADS if LAYERS[head] in layers)
+
+
+def without_implied(heads):
+    """Heads without the pooler where another head stands on it and brings it along."""
+    heads = tuple(heads)
+    implied = any(head in ON_POOLER and head != "pooler" for head in heads)
+    return tuple(head for head in heads if head != "pooler" or not implied)
 
 
 def _drop(config, x, name):

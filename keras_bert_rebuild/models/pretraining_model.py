@@ -16,7 +16,7 @@ CLASSES = {"NSP": "0 the next sentence, 1 a random one", "SOP": "0 in their orde
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingModel(BertModel):
-    """BERT with an MLM head, and whatever heads stand beside it: next sentence in `get_model`, sentence order in ALBERT, none in RoBERTa.
+    """BERT with an MLM head and what stands beside it: next sentence in `get_model`, sentence order in ALBERT, nothing in RoBERTa.
 
     Called or asked to predict, it answers with probabilities. In a training or test step, each head whose compiled loss has a true
     attribute `takes_logits` answers with logits, and if the loss of the MLM head has a number `max_predictions`, that head runs

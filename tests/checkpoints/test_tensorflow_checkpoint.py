@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.checkpoints import tensorflow_checkpoint
+from keras_bert_rebuild.checkpoints import leveldb_table
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 
 _spec = importlib.util.spec_from_file_location("write_checkpoint", Path(__file__).with_name("write_checkpoint.py"))
@@ -82,7 +82,7 @@ def test_damaged_files_are_refused_or_read_and_never_crash(prefix, checksums, mo
     index = prefix.with_name(prefix.name + ".index")
     good = index.read_bytes()
     if not checksums:  # as if somebody had made them agree
-        monkeypatch.setattr(tensorflow_checkpoint, "_masked_crc", lambda data: AnyNumber())
+        monkeypatch.setattr(leveldb_table, "masked_crc", lambda data: AnyNumber())
     rng = np.random.default_rng(3)
     for _ in range(300):
         bad = bytearray(good)

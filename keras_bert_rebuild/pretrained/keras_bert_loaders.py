@@ -1,25 +1,12 @@
 """keras_bert's loaders of Google's checkpoints."""
 
-import json
-from pathlib import Path
-
-from keras_bert_rebuild.checkpoints.table import expand_table
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 from keras_bert_rebuild.checkpoints.transfer import load_variables
 from keras_bert_rebuild.families import bert
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.get_model import get_model
-
-# Fields that a `bert_config.json` must have for the graph to be built.
-REQUIRED = (
-    "vocab_size",
-    "max_position_embeddings",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "hidden_act",
-)
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.config_files import config_from_google, read_json
 
 
 def checkpoint_loader(checkpoint_file):
@@ -42,23 +29,26 @@ def build_model_from_config(config_file, training=False, trainable=None, output_
     Returns:
         The model and the config as a dictionary.
     """
-    config = _read_config(config_file)
+    config = read_json(config_file, "a bert_config.json")
+    known = config_from_google(config, config_file)
     if seq_len is not None:
-        seq_len = config["max_position_embeddings"] = min(seq_len, config["max_position_embeddings"])
-    kwargs.setdefault("dropout_rate", config.get("hidden_dropout_prob", 0.1))
+        seq_len = config["max_position_embeddings"] = min(seq_len, known.max_position_embeddings)
+    kwargs.setdefault("dropout_rate", known.hidden_dropout_prob)
+    kwargs.setdefault("attention_probs_dropout_prob", known.attention_probs_dropout_prob)
+    kwargs.setdefault("initializer_range", known.initializer_range)
     built = get_model(
-        token_num=config["vocab_size"],
+        token_num=known.vocab_size,
         pos_num=config["max_position_embeddings"],
         seq_len=seq_len,
-        embed_dim=config["hidden_size"],
-        transformer_num=config["num_hidden_layers"],
-        head_num=config["num_attention_heads"],
-        feed_forward_dim=config["intermediate_size"],
-        feed_forward_activation=config["hidden_act"],
+        embed_dim=known.hidden_size,
+        transformer_num=known.num_hidden_layers,
+        head_num=known.num_attention_heads,
+        feed_forward_dim=known.intermediate_size,
+        feed_forward_activation=known.hidden_act,
         training=training,
         trainable=trainable,
         output_layer_num=output_layer_num,
-        type_vocab_size=config.get("type_vocab_size", 2),
+        type_vocab_size=known.type_vocab_size,
         **kwargs,
     )
     return (built if training else BertModel(*built)), config
@@ -80,15 +70,12 @@ def load_model_weights_from_checkpoint(model, config, checkpoint_file, training=
         ValueError: lists at once every name that is missing and every shape that does not fit.
     """
     checkpoint = TensorFlowCheckpoint(checkpoint_file)
-    rows = expand_table(bert.GOOGLE_EMBEDDINGS, bert.GOOGLE_BLOCK, bert.GOOGLE_HEADS, config["num_hidden_layers"])
-    heads = {path for path, _, _ in bert.GOOGLE_HEADS}
-    variables = [
-        variable
-        for variable in model.weights
-        if not variable.path.startswith("Embedding-Task/")
-        if training or variable.path not in heads
-    ]
-    load_variables(variables, rows, checkpoint.names, checkpoint.read)
+    rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
+    heads = {path for rows_of_head in bert.GOOGLE.heads.values() for path, *_ in rows_of_head}
+    variables = [v for v in model.weights if training or v.path not in heads]
+    tasks = [v.path for v in model.weights if v.path.startswith("Embedding-Task/")]
+    # What the checkpoint has beyond the model is left out, as in keras_bert: a pruned model takes the blocks that it has.
+    load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=tasks, leftovers=True)
 
 
 def load_trained_model_from_checkpoint(
@@ -100,17 +87,3 @@ def load_trained_model_from_checkpoint(
     )
     load_model_weights_from_checkpoint(model, config, checkpoint_file, training=training)
     return model
-
-
-def _read_config(config_file):
-    path = Path(config_file)
-    if not path.is_file():
-        raise ValueError(f"expected a bert_config.json at {path}; there is no such file.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
-    missing = [name for name in REQUIRED if name not in config]
-    if missing:
-        raise ValueError(f"{path} must have {', '.join(REQUIRED)}; {', '.join(missing)} is missing.")
-    return config

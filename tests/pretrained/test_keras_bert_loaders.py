@@ -1,6 +1,5 @@
 """keras_bert's loaders, on a checkpoint that the test writes; and the vectors they give."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -9,12 +8,9 @@ import pytest
 from reference import encode, logits, softmax
 
 import keras_bert_rebuild as kb
-from keras_bert_rebuild.checkpoints.table import expand_table
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.families import bert
 
-_spec = importlib.util.spec_from_file_location("writer", Path(__file__).parent / "checkpoints" / "write_checkpoint.py")
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "work", "and", "no", "play", "makes", "jack", "a", "dull", "boy"]
 CONFIG = {
@@ -28,7 +24,7 @@ CONFIG = {
     "hidden_dropout_prob": 0.1,
     "type_vocab_size": 2,
 }
-ROWS = expand_table(bert.GOOGLE_EMBEDDINGS, bert.GOOGLE_BLOCK, bert.GOOGLE_HEADS, 3)
+ROWS = bert.GOOGLE.rows(3)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +38,9 @@ def weights():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, weights):
     folder = tmp_path_factory.mktemp("checkpoint")
-    arrays = {name: weights[path].T if layout == "transposed" else weights[path] for path, name, layout in ROWS}
+    arrays = {name: weights[path].T if layout == "transposed" else weights[path] for path, name, layout, _ in ROWS}
     arrays["bert/pooler/dense/kernel/adam_m"] = np.zeros(3, "float32")
-    _module.write_checkpoint(folder / "bert_model.ckpt", {k: np.ascontiguousarray(v) for k, v in arrays.items()})
+    write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays.items())
     (folder / "bert_config.json").write_text(json.dumps(CONFIG))
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return folder

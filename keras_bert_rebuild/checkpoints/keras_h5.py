@@ -1,0 +1,117 @@
+"""Weights in the .h5 files of Keras 2, read without Keras 2: keras_bert's own, and Hugging Face's `tf_model.h5`."""
+
+import json
+import re
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+# What Keras calls the last part of a name, what PyTorch calls it.
+HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
+
+
+class KerasH5:
+    """The arrays of a legacy Keras file by name.
+
+    Args:
+        path: the file: a whole model or its weights.
+        rename: from the layer and the name of a weight in it, both as they stand in the file, to its name here.
+
+    Raises:
+        ValueError: the file is no such file, damaged, or gives a name twice.
+    """
+
+    def __init__(self, path, rename):
+        self.path = Path(path)
+        self._datasets = {}
+        with self._opened() as file:
+            group = file.get("model_weights", file)
+            if "layer_names" not in group.attrs:
+                raise ValueError(f"{self.path} is not a file of Keras weights: it has no layer_names.")
+            for layer in _strings(group, "layer_names"):
+                for weight in _strings(group[layer], "weight_names"):
+                    name, transposed = rename(layer, weight)
+                    dataset = group[layer][weight]
+                    if name in self._datasets:  # a tied table stands with every layer that uses it
+                        if not np.array_equal(file[self._datasets[name][0]], dataset):
+                            raise ValueError(f"{self.path} has {name} twice, with different values.")
+                        continue
+                    shape = dataset.shape[::-1] if transposed else dataset.shape
+                    self._datasets[name] = (dataset.name, shape, dataset.dtype.name, transposed)
+            config = file.attrs.get("model_config")
+        self.model_config = None if config is None else json.loads(config)
+        """The architecture, where the file holds a whole model."""
+
+    @property
+    def names(self):
+        """The names of all arrays, sorted."""
+        return sorted(self._datasets)
+
+    def shape(self, name):
+        """The shape of an array."""
+        return self._datasets[name][1]
+
+    def dtype(self, name):
+        """The type of an array, as NumPy spells it."""
+        return self._datasets[name][2]
+
+    def read(self, name):
+        """An array, read from disk."""
+        dataset, _, _, transposed = self._datasets[name]
+        with self._opened() as file:
+            array = np.asarray(file[dataset])
+        return array.T if transposed else array
+
+    def _opened(self):
+        return _Opened(self.path)
+
+
+class _Opened:
+    """An HDF5 file whose errors are a sentence with its name."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __enter__(self):
+        try:
+            self.file = h5py.File(self.path, "r")
+        except (OSError, RuntimeError) as error:
+            raise ValueError(f"{self.path} is not an HDF5 file or is damaged: {error}.") from None
+        return self.file
+
+    def __exit__(self, kind, error, trace):
+        self.file.close()
+        if kind in (KeyError, OSError, RuntimeError, UnicodeDecodeError, AttributeError, TypeError):
+            raise ValueError(f"{self.path} is damaged: {error}.") from None
+
+
+def keras_bert_name(layer, weight):
+    """`Encoder-1-FeedForward/Encoder-1-FeedForward_W1:0` as `Encoder-1-FeedForward/W1`."""
+    last = weight.rsplit("/", 1)[-1].split(":")[0]
+    return f"{layer}/{last.removeprefix(f'{layer}_')}", False
+
+
+def huggingface_name(layer, weight):
+    """`bert/encoder/layer_._0/output/dense/kernel:0` as `bert.encoder.layer.0.output.dense.weight`; kernels lie transposed."""
+    del layer
+    parts = weight.split(":")[0].split("/")
+    if parts[0].startswith("tf_"):  # the name of the model, in older files
+        parts = parts[1:]
+    *path, last = (re.sub(r"^.*___", "", part).replace("_._", ".") for part in parts)
+    return ".".join([*path, HUGGINGFACE_WORDS.get(last, last)]), last == "kernel"
+
+
+def _strings(group, attribute):
+    """An attribute of names, which Keras cuts into several where it is too long for one."""
+    values = group.attrs.get(attribute)
+    chunks = [values] if values is not None else []
+    while f"{attribute}{len(chunks)}" in group.attrs and values is None:
+        chunks.append(group.attrs[f"{attribute}{len(chunks)}"])
+    return [name.decode() if isinstance(name, bytes) else str(name) for chunk in chunks for name in chunk]
+
+
+def is_keras_2(path):
+    """Whether an HDF5 file has the layout of Keras 2 and of the .h5 files of Keras 3, and not that of .weights.h5."""
+    with _Opened(Path(path)) as file:
+        return "layer_names" in file.attrs or "model_weights" in file

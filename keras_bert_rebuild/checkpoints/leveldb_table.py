@@ -1,0 +1,150 @@
+"""Tables of LevelDB without compression, and the messages in them: what the index of a TensorFlow checkpoint is made of.
+
+Reference: google/leveldb, doc/table_format.md; the encoding of protocol buffers, https://protobuf.dev/programming-guides/encoding.
+"""
+
+import struct
+
+import google_crc32c
+
+MAGIC = 0xDB4775248B80FB57
+FOOTER = 48
+TRAILER = 5
+MAX_BYTES = 256 << 20
+BLOCK_ENTRIES = 64
+
+
+def read_table(path):
+    """All keys and values of a table, as bytes.
+
+    Raises:
+        ValueError: the file is no table.
+        IndexError, struct.error: it is one, and damaged.
+    """
+    size = path.stat().st_size
+    if not FOOTER <= size <= MAX_BYTES:
+        raise ValueError(f"{path} is not a checkpoint index: it has {size} bytes.")
+    content = path.read_bytes()
+    if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
+        raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
+    _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
+    offset, length, _ = _handle(content, at)
+    table = {}
+    for _, value in _read_block(content, offset, length):
+        offset, length, _ = _handle(value, 0)
+        table.update(_read_block(content, offset, length))
+    return table
+
+
+def write_table(path, table):
+    """Write keys and values, bytes to bytes, as a table."""
+    keys = sorted(table)
+    content, index = b"", []
+    for start in range(0, len(keys), BLOCK_ENTRIES):
+        part = keys[start : start + BLOCK_ENTRIES]
+        body = _make_block((key, table[key]) for key in part)
+        index.append((part[-1], _varint(len(content)) + _varint(len(body))))
+        content += _closed(body)
+    handles = b""
+    for body in (_make_block(()), _make_block(index)):
+        handles += _varint(len(content)) + _varint(len(body))
+        content += _closed(body)
+    path.write_bytes(content + handles.ljust(FOOTER - 8, b"\0") + struct.pack("<Q", MAGIC))
+
+
+def masked_crc(data):
+    """CRC-32C of a buffer, rotated and shifted as LevelDB stores it."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields_of(message):
+    """The fields of a protocol buffer: number to the list of its values, integers or bytes."""
+    if not isinstance(message, bytes):
+        raise IndexError("a message is a number")
+    fields, at = {}, 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _read_varint(message, at)
+        elif wire == 2:
+            length, at = _read_varint(message, at)
+            value, at = message[at : at + length], at + length
+        elif wire in (1, 5):
+            length = 8 if wire == 1 else 4
+            value, at = int.from_bytes(message[at : at + length], "little"), at + length
+        else:
+            raise IndexError(f"a field has the unknown wire type {wire}")
+        fields.setdefault(number, []).append(value)
+    return fields
+
+
+def make_field(number, value):
+    """A field of a protocol buffer: a number, or bytes."""
+    if isinstance(value, bytes):
+        return _varint(number << 3 | 2) + _varint(len(value)) + value
+    return _varint(number << 3) + _varint(value)
+
+
+def make_fixed32(number, value):
+    """A field that holds a number in four bytes."""
+    return _varint(number << 3 | 5) + struct.pack("<I", value)
+
+
+def _read_block(content, offset, length):
+    """The keys and values of a block; a key shares its beginning with the one before."""
+    if offset + length + TRAILER > len(content):
+        raise IndexError("a block ends behind the end of the file")
+    if content[offset + length] != 0:
+        raise IndexError("a block is compressed")
+    block = content[offset : offset + length]
+    if struct.unpack_from("<I", content, offset + length + 1)[0] != masked_crc(block + b"\0"):
+        raise IndexError("a checksum does not agree")
+    end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
+    key, at = b"", 0
+    while at < end:
+        shared, at = _read_varint(block, at)
+        added, at = _read_varint(block, at)
+        value_length, at = _read_varint(block, at)
+        key = key[:shared] + block[at : at + added]
+        at += added
+        yield key, block[at : at + value_length]
+        at += value_length
+
+
+def _make_block(pairs):
+    """A block of whole keys, with one restart point."""
+    body = b"".join(_varint(0) + _varint(len(key)) + _varint(len(value)) + key + value for key, value in pairs)
+    return body + struct.pack("<II", 0, 1)
+
+
+def _closed(body):
+    """A block with its trailer: no compression, and the checksum."""
+    return body + b"\0" + struct.pack("<I", masked_crc(body + b"\0"))
+
+
+def _handle(content, at):
+    offset, at = _read_varint(content, at)
+    length, at = _read_varint(content, at)
+    return offset, length, at
+
+
+def _varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def _read_varint(content, at):
+    value = shift = 0
+    while True:
+        byte = content[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+        if shift > 63:
+            raise IndexError("a number is longer than 64 bits")

@@ -1,0 +1,114 @@
+"""Safetensors: one file, or several with an index."""
+
+import contextlib
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+INDEX = "model.safetensors.index.json"
+
+# The format's words for types.
+DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "BOOL": "bool"}
+
+
+class SafetensorsFiles:
+    """The arrays of safetensors files by name, read from disk when they are asked for.
+
+    Args:
+        path: a `.safetensors` file, or the `.index.json` of several.
+
+    Raises:
+        ValueError: a file is missing or damaged, or a name lies in two of them.
+    """
+
+    def __init__(self, path):
+        path = Path(path)
+        files = [path] if path.suffix != ".json" else _files_of_index(path)
+        self._file_of = {}
+        for file in files:
+            with opened(file) as tensors:
+                for name in tensors.keys():  # noqa: SIM118
+                    if name in self._file_of:
+                        raise ValueError(f"{name} lies in two files, {self._file_of[name][0]} and {file}.")
+                    tensor = tensors.get_slice(name)
+                    dtype = DTYPES.get(tensor.get_dtype(), tensor.get_dtype())
+                    self._file_of[name] = (file, tuple(tensor.get_shape()), dtype)
+
+    @property
+    def names(self):
+        """The names of all arrays, sorted."""
+        return sorted(self._file_of)
+
+    def shape(self, name):
+        """The shape of an array."""
+        return self._file_of[name][1]
+
+    def dtype(self, name):
+        """The type of an array, as NumPy spells it where it knows it."""
+        return self._file_of[name][2]
+
+    def read(self, name):
+        """An array, read from disk."""
+        with opened(self._file_of[name][0]) as tensors:
+            return tensors.get_tensor(name)
+
+
+@contextlib.contextmanager
+def opened(file):
+    """A safetensors file whose errors are a sentence with its name."""
+    if not file.is_file():
+        raise ValueError(f"expected a safetensors file at {file}; there is none.")
+    try:
+        with safe_open(file, "np") as tensors:
+            yield tensors
+    except SafetensorError as error:
+        raise ValueError(f"{file} is not a safetensors file or is damaged: {error}.") from None
+
+
+def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
+    """Write arrays as `model.safetensors`, or as several files with an index.
+
+    Args:
+        folder: where to write.
+        arrays: an iterable of `(name, array)`.
+        max_shard_bytes: where a file would be larger, another is begun.
+    """
+    folder, shards, size, file_of = Path(folder), 0, 0, {}
+    pending = {}
+
+    def write():
+        nonlocal shards, pending, size
+        shards, size = shards + 1, 0
+        save_file(pending, folder / f"{shards}.part", metadata={"format": "pt"})
+        file_of.update(dict.fromkeys(pending, shards))
+        pending = {}
+
+    total = 0
+    for name, array in arrays:
+        if pending and size + array.nbytes > max_shard_bytes:
+            write()
+        pending[name] = array
+        size, total = size + array.nbytes, total + array.nbytes
+    write()
+    if shards == 1:
+        (folder / "1.part").rename(folder / "model.safetensors")
+        return
+    names = {i: f"model-{i:05d}-of-{shards:05d}.safetensors" for i in range(1, shards + 1)}
+    for i, name in names.items():
+        (folder / f"{i}.part").rename(folder / name)
+    index = {"metadata": {"total_size": total}, "weight_map": {name: names[i] for name, i in sorted(file_of.items())}}
+    (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+
+
+def _files_of_index(path):
+    """The files that an index names, which may only lie beside it."""
+    try:
+        files = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
+        outside = [file for file in files if Path(file).name != file]
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is not an index of safetensors files: {type(error).__name__}: {error}.") from None
+    if outside:
+        raise ValueError(f"{path} names {outside[0]}, which does not lie beside it.")
+    return [path.parent / file for file in files]

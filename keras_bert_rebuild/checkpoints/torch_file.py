@@ -1,0 +1,52 @@
+"""`pytorch_model.bin`, read by torch without running a pickle."""
+
+import importlib.util
+import pickle
+from pathlib import Path
+
+
+class TorchFile:
+    """The arrays of a PyTorch state dictionary by name.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: torch is not installed, or the file is damaged or holds more than tensors.
+    """
+
+    def __init__(self, path):
+        path = Path(path)
+        if importlib.util.find_spec("torch") is None:
+            raise ValueError(
+                f"{path} is a file of pickles that only torch reads safely: install it (pip install torch), or save the model as "
+                "model.safetensors."
+            )
+        import torch
+
+        try:
+            values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        except (RuntimeError, pickle.UnpicklingError, ValueError, EOFError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {reason}") from None
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold a dictionary of tensors; got {type(values).__name__}.")
+        self._tensors = {str(name): value for name, value in values.items() if isinstance(value, torch.Tensor)}
+
+    @property
+    def names(self):
+        """The names of all arrays, sorted."""
+        return sorted(self._tensors)
+
+    def shape(self, name):
+        """The shape of an array."""
+        return tuple(self._tensors[name].shape)
+
+    def dtype(self, name):
+        """The type of an array, as NumPy spells it."""
+        return str(self._tensors[name].dtype).removeprefix("torch.")
+
+    def read(self, name):
+        """An array; bfloat16, which torch cannot hand to NumPy, as float32."""
+        tensor = self._tensors[name]
+        return (tensor.float() if self.dtype(name) == "bfloat16" else tensor).numpy()

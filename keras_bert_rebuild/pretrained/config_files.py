@@ -1,0 +1,189 @@
+"""`BertConfig` from the config files of others, and back: all of it or a list of what cannot be said."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
+
+# Fields that change nothing in what a trained model computes, so that a format may have no word for them.
+WITHOUT_EFFECT = ("initializer_range", "labels", "classifier_dropout", "family")
+
+# Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
+GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))
+
+# Without these no model can be built.
+GOOGLE_REQUIRED = (
+    "vocab_size",
+    "max_position_embeddings",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+)
+
+
+def read_json(path, what):
+    """The dictionary in a JSON file.
+
+    Raises:
+        ValueError: there is no such file, or it holds something else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected {what} at {path}; there is no such file.")
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object; got {type(values).__name__}.")
+    return values
+
+
+def config_from_google(values, where="bert_config.json"):
+    """The config that Google's `bert_config.json` means.
+
+    Args:
+        values: the dictionary in the file.
+        where: the file, for errors.
+    """
+    missing = [name for name in GOOGLE_REQUIRED if name not in values]
+    if missing:
+        raise ValueError(f"{where} must have {', '.join(GOOGLE_REQUIRED)}; {', '.join(missing)} is missing.")
+    return _config({}, GOOGLE_CONFIG, activations.GOOGLE, values, where)
+
+
+def config_to_google(config):
+    """The dictionary for `bert_config.json`.
+
+    Raises:
+        ValueError: the config has something that the file cannot say, which Google's code would compute otherwise.
+    """
+    values = _values(config, GOOGLE_CONFIG, activations.GOOGLE)
+    if config.initializer_range is None:
+        values["initializer_range"] = BertConfig.initializer_range
+    _check_nothing_is_lost(config, config_from_google(values), "Google's bert_config.json")
+    return values
+
+
+def config_from_huggingface(values, where="config.json"):
+    """The config that a `config.json` of Hugging Face means.
+
+    Args:
+        values: the dictionary in the file.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: an unknown family or activation, or a value that means another architecture.
+    """
+    # Files of 2019 do not name the family; then there was only one.
+    family = values.get("model_type", "bert")
+    if family not in FAMILIES:
+        raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r}.")
+    module = FAMILIES[family]
+    other = [f"{key} must be {fixed!r}, got {values[key]!r}" for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
+    if other:
+        raise ValueError(f"{where} describes another architecture: {'; '.join(other)}.")
+    defaults = {"family": family, **module.DEFAULTS, "labels": _labels(values, where)}
+    config = _config(defaults, module.CONFIG, activations.HUGGINGFACE, values, where)
+    return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+
+
+def config_to_huggingface(config, heads=(), dtype="float32"):
+    """The dictionary for Hugging Face's `config.json`.
+
+    Args:
+        config: a `BertConfig`.
+        heads: the heads of the model, for the name of the class.
+        dtype: of the weights in the file.
+
+    Raises:
+        ValueError: the config has something that the file cannot say, or no class has these heads.
+    """
+    module = FAMILIES[config.family]
+    values = {
+        "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
+        "model_type": config.family,
+        **_values(config, module.CONFIG, activations.HUGGINGFACE),
+        "dtype": dtype,
+    }
+    if config.initializer_range is None:
+        values["initializer_range"] = BertConfig.initializer_range
+    if config.labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
+        values["label2id"] = {label: i for i, label in enumerate(config.labels)}
+    _check_nothing_is_lost(config, config_from_huggingface(values), f"Hugging Face's config.json of {config.family}")
+    return values
+
+
+def heads_of_class(values):
+    """The heads that the class named in a `config.json` has, or None where it names none that is known."""
+    prefixes = FAMILIES[values.get("model_type", "bert")].MODEL_TYPES.values()
+    for name in values.get("architectures") or ():
+        for heads, suffix in CLASSES:
+            if any(name == prefix + suffix for prefix in prefixes):
+                return heads
+    return None
+
+
+def _class_suffix(heads):
+    for known, suffix in CLASSES:
+        if set(known) == set(heads):
+            return suffix
+    classes = "; ".join(" and ".join(known) or "none" for known, _ in CLASSES)
+    raise ValueError(f"expected the heads of one class of Hugging Face ({classes}); got {', '.join(heads)}.")
+
+
+def _config(defaults, keys, words, values, where):
+    fields = dict(defaults)
+    for field, key in keys:
+        if values.get(key) is not None:
+            fields[field] = values[key]
+    if isinstance(fields.get("hidden_act"), str) and any(key in values for field, key in keys if field == "hidden_act"):
+        fields["hidden_act"] = _our_activation(fields["hidden_act"], words, where)
+    try:
+        return BertConfig(**fields)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _our_activation(word, words, where):
+    ours = dict(words)
+    if word not in ours:
+        raise ValueError(f"{where}: expected an activation among {', '.join(ours)}; got {word!r}.")
+    return ours[word]
+
+
+def _values(config, keys, words):
+    theirs = {ours: word for word, ours in reversed(words)}
+    values = {key: getattr(config, field) for field, key in keys if getattr(config, field) is not None}
+    for field, key in keys:
+        if field == "hidden_act":
+            if values[key] not in theirs:
+                raise ValueError(f"expected an activation among {', '.join(theirs)}; got {values[key]!r}.")
+            values[key] = theirs[values[key]]
+    return values
+
+
+def _check_nothing_is_lost(config, back, format):
+    fields = config.to_dict()
+    if fields["mlm_act"] is None:
+        fields["mlm_act"] = fields["hidden_act"]
+    read = back.to_dict()
+    if read["mlm_act"] is None:
+        read["mlm_act"] = read["hidden_act"]
+    lost = [f"{name}={value!r}" for name, value in fields.items() if name not in WITHOUT_EFFECT and value != read[name]]
+    if lost:
+        raise ValueError(f"{format} cannot say {', '.join(lost)}, so that others would compute something else.")
+
+
+def _labels(values, where):
+    labels = values.get("id2label")
+    if labels is None:
+        return tuple(f"LABEL_{i}" for i in range(values.get("num_labels", 2)))
+    try:
+        return tuple(str(labels[key]) for key in sorted(labels, key=int))
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(f"{where}: id2label must map numbers to names; got {labels!r:.80}.") from None

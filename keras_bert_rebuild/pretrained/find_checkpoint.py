@@ -1,0 +1,169 @@
+"""What lies at a path, told from what is in it."""
+
+import re
+import zipfile
+from collections import namedtuple
+from pathlib import Path
+
+from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, is_keras_2, keras_bert_name
+from keras_bert_rebuild.checkpoints.safetensors_files import INDEX, SafetensorsFiles
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, checkpoint_prefix
+from keras_bert_rebuild.checkpoints.torch_file import TorchFile
+from keras_bert_rebuild.config import HEADS, BertConfig
+from keras_bert_rebuild.families import FAMILIES, bert
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
+from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
+
+# A format in words, the config, the table of names, the file with the arrays, the heads it holds, and the folder it lies in. Files
+# of our own have neither table nor arrays to read by name: Keras reads them.
+Checkpoint = namedtuple("Checkpoint", ["format", "config", "table", "source", "heads", "folder", "file"])
+
+# Hugging Face's weights, best first, and what reads them.
+HUGGINGFACE_FILES = (
+    ("model.safetensors", SafetensorsFiles),
+    (INDEX, SafetensorsFiles),
+    ("pytorch_model.bin", TorchFile),
+    ("tf_model.h5", lambda path: KerasH5(path, huggingface_name)),
+)
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+
+
+def find_checkpoint(path, config=None):
+    """Find out what lies at a path and read its config and names, but no weights.
+
+    Args:
+        path: a folder or a file of one of the formats that `from_pretrained` lists.
+        config: a `BertConfig` or the path of a config file, for a file of weights that has none beside it.
+
+    Returns:
+        A `Checkpoint`.
+
+    Raises:
+        ValueError: nothing is there, or what is there cannot be read, in one sentence.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _find_in_folder(path, config)
+    if not path.exists():
+        return _find_prefix(path, config)
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start.startswith(b"PK") and path.suffix == ".keras":
+        return _keras_file(path)
+    if start.startswith(HDF5_MAGIC):
+        return _hdf5_file(path, config)
+    if path.suffix == ".safetensors" or path.name.endswith(INDEX):
+        return _huggingface(path, SafetensorsFiles, config)
+    if path.suffix in (".bin", ".pt", ".pth") and (start.startswith((b"PK", b"\x80"))):
+        return _huggingface(path, TorchFile, config)
+    if path.suffix in (".index", ".meta", ".ckpt") or ".data-" in path.name:
+        return _tensorflow(path, config)
+    raise ValueError(
+        f"{path} is none of the known files: .keras, .h5, .safetensors, pytorch_model.bin, or one of a TensorFlow checkpoint."
+    )
+
+
+def _find_in_folder(folder, config):
+    for name, reader in HUGGINGFACE_FILES:
+        if (folder / name).exists():
+            return _huggingface(folder / name, reader, config)
+    if list(folder.glob("*.index")):
+        return _tensorflow(folder, config)
+    files = sorted([*folder.glob("*.keras"), *folder.glob("*.h5")])
+    if len(files) == 1:
+        return find_checkpoint(files[0], config)
+    inside = sorted(child.name for child in folder.iterdir())
+    known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
+    raise ValueError(
+        f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
+        f"{folder} holds {', '.join(inside[:10]) or 'nothing'}."
+    )
+
+
+def _find_prefix(path, config):
+    if Path(f"{path}.index").exists():
+        return _tensorflow(path, config)
+    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", str(path)) and not path.suffix:
+        raise ValueError(
+            f"there is no file or folder {path}. If it is a name of the Hugging Face hub, download it first: "
+            f"pip install huggingface_hub && hf download {path} --local-dir {path.name}"
+        )
+    raise ValueError(f"there is no file or folder {path}, and no checkpoint {path}.index.")
+
+
+def _config_beside(path, config, names, what):
+    """The values of a config file: the given one, or the first of these names beside the weights."""
+    if config is not None:
+        return config if isinstance(config, BertConfig) else read_json(config, what)
+    for name in names:
+        if (path.parent / name).is_file():
+            return read_json(path.parent / name, what)
+    raise ValueError(f"expected {' or '.join(names)} beside {path}; there is none, and no config was given.")
+
+
+def _huggingface(path, reader, config):
+    values = _config_beside(path, config, ["config.json"], "the config.json of a Hugging Face model")
+    source = reader(path)
+    if isinstance(values, BertConfig):
+        config, of_class = values, None
+    else:
+        config, of_class = config_from_huggingface(values, path.parent / "config.json"), heads_of_class(values)
+    table = FAMILIES[config.family].HUGGINGFACE
+    held = _heads_in(table, config, source)
+    if of_class is not None and set(of_class) <= set(held):
+        held = tuple(head for head in held if head in of_class)
+    elif {"classification", "token_classification"} <= set(held):  # the same names; only one of the two classes has a pooler
+        held = tuple(head for head in held if head != "token_classification")
+    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, held, path.parent, path)
+
+
+def _tensorflow(path, config):
+    prefix = checkpoint_prefix(path)
+    values = _config_beside(prefix, config, ["bert_config.json", "config.json"], "the bert_config.json of a TensorFlow checkpoint")
+    source = TensorFlowCheckpoint(prefix)
+    config = values if isinstance(values, BertConfig) else config_from_google(values, prefix.parent / "bert_config.json")
+    of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
+    table, format = (bert.MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
+    heads = _heads_in(table, config, source)
+    return Checkpoint(f"{format}, {prefix.name}", config, table, source, heads, prefix.parent, prefix)
+
+
+def _hdf5_file(path, config):
+    if not is_keras_2(path):
+        values = _config_beside(path, config, ["config.json", "bert_config.json"], "a config for a file of weights")
+        if not isinstance(values, BertConfig):
+            values = config_from_huggingface(values) if "model_type" in values else config_from_google(values)
+        return Checkpoint("Keras weights", values, None, None, None, path.parent, path)
+    source = KerasH5(path, keras_bert_name)
+    if "Encoder-1-FeedForward/W1" not in source.names:
+        if "Encoder-1-FeedForward/kernel" in source.names:
+            return _keras_file(path)
+        return _huggingface(path, dict(HUGGINGFACE_FILES)["tf_model.h5"], config)
+    if config is None and source.model_config is not None:
+        config = config_from_keras_2(source.model_config, path)
+    else:
+        config = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
+        config = config if isinstance(config, BertConfig) else config_from_google(config)
+    heads = _heads_in(bert.KERAS_BERT, config, source)
+    return Checkpoint(f"keras_bert, {path.name}", config, bert.KERAS_BERT, source, heads, path.parent, path)
+
+
+def _keras_file(path):
+    if path.suffix == ".keras":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, OSError) as error:
+            raise ValueError(f"{path} is not a Keras file or is damaged: {error}.") from None
+        if "config.json" not in names:
+            raise ValueError(f"{path} is not a Keras file: it holds no config.json.")
+    return Checkpoint(f"Keras, {path.name}", None, None, None, None, path.parent, path)
+
+
+def _heads_in(table, config, source):
+    """The heads whose names all are in a file, without the pooler where another head stands on it."""
+    known = {row.name for row in table.rows(config.num_distinct_blocks)}
+    names = {table.canonical(name, known) for name in source.names}
+    held = table.heads_in(config.num_distinct_blocks, names)
+    return tuple(head for head in HEADS if head in held)

@@ -1,0 +1,146 @@
+"""One function for every checkpoint."""
+
+import contextlib
+import warnings
+
+import keras
+
+from keras_bert_rebuild.checkpoints.positions import METHODS
+from keras_bert_rebuild.checkpoints.report import LoadReport
+from keras_bert_rebuild.checkpoints.transfer import load_variables
+from keras_bert_rebuild.models.build_model import build_model, set_trainable
+from keras_bert_rebuild.models.heads import heads_of, without_implied
+from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
+
+
+def from_pretrained(
+    path,
+    *,
+    heads=None,
+    seq_len=None,
+    output_layer_num=1,
+    dtype=None,
+    strict=True,
+    trainable=True,
+    extend_positions=None,
+    config=None,
+    padding_mask=False,
+):
+    """Load a model of BERT's family from whatever lies at a path.
+
+    Read are folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin where torch is installed;
+    tf_model.h5), Google's TensorFlow checkpoints and those of the Model Garden (folder, prefix or any of their files, without
+    TensorFlow), keras_bert's .h5 files, and Keras files of this library (.keras, .h5, .weights.h5).
+
+    Args:
+        path: the folder or file.
+        heads: names of the heads to bring, a selection of `config.HEADS`; empty for the encoder alone. None brings all that the
+            checkpoint has, or none where `output_layer_num` is given.
+        seq_len: static length of the inputs, at most the positions of the checkpoint; the position table is cut to it. None for any
+            length.
+        output_layer_num: without heads, the blocks to put out, as in `get_model`.
+        dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+        strict: refuse a checkpoint that leaves a variable of the model without its weights, or whose encoder has weights that the
+            model has no place for. Else what is missing stays random, with a warning.
+        trainable: True, False, or a list of prefixes of the names of the layers to train.
+        extend_positions: "repeat", "interpolate" or "hierarchical", how to make the position table longer for a larger `seq_len`.
+        config: a `BertConfig` or the path of a config file, where none lies beside the weights.
+        padding_mask: tell padding by a further input `Input-Mask` instead of by its id.
+
+    Returns:
+        A `BertModel`, as from `build_model`; `model.load_report` says what was loaded from where, `model.config` what was built.
+
+    Raises:
+        ValueError: in one sentence what is wrong, or one list of everything that does not fit.
+    """
+    if extend_positions is not None and extend_positions not in METHODS:
+        raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
+    checkpoint = find_checkpoint(path, config)
+    with _dtype_policy(dtype):
+        if checkpoint.format.startswith("Keras,"):
+            return _load_keras(checkpoint, trainable, heads=heads, seq_len=seq_len, output_layer_num=output_layer_num)
+        model = build_model(
+            _with_length(checkpoint.config, seq_len, extend_positions),
+            _chosen_heads(checkpoint, heads, output_layer_num),
+            seq_len=seq_len,
+            output_layer_num=output_layer_num,
+            trainable=trainable,
+            padding_mask=padding_mask,
+        )
+    if checkpoint.source is None:
+        model.load_weights(checkpoint.file)
+        report = LoadReport(loaded=[(v.path, v.path, tuple(v.shape)) for v in model.weights])
+    else:
+        report = _load(model, checkpoint, strict, extend_positions)
+    return _finished(model, report, checkpoint)
+
+
+def _load(model, checkpoint, strict, extend_positions):
+    table, blocks = checkpoint.table, model.config.num_distinct_blocks
+    report = load_variables(
+        model.weights,
+        checkpoint.source,
+        table,
+        table.rows(blocks, heads_of(model)),
+        strict=strict,
+        position_offset=model.config.position_offset,
+        extend_positions=extend_positions,
+    )
+    if report.missing:
+        warnings.warn(
+            f"{len(report.missing)} of {len(model.weights)} variables keep random values: "
+            + ", ".join(path for path, _ in report.missing[:5])
+            + (", ..." if len(report.missing) > 5 else ""),
+            stacklevel=3,
+        )
+    return report
+
+
+def _finished(model, report, checkpoint):
+    report.source = f"{checkpoint.file} ({checkpoint.format})"
+    report.tokenizer_files = read_tokenizer_files(checkpoint.folder)
+    model.load_report = report
+    return model
+
+
+def _load_keras(checkpoint, trainable, **options):
+    given = [name for name, value in options.items() if value not in (None, 1)]
+    if given:
+        raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(given)} cannot be chosen.")
+    model = keras.saving.load_model(checkpoint.file)
+    if trainable is not True:
+        set_trainable(model.layers, trainable)
+    report = LoadReport(loaded=[(v.path, v.path, tuple(v.shape)) for v in model.weights])
+    return _finished(model, report, checkpoint)
+
+
+def _with_length(config, seq_len, extend_positions):
+    if seq_len is None:
+        return config
+    if seq_len > config.max_length and extend_positions is None:
+        raise ValueError(
+            f"the checkpoint has {config.max_length} positions, and seq_len={seq_len} asks for more: choose extend_positions from "
+            f"{', '.join(METHODS)}, or a shorter seq_len."
+        )
+    return config.replace(max_position_embeddings=seq_len + config.position_offset)
+
+
+def _chosen_heads(checkpoint, heads, output_layer_num):
+    if heads is not None:
+        return heads
+    if output_layer_num != 1:
+        return ()
+    return without_implied(checkpoint.heads)
+
+
+@contextlib.contextmanager
+def _dtype_policy(dtype):
+    """The dtype policy for layers made inside; None for the one that is."""
+    before = keras.config.dtype_policy()
+    if dtype is not None:
+        keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

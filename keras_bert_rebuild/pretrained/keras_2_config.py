@@ -1,0 +1,43 @@
+"""The config of a model that keras_bert saved whole, from its layers."""
+
+from keras_bert_rebuild.config import BertConfig
+
+# Field of the config, the layer that has it, what the layer calls it. keras_bert's one gelu is the tanh form.
+FIELDS = (
+    ("vocab_size", "Embedding-Token", "input_dim"),
+    ("hidden_size", "Embedding-Token", "output_dim"),
+    ("type_vocab_size", "Embedding-Segment", "input_dim"),
+    ("max_position_embeddings", "Embedding-Position", "input_dim"),
+    ("layer_norm_eps", "Embedding-Norm", "epsilon"),
+    ("num_attention_heads", "Encoder-1-MultiHeadSelfAttention", "head_num"),
+    ("attention_act", "Encoder-1-MultiHeadSelfAttention", "activation"),
+    ("intermediate_size", "Encoder-1-FeedForward", "units"),
+    ("hidden_act", "Encoder-1-FeedForward", "activation"),
+)
+
+
+def config_from_keras_2(model_config, where):
+    """The `BertConfig` of a model.
+
+    Args:
+        model_config: the architecture as Keras 2 writes it into an .h5 file.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: the layers are not those of keras_bert.
+    """
+    try:
+        layers = {layer["config"]["name"]: layer["config"] for layer in model_config["config"]["layers"]}
+        fields = {field: layers[layer][name] for field, layer, name in FIELDS}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
+    if fields["attention_act"] == "linear":
+        fields["attention_act"] = None
+    return BertConfig(
+        **fields,
+        num_hidden_layers=sum(name.startswith("Encoder-") and name.endswith("-FeedForward") for name in layers),
+        hidden_dropout_prob=layers.get("Embedding-Dropout", {}).get("rate", 0.0),
+        attention_probs_dropout_prob=0.0,
+        num_tasks=layers.get("Embedding-Task", {}).get("input_dim", 0),
+        initializer_range=None,
+    )

@@ -1,0 +1,89 @@
+"""A model into the formats of others."""
+
+import json
+
+import numpy as np
+
+from keras_bert_rebuild.checkpoints.atomic import written_folder
+from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
+from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
+
+FORMATS = ("huggingface", "google", "keras")
+
+
+def save_pretrained(model, path, format="huggingface", *, vocabulary=None, config=None, dtype=None, max_shard_bytes=5_000_000_000):
+    """Write a model into a folder that others can read.
+
+    The folder appears whole or not at all; files of the same names in it are replaced.
+
+    Args:
+        model: as from `get_model`, `build_model` or `from_pretrained`.
+        path: the folder.
+        format: "huggingface" (model.safetensors, config.json and the tokenizer's files, for `AutoModel` and `AutoTokenizer`),
+            "google" (bert_model.ckpt, bert_config.json, vocab.txt) or "keras" (model.keras and the tokenizer's files).
+        vocabulary: a dictionary from token to id, a list of tokens or the path of a vocab.txt; None for the tokenizer files that
+            came with the model.
+        config: the `BertConfig` of a model that was put together by hand and has none.
+        dtype: type of the arrays, "float32" or "float16"; None for that of the variables.
+        max_shard_bytes: a larger model.safetensors is written as several.
+
+    Raises:
+        ValueError: a variable has no name in the format, or the config cannot be said in it: all of it in one list.
+        OSError: the folder cannot be written.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
+    config = getattr(model, "config", None) if config is None else config
+    if config is None:
+        raise ValueError("the model was put together by hand and has no config: give its BertConfig as config=.")
+    files = _tokenizer_files(model, vocabulary, config)
+    if format == "keras":
+        with written_folder(path) as folder:
+            model.save(folder / "model.keras")
+            _write_files(folder, files)
+        return
+    heads = heads_of(model)
+    table = FAMILIES[config.family].HUGGINGFACE if format == "huggingface" else getattr(FAMILIES[config.family], "GOOGLE", None)
+    if table is None:
+        raise ValueError(f"Google's format has no names for the family {config.family}.")
+    arrays = _typed(arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, heads)), dtype)
+    if format == "huggingface":
+        values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
+        if set(heads) <= {"pooler"}:  # a file of the encoder alone
+            arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
+        with written_folder(path) as folder:
+            write_safetensors(folder, arrays, max_shard_bytes)
+            _write_json(folder / "config.json", values)
+            _write_files(folder, files)
+        return
+    values = config_to_google(config)
+    with written_folder(path) as folder:
+        write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays)
+        _write_json(folder / "bert_config.json", values)
+        _write_files(folder, {name: content for name, content in files.items() if name == "vocab.txt"})
+
+
+def _tokenizer_files(model, vocabulary, config):
+    if vocabulary is not None:
+        return vocabulary_files(vocabulary, config.max_length)
+    report = getattr(model, "load_report", None)
+    return with_vocabulary(report.tokenizer_files if report else {}, config.max_length)
+
+
+def _typed(arrays, dtype):
+    for name, array in arrays:
+        yield name, array if dtype is None else array.astype(np.dtype(dtype))
+
+
+def _write_files(folder, files):
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+def _write_json(path, values):
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,68 @@
+"""The files of a tokenizer that lie beside a model's weights."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.text.vocabulary import load_vocabulary
+
+# What tokenizers of the family are made of.
+NAMES = (
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+
+
+def read_tokenizer_files(folder):
+    """The tokenizer files of a folder: name to bytes."""
+    return {name: (Path(folder) / name).read_bytes() for name in NAMES if (Path(folder) / name).is_file()}
+
+
+def vocabulary_files(vocabulary, max_length):
+    """The files of a WordPiece tokenizer.
+
+    Args:
+        vocabulary: a dictionary from token to id, a list of tokens, or the path of a vocab.txt.
+        max_length: the longest sequence of the model, in tokens.
+
+    Returns:
+        Name to bytes; whether texts are to be lower-cased is told by the vocabulary, which then has no upper-case letter.
+    """
+    if isinstance(vocabulary, (str, Path)):
+        vocabulary = load_vocabulary(vocabulary)
+    tokens = sorted(vocabulary, key=vocabulary.get) if isinstance(vocabulary, dict) else list(vocabulary)
+    settings = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": not is_cased(tokens),
+        "model_max_length": max_length,
+        "unk_token": "[UNK]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "cls_token": "[CLS]",
+        "mask_token": "[MASK]",
+    }
+    return {
+        "vocab.txt": "".join(f"{token}\n" for token in tokens).encode(),
+        "tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode(),
+    }
+
+
+def is_cased(tokens):
+    """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased."""
+    return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
+
+
+def with_vocabulary(files, max_length):
+    """Tokenizer files with a vocab.txt, taken from a WordPiece tokenizer.json where there is none."""
+    if "vocab.txt" in files or "tokenizer.json" not in files:
+        return files
+    model = json.loads(files["tokenizer.json"]).get("model", {})
+    if model.get("type") != "WordPiece":
+        return files
+    return {**vocabulary_files(model["vocab"], max_length), **files}
