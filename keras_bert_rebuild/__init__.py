@@ -20,10 +20,17 @@ _LAZY = (
     ("keras_bert_rebuild.data.gen_batch_inputs", ("gen_batch_inputs",)),
     ("keras_bert_rebuild.datasets.pretrained", ("PretrainedInfo", "PretrainedList", "get_pretrained")),
     ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
+    ("keras_bert_rebuild.models.build_model", ("build_model",)),
     ("keras_bert_rebuild.models.get_model", ("get_model", "get_token_embedding")),
     (
         "keras_bert_rebuild.pretrained",
-        ("build_model_from_config", "load_model_weights_from_checkpoint", "load_trained_model_from_checkpoint"),
+        (
+            "build_model_from_config",
+            "from_pretrained",
+            "load_model_weights_from_checkpoint",
+            "load_trained_model_from_checkpoint",
+            "save_pretrained",
+        ),
     ),
     (
         "keras_bert_rebuild.tasks.extract_embeddings",

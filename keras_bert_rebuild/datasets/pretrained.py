@@ -1,13 +1,15 @@
 """Released checkpoints by name, fetched when asked for."""
 
-import shutil
+import os
+import tempfile
 from collections import namedtuple
 from pathlib import Path
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
-import keras
+from keras_bert_rebuild.datasets.download import download
+from keras_bert_rebuild.datasets.unpack import unpack
 
-PretrainedInfo = namedtuple("PretrainedInfo", ["url", "extract_name", "target_name"])
+PretrainedInfo = namedtuple("PretrainedInfo", ["url", "extract_name", "target_name", "sha256"], defaults=[None])
 
 _GOOGLE = "https://storage.googleapis.com/bert_models/"
 
@@ -35,23 +37,66 @@ def get_pretrained(info):
     """Download a checkpoint, unless it is there already, and unpack it.
 
     Args:
-        info: an address, or a `PretrainedInfo` of address, folder inside the archive and the name that it is to have; such as those
-            of `PretrainedList`.
+        info: the address of a .zip or .tar.gz file, or a `PretrainedInfo` of address, folder inside the archive, the name that the
+            folder is to have and, if known, the sha256 of the archive; such as those of `PretrainedList`. For an address alone both
+            names are that of the archive up to its first point, and an archive of files without such a folder becomes one.
 
     Returns:
-        The folder of the checkpoint, in Keras's cache.
+        The folder of the checkpoint, in the folder `datasets` of Keras's cache: `KERAS_HOME` or `~/.keras`. If it exists, nothing
+        is downloaded.
 
     Raises:
-        ValueError: the archive has no such folder.
+        ValueError: the archive has no such folder, has another sha256, is damaged or not safe to unpack, or there is a file in the
+            place of the folder.
+        OSError: the archive cannot be fetched, or the cache cannot be written.
     """
-    url, extract_name, target_name = info if isinstance(info, PretrainedInfo) else (info, None, None)
-    archive = Path(urlparse(url).path).name
-    name = extract_name or archive.split(".")[0]
-    extracted = Path(keras.utils.get_file(archive, origin=url, extract=True))
-    target = extracted / (target_name or name)
-    if not target.exists():
-        source = extracted / name
-        if not source.exists():
-            raise ValueError(f"expected a folder {name} in the archive {url}; it is not there.")
-        shutil.move(source, target)
+    if isinstance(info, str):
+        info = PretrainedInfo(info, None, None)
+    name = info.extract_name or _archive_name(info.url)
+    cache = Path(os.path.expanduser(os.environ.get("KERAS_HOME") or "~/.keras")) / "datasets"
+    target = cache / (info.target_name or name)
+    if target.is_dir():
+        return str(target)
+    if target.exists():
+        raise ValueError(f"expected a folder or nothing at {target}; there is a file.")
+    try:
+        _fetch(info, name, target)
+    except ConnectionError as error:
+        advice = f"download it on another machine and unpack it so that the files of the checkpoint lie in {target}"
+        raise ConnectionError(f"{error}: {advice}.") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise OSError(f"cannot write to {target.parent} ({reason}): make room or name another cache in KERAS_HOME.") from None
     return str(target)
+
+
+def _archive_name(url):
+    name = unquote(urlparse(url).path).rsplit("/", 1)[-1].split(".")[0]
+    if not name or any(character in name for character in "\\:\0"):
+        raise ValueError(f"expected the address of an archive, such as https://…/name.zip; got {url!r}.")
+    return name
+
+
+def _fetch(info, name, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place: a rename across file systems is a copy.
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as partial:
+        archive, unpacked = Path(partial, "archive"), Path(partial, "unpacked")
+        download(info.url, archive, info.sha256)
+        unpack(archive, unpacked, info.url)
+        source = _folder_in(unpacked, name, info)
+        try:
+            source.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was faster
+                raise
+
+
+def _folder_in(unpacked, name, info):
+    source = unpacked / name
+    if source.is_dir() and source.resolve().is_relative_to(unpacked.resolve()):
+        return source
+    if not info.extract_name and any(path.is_file() for path in unpacked.iterdir()):
+        return unpacked
+    found = ", ".join(sorted(path.name for path in unpacked.iterdir())) or "nothing"
+    raise ValueError(f"expected a folder {name} in the archive {info.url}; it holds {found}.")

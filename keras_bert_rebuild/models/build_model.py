@@ -52,7 +52,7 @@ def build_model(config, heads=(), *, seq_len=None, output_layer_num=1, trainable
     else:
         outputs = [_concatenated(blocks, output_layer_num, config.num_hidden_layers)]
     model_class = PretrainingModel if "mlm" in heads else BertModel
-    model = model_class(list(inputs.values()), outputs if len(outputs) > 1 else outputs[0])
+    model = model_class(_bare_if_one(list(inputs.values())), _bare_if_one(outputs))
     model.config = config
     set_trainable(model.layers, trainable)
     return model
@@ -81,6 +81,11 @@ def set_trainable(layers, trainable):
     prefixes = None if isinstance(trainable, bool) else tuple(trainable)
     for layer in layers:
         layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
+
+
+def _bare_if_one(tensors):
+    """A list of several, and one alone as it is: Keras then takes and gives arrays and no lists of one."""
+    return tensors if len(tensors) > 1 else tensors[0]
 
 
 def _concatenated(blocks, output_layer_num, num_blocks):

@@ -1,52 +1,205 @@
 """Released checkpoints, fetched from an archive that the test makes."""
 
+import hashlib
+import http.server
+import os
+import shutil
+import socket
+import tarfile
+import threading
 import zipfile
+from pathlib import Path
 
-import keras
 import pytest
 
 from keras_bert_rebuild import PretrainedInfo, PretrainedList, get_pretrained
+from keras_bert_rebuild.datasets import pretrained
 
 
 @pytest.fixture
-def address(tmp_path, monkeypatch):
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "keras"))
-    monkeypatch.setattr(keras.utils, "get_file", lambda name, origin, extract: _get_file(tmp_path, name, origin, extract))
-    with zipfile.ZipFile(tmp_path / "tiny_bert.zip", "w") as archive:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path / "keras" / "datasets"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "tiny_bert.v1.zip", "w") as archive:
         archive.writestr("tiny_bert/bert_config.json", "{}")
-    return (tmp_path / "tiny_bert.zip").as_uri()
+        archive.writestr("notes/readme.txt", "")
+    return tmp_path / "tiny_bert.v1.zip"
 
 
-def _get_file(tmp_path, name, origin, extract):
-    """What Keras 3 does: the folder that an archive was unpacked to."""
-    assert extract
-    target = tmp_path / "cache" / name.replace(".zip", "_extracted")
-    with zipfile.ZipFile(tmp_path / origin.rsplit("/", 1)[1]) as archive:
-        archive.extractall(target)
-    return str(target)
+def test_the_folder_of_the_archive_is_returned(cache, archive):
+    folder = get_pretrained(archive.as_uri())
+    assert folder == str(cache / "tiny_bert")
+    assert (Path(folder) / "bert_config.json").exists()
 
 
-def test_the_folder_of_the_archive_is_returned(address):
-    from pathlib import Path
-
-    assert (Path(get_pretrained(address)) / "bert_config.json").exists()
-
-
-def test_the_folder_gets_the_name_that_is_asked_for(address):
-    from pathlib import Path
-
-    info = PretrainedInfo(address, "tiny_bert", "my_bert")
-    for _ in range(2):  # and stays there
-        folder = Path(get_pretrained(info))
-        assert folder.name == "my_bert"
-        assert (folder / "bert_config.json").exists()
+def test_only_the_folder_stays_in_the_cache(cache, archive):
+    get_pretrained(archive.as_uri())
+    assert os.listdir(cache) == ["tiny_bert"]
+    plain = cache / "plain"
+    plain.mkdir()
+    assert (cache / "tiny_bert").stat().st_mode == plain.stat().st_mode  # others may read it
 
 
-def test_an_archive_without_the_folder_is_one_sentence(address):
-    with pytest.raises(ValueError, match="expected a folder publish in the archive"):
-        get_pretrained(PretrainedInfo(address, "publish", "x"))
+def test_the_folder_gets_the_name_that_is_asked_for(cache, archive):
+    folder = get_pretrained(PretrainedInfo(archive.as_uri(), "tiny_bert", "my_bert"))
+    assert folder == str(cache / "my_bert")
+    assert os.listdir(folder) == ["bert_config.json"]
+
+
+def test_an_archive_of_files_alone_becomes_a_folder(cache, tmp_path):
+    with zipfile.ZipFile(tmp_path / "flat.zip", "w") as archive:
+        archive.writestr("bert_config.json", "{}")
+    assert os.listdir(get_pretrained((tmp_path / "flat.zip").as_uri())) == ["bert_config.json"]
+
+
+def test_a_tar_is_unpacked_as_well(cache, tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]")
+    for ending in ("tar.gz", "tgz"):
+        with tarfile.open(tmp_path / f"{ending[:2]}_bert.{ending}", "w:gz") as archive:
+            archive.add(tmp_path / "vocab.txt", f"{ending[:2]}_bert/vocab.txt")
+        folder = get_pretrained((tmp_path / f"{ending[:2]}_bert.{ending}").as_uri())
+        assert (Path(folder) / "vocab.txt").read_text() == "[PAD]"
+
+
+def test_the_second_call_needs_no_network(cache, archive):
+    first = get_pretrained(archive.as_uri())
+    archive.unlink()
+    assert get_pretrained(archive.as_uri()) == first
+
+
+def test_an_archive_with_the_right_hash_is_unpacked(cache, archive):
+    sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+    assert get_pretrained(PretrainedInfo(archive.as_uri(), "tiny_bert", "my_bert", sha256)) == str(cache / "my_bert")
+
+
+def test_an_archive_with_another_hash_leaves_nothing_behind(cache, archive):
+    with pytest.raises(ValueError, match="its sha256 is"):
+        get_pretrained(PretrainedInfo(archive.as_uri(), "tiny_bert", "my_bert", "0" * 64))
+    assert os.listdir(cache) == []
+
+
+def test_an_archive_without_the_folder_is_one_sentence(cache, archive):
+    with pytest.raises(ValueError, match="expected a folder publish in the archive .*; it holds notes, tiny_bert"):
+        get_pretrained(PretrainedInfo(archive.as_uri(), "publish", "x"))
+    assert os.listdir(cache) == []
+
+
+@pytest.mark.parametrize("extract_name", ["..", "../..", "/"])
+def test_a_folder_outside_the_archive_is_not_moved(cache, archive, extract_name):
+    with pytest.raises(ValueError, match="expected a folder"):
+        get_pretrained(PretrainedInfo(archive.as_uri(), extract_name, "x"))
+    assert archive.exists()
+    assert os.listdir(cache) == []
+
+
+def test_a_truncated_archive_leaves_nothing_behind(cache, archive):
+    archive.write_bytes(archive.read_bytes()[:-30])
+    with pytest.raises(ValueError, match=rf"^{archive.as_uri()} is damaged"):
+        get_pretrained(archive.as_uri())
+    assert os.listdir(cache) == []
+
+
+def test_a_member_that_climbs_leaves_nothing_behind(cache, archive):
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr("tiny_bert/../../../evil", "")
+    with pytest.raises(ValueError, match="its member 'tiny_bert/../../../evil' would be written outside"):
+        get_pretrained(archive.as_uri())
+    assert os.listdir(cache) == []
+
+
+def test_without_a_network_the_sentence_says_what_to_do(cache):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/tiny_bert.zip"
+    with pytest.raises(ConnectionError) as error:
+        get_pretrained(url)
+    sentence = str(error.value)
+    assert sentence.startswith(f"cannot fetch {url} (")
+    assert sentence.endswith(
+        f"download it on another machine and unpack it so that the files of the checkpoint lie in {cache / 'tiny_bert'}."
+    )
+    assert os.listdir(cache) == []
+
+
+class EndsEarly(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):  # noqa: N802: the name that http.server calls
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"PK")
+
+    def log_message(self, *args):
+        pass
+
+
+def test_a_download_that_ends_early_leaves_nothing_behind(cache):
+    with http.server.HTTPServer(("127.0.0.1", 0), EndsEarly) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ConnectionError, match="the connection ended after 2 of 1,000 bytes"):
+            get_pretrained(f"http://127.0.0.1:{server.server_port}/tiny_bert.zip")
+        thread.join()
+    assert os.listdir(cache) == []
+
+
+def test_ctrl_c_leaves_nothing_behind(cache, archive, monkeypatch):
+    def stop(url, path, sha256):
+        path.write_text("PK")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pretrained, "download", stop)
+    with pytest.raises(KeyboardInterrupt):
+        get_pretrained(archive.as_uri())
+    assert os.listdir(cache) == []
+
+
+def test_of_two_downloads_at_once_the_first_one_stays(cache, archive, monkeypatch):
+    def unpack_late(path, folder, origin):
+        shutil.copytree(archive.parent / "first", cache / "tiny_bert")
+        unpack(path, folder, origin)
+
+    (archive.parent / "first").mkdir()
+    (archive.parent / "first" / "vocab.txt").write_text("")
+    unpack = pretrained.unpack
+    monkeypatch.setattr(pretrained, "unpack", unpack_late)
+    assert os.listdir(get_pretrained(archive.as_uri())) == ["vocab.txt"]
+    assert os.listdir(cache) == ["tiny_bert"]
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(cache, archive):
+    cache.parent.write_text("a file where the cache should be")
+    with pytest.raises(OSError, match=rf"^cannot write to {cache} \(.*\): make room or name another cache in KERAS_HOME\.$"):
+        get_pretrained(archive.as_uri())
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_sentence(cache, archive):
+    cache.mkdir(parents=True)
+    (cache / "tiny_bert").write_text("")
+    with pytest.raises(ValueError, match=rf"expected a folder or nothing at {cache / 'tiny_bert'}; there is a file\."):
+        get_pretrained(archive.as_uri())
+
+
+@pytest.mark.parametrize(
+    "url", ["https://example.org", "https://example.org/", "https://example.org/.zip", "file:///a/..", "", "file:///C%3A.zip"]
+)
+def test_an_address_without_a_name_is_one_sentence(cache, url):
+    with pytest.raises(ValueError, match="expected the address of an archive"):
+        get_pretrained(url)
+
+
+def test_without_keras_home_the_cache_is_in_the_home_folder(cache, archive, tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+    assert get_pretrained(archive.as_uri()) == str(tmp_path / "home" / ".keras" / "datasets" / "tiny_bert")
 
 
 def test_the_released_checkpoints_are_listed():
     assert PretrainedList.multi_cased_base.endswith("multi_cased_L-12_H-768_A-12.zip")
     assert PretrainedList.chinese_wwm_base.extract_name == "publish"
+    assert PretrainedList.chinese_wwm_base.sha256 is None

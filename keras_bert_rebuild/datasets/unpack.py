@@ -1,0 +1,151 @@
+"""Archives, unpacked into one folder and nowhere else, and to a size that a checkpoint can have."""
+
+import errno
+import gzip
+import shutil
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections import namedtuple
+from contextlib import contextmanager
+from pathlib import Path
+
+MOST_BYTES = 64 << 30
+MOST_MEMBERS = 100_000
+# Weights hardly shrink; zeros shrink to a 1,032nd. A small member may: it does no harm.
+MOST_RATIO, RATIO_FROM = 1_000, 100_000_000
+
+_BLOCK = 1 << 20  # bytes
+_DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
+# What zipfile and tarfile raise for damage, encryption and methods that they do not know, beside errors of their own.
+_DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
+
+_Member = namedtuple("_Member", ["name", "size", "packed_size", "is_folder", "info"])
+
+
+class _RefusedError(ValueError):
+    """Why an archive is not unpacked."""
+
+
+def unpack(archive, folder, origin):
+    """Unpack a .zip or .tar.gz file, told apart by their first bytes.
+
+    Every member is checked before the first is written.
+
+    Args:
+        archive: the file.
+        folder: the folder to make; there is none of that name. After an error it may hold a part of the archive.
+        origin: what to call the archive in an error: its address.
+
+    Raises:
+        ValueError: the archive is damaged or of another kind, a member would be written outside the folder or is a link, or the
+            archive unpacks to an absurd size.
+        OSError: the folder cannot be written.
+    """
+    archive, folder = Path(archive), Path(folder)
+    try:
+        with _opened(archive) as (members, open_member):
+            members = list(_checked(members, archive.stat().st_size))
+            folder.mkdir()
+            for member in members:
+                _write(member, folder, open_member)
+    except _RefusedError as error:
+        raise ValueError(f"{origin} is not unpacked: {error}.") from None
+    except _DAMAGE as error:
+        raise _damaged(origin, error) from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile goes to where a damaged number points; on Windows: a name that no file can have
+            raise
+        raise _damaged(origin, error) from None
+
+
+def _damaged(origin, error):
+    reason = " ".join(str(error).split()).rstrip(".")
+    return ValueError(f"{origin} is damaged or not an archive that is read here ({reason or type(error).__name__}).")
+
+
+@contextmanager
+def _opened(archive):
+    """The members of an archive, read one by one, and a function that opens one."""
+    with archive.open("rb") as file:
+        magic = file.read(2)
+    if magic == b"PK":
+        with zipfile.ZipFile(archive) as file:
+            yield _zip_members(file), file.open
+    elif magic == b"\x1f\x8b":
+        with _Stream(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as file:
+            yield _tar_members(file, stream), file.extractfile
+    else:
+        raise _RefusedError("it is neither a .zip nor a .tar.gz file")
+
+
+class _Stream(gzip.GzipFile):
+    """Unpacked bytes, a few at a time: tarfile reads a long header in one go, whatever length the header states."""
+
+    def read(self, size=-1):
+        if not 0 <= size <= 16 * _BLOCK:
+            raise _RefusedError("the length of a header in it is absurd")
+        return super().read(size)
+
+
+def _zip_members(file):
+    for info in file.infolist():
+        name = info.filename.replace("\\", "/")  # some programs on Windows write those
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise _RefusedError(f"its member {name!r} is a link")
+        # zipfile unpacks blocks of the other methods whole, at any ratio.
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _RefusedError(f"its member {name!r} is packed by a method other than deflate")
+        yield _Member(name, info.file_size, info.compress_size, name.endswith("/"), info)
+
+
+def _tar_members(file, stream):
+    for info in file:
+        name = info.name.replace("\\", "/")
+        if not (info.isdir() or info.isreg()) or info.issparse():
+            raise _RefusedError(f"its member {name!r} is a link, a device or a sparse file")
+        yield _Member(name, info.size, None, info.isdir(), info)
+    # tarfile stops before the checksum of the stream, the only one that there is.
+    while stream.read(_BLOCK):
+        pass
+
+
+def _checked(members, archive_size):
+    total = 0
+    for count, member in enumerate(members, 1):
+        _check_name(member.name)
+        total += member.size
+        # A negative size would lead tarfile in circles.
+        if member.size < 0 or total > MOST_BYTES or _is_bomb(total, archive_size):
+            raise _RefusedError(f"with its member {member.name!r} it states {total:,} bytes, absurd for {archive_size:,} packed")
+        if member.packed_size is not None and _is_bomb(member.size, member.packed_size):
+            raise _RefusedError(
+                f"its member {member.name!r} states {member.size:,} bytes, absurd for {member.packed_size:,} packed"
+            )
+        if count > MOST_MEMBERS:
+            raise _RefusedError(f"it has more than {MOST_MEMBERS:,} members, {member.name!r} and others")
+        yield member
+
+
+def _is_bomb(size, packed_size):
+    return size > RATIO_FROM and size > MOST_RATIO * packed_size
+
+
+def _check_name(name):
+    # Windows drops blanks and points at the end of a name, so ".. " climbs too; a colon is a drive there or a hidden stream.
+    climbs = any(part not in ("", ".") and not part.rstrip(" .") for part in name.split("/"))
+    if climbs or name.startswith("/") or ":" in name or "\0" in name:
+        raise _RefusedError(f"its member {name!r} would be written outside the folder")
+
+
+def _write(member, folder, open_member):
+    path = folder.joinpath(*member.name.split("/"))
+    try:
+        (path if member.is_folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if not member.is_folder:
+            with open_member(member.info) as source, path.open("xb") as target:
+                shutil.copyfileobj(source, target, _BLOCK)
+    except (FileExistsError, NotADirectoryError):  # the folder was empty
+        raise _RefusedError(f"its member {member.name!r} has the place of another member") from None

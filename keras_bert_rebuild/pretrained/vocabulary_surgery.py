@@ -1,0 +1,248 @@
+"""Tokens added to a model and its vocabulary, or taken from both."""
+
+import itertools
+import operator
+import re
+from collections import Counter
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.text.normalization import split_words
+from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
+from keras_bert_rebuild.text.wordpiece import split_pieces
+
+SPECIAL = (TOKEN_PAD, GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
+UNUSED = re.compile(r"\[unused\d+\]")
+
+TABLE, BIAS = "Embedding-Token/embeddings", "MLM-Sim/bias"
+
+
+def add_tokens(model, token_dict, tokens, cased=False):
+    """Give new tokens rows behind the old ones, each the mean of the rows of the pieces that the token was cut into so far.
+
+    Args:
+        model: a model with a config, as from `get_model`, `build_model` or `from_pretrained`; it stays as it is.
+        token_dict: its vocabulary, token to id; rows that have no token are named `[unused0]` and so on.
+        tokens: the new tokens; those that continue a word start with `##`.
+        cased: keep case and accents when a token is cut into pieces; the token itself is added as it is written.
+
+    Returns:
+        A new model, not compiled, with a token table `(vocabulary + tokens, embedding)`, and its vocabulary. The bias of the MLM
+        head, `(vocabulary + tokens,)`, has the means too.
+
+    Raises:
+        ValueError: a token is there already or given twice, is empty or has white space; the model has no config or is quantised,
+            or the vocabulary is not that of the model.
+    """
+    vocabulary, rows = _opened(model, token_dict)
+    tokens = _new_tokens(vocabulary, tokens)
+    rows = np.concatenate([rows, _mean_rows(vocabulary, rows, tokens, cased)])
+    ids = range(len(vocabulary), len(vocabulary) + len(tokens))
+    return _with_rows(model, rows), {**vocabulary, **dict(zip(tokens, ids, strict=True))}
+
+
+def reuse_unused(model, token_dict, tokens, cased=False):
+    """Put new tokens in the places of `[unused…]` ones, lowest id first; the vocabulary keeps its size.
+
+    Args:
+        model, token_dict, tokens, cased: as in `add_tokens`, and as there a row is the mean of those of the pieces.
+
+    Returns:
+        A new model, not compiled, with a token table `(vocabulary, embedding)`, and its vocabulary.
+
+    Raises:
+        ValueError: there are fewer unused tokens than new ones, and as in `add_tokens`.
+    """
+    vocabulary, rows = _opened(model, token_dict)
+    tokens = _new_tokens(vocabulary, tokens)
+    places = [i for token, i in vocabulary.items() if UNUSED.fullmatch(token) and i != model.config.pad_token_id]
+    if len(places) < len(tokens):
+        raise ValueError(f"{len(tokens)} unused tokens are wanted, and the vocabulary has {len(places)}.")
+    new_names = dict(zip(places, tokens, strict=False))
+    rows[list(new_names)] = _mean_rows(vocabulary, rows, tokens, cased)
+    return _with_rows(model, rows), {new_names.get(i, token): i for token, i in vocabulary.items()}
+
+
+def prune_vocabulary(model, token_dict, keep):
+    """Keep the special tokens and some others; ids are counted anew, in the same order.
+
+    Where every token of a text is kept (`tokens_of_corpus` tells them), it is cut as before and has the same hidden states, and
+    the probabilities of the MLM head are the old ones, divided by their sum over the kept tokens.
+
+    Args:
+        model, token_dict: as in `add_tokens`.
+        keep: tokens or ids. Padding, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` are kept in any case.
+
+    Returns:
+        A new model, not compiled, with a token table `(kept tokens, embedding)`, and its vocabulary. Where padding has another id
+        than before, so has `config.pad_token_id`.
+
+    Raises:
+        ValueError: `keep` has tokens that are not there, and as in `add_tokens`.
+    """
+    vocabulary, rows = _opened(model, token_dict)
+    keep = list(_several("keep", keep))
+    known = {**vocabulary, **{i: i for i in vocabulary.values()}}
+    unknown = [x for x in keep if x not in known]
+    if unknown:
+        raise ValueError(f"keep must hold tokens of the vocabulary or their ids; it does not have {unknown}.")
+    kept = sorted({known[x] for x in keep} | _indispensable(model, vocabulary))
+    new_ids = {old: new for new, old in enumerate(kept)}
+    pad = model.config.pad_token_id
+    pruned = _with_rows(model, rows[kept], pad_token_id=new_ids.get(pad, pad))
+    return pruned, {token: new_ids[i] for token, i in vocabulary.items() if i in new_ids}
+
+
+def tokens_of_corpus(token_dict, texts, cased=False):
+    """The tokens of a vocabulary that texts are cut into; `[UNK]` among them where a piece is not in it.
+
+    Args:
+        token_dict: token to id.
+        texts: an iterable of texts.
+        cased: keep case and accents.
+
+    Returns:
+        A set of tokens, for `prune_vocabulary`.
+
+    Raises:
+        ValueError: `texts` is one string.
+
+    Example:
+
+    >>> sorted(tokens_of_corpus({"[UNK]": 0, "un": 1, "##want": 2, "##ed": 3, "cat": 4}, ["Unwanted!"]))
+    ['##ed', '##want', '[UNK]', 'un']
+    """
+    words = {word for text in _several("texts", texts) for word in split_words(text, cased)}
+    pieces = {piece for word in words for piece in split_pieces(word, token_dict)}
+    known = {piece for piece in pieces if piece in token_dict}
+    return known | ({TOKEN_UNK} & token_dict.keys() if known != pieces else set())
+
+
+def resize_vocabulary(model, token_dict, size):
+    """Cut the last tokens off, or add `[unused…]` ones whose rows are the mean of all rows.
+
+    Args:
+        model, token_dict: as in `add_tokens`.
+        size: tokens of the new vocabulary.
+
+    Returns:
+        A new model, not compiled, with a token table `(size, embedding)`, and its vocabulary.
+
+    Raises:
+        ValueError: padding or a special token would be cut off, and as in `add_tokens`.
+    """
+    vocabulary, rows = _opened(model, token_dict)
+    smallest = 1 + max(_indispensable(model, vocabulary), default=0)
+    if size < smallest:
+        raise ValueError(f"size must be at least {smallest}, so that padding and the special tokens stay; got {size}.")
+    mean = rows.mean(axis=0, keepdims=True, dtype="float64").astype(rows.dtype)
+    rows = np.concatenate([rows[:size], np.repeat(mean, max(size - len(rows), 0), axis=0)])
+    return _with_rows(model, rows), _named({token: i for token, i in vocabulary.items() if i < size}, size)
+
+
+def _opened(model, token_dict):
+    """The vocabulary in the order of ids, and its rows, vector and MLM bias (0 without the head): `(vocabulary, embedding + 1)`."""
+    if not isinstance(getattr(model, "config", None), BertConfig):
+        raise ValueError("the model must have a config, from which it is built again; one put together by hand has none.")
+    if any(getattr(layer, "quantization_mode", None) for layer in model.layers):
+        raise ValueError("the model must not be quantised yet, as rows are averaged; change the vocabulary first.")
+    size, counts = model.config.vocab_size, Counter(token_dict.values())
+    wrong = {token: i for token, i in token_dict.items() if not 0 <= i < size or counts[i] > 1}
+    if wrong:
+        raise ValueError(f"token_dict must give every token an id of its own from 0 to {size - 1}; it has {wrong}.")
+    values = {variable.path: to_numpy(variable) for variable in model.weights if variable.path in (TABLE, BIAS)}
+    return _named(token_dict, size), np.column_stack([values[TABLE], values.get(BIAS, np.zeros_like(values[TABLE][:, 0]))])
+
+
+def _with_rows(model, rows, **changes):
+    """The model built again with other rows, all else as it was but for `changes` of the config."""
+    policy, heads = keras.config.dtype_policy(), heads_of(model)
+    keras.config.set_dtype_policy(model.get_layer("Embedding-Token").dtype_policy)
+    try:
+        new = build_model(
+            model.config.replace(vocab_size=len(rows), **changes),
+            heads,
+            seq_len=model.inputs[0].shape[1],
+            output_layer_num=1 if heads else _output_blocks(model),
+            padding_mask="Input-Mask" in [tensor.name for tensor in model.inputs],
+        )
+    finally:
+        keras.config.set_dtype_policy(policy)
+    old = {variable.path: variable for variable in model.weights}
+    different = sorted(old.keys() ^ {variable.path for variable in new.weights})
+    if different:
+        raise ValueError(f"the model must have the weights that its config says and no others; it differs in {different}.")
+    for layer in new.layers:
+        layer.trainable = model.get_layer(layer.name).trainable
+    given = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
+    for variable in new.weights:
+        source = old[variable.path]
+        # A copy on the host: two models that share a buffer of JAX lose it when one of them is trained.
+        variable.assign(given[source.path] if source.path in given else to_numpy(source).copy())
+        variable.trainable = source.trainable  # layers within layers may be frozen by themselves
+    return new
+
+
+def _output_blocks(model):
+    """The indexes of the blocks that a model without heads puts out, as `output_layer_num`, read from the graph."""
+    graph = model.get_config()
+    outputs = [keras.tree.flatten(graph["output_layers"])]
+    for layer in graph["layers"]:
+        if layer["name"] == "Encoder-Output":
+            outputs = [tensor["config"]["keras_history"] for tensor in layer["inbound_nodes"][0]["args"][0]]
+    layers_of_block = {}
+    for i in range(model.config.num_hidden_layers):
+        layers_of_block.setdefault(f"Encoder-{model.config.block_of_layer(i) + 1}-FeedForward-Norm", []).append(i)
+    # A block that several layers share is told by the number of the call; `output_layer_num` lists the last output first.
+    return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]
+
+
+def _named(token_dict, size):
+    """A vocabulary in the order of ids, in which ids without a token have `[unused…]` names that were free."""
+    taken = set(token_dict.values())
+    names = (name for n in itertools.count() if (name := f"[unused{n}]") not in token_dict)
+    unused = {next(names): i for i in range(size) if i not in taken}
+    return dict(sorted({**token_dict, **unused}.items(), key=operator.itemgetter(1)))
+
+
+def _indispensable(model, vocabulary):
+    """The ids of padding and the special tokens."""
+    padding = {model.config.pad_token_id} & set(range(len(vocabulary)))
+    return padding | {vocabulary[token] for token in SPECIAL if token in vocabulary}
+
+
+def _mean_rows(vocabulary, rows, tokens, cased):
+    """For every token the mean of the rows of its pieces: `(tokens, embedding + 1)`."""
+    means = []
+    for token in tokens:
+        words = split_words(token.removeprefix("##"), cased)
+        if token.startswith("##") and words:
+            words[0] = "\0" + words[0]  # no piece has a NUL: it stands for the start of the word, which this token continues
+        pieces = [piece for word in words for piece in split_pieces(word, vocabulary) if piece != "\0"]
+        ids = [vocabulary.get(piece, vocabulary.get(TOKEN_UNK)) for piece in pieces]
+        if not ids or None in ids:
+            raise ValueError(f"tokens must be made of pieces of the vocabulary, or it must have {TOKEN_UNK}; got {token!r}.")
+        means.append(rows[ids].mean(axis=0, dtype="float64"))
+    return np.reshape(means, (-1, rows.shape[1])).astype(rows.dtype)
+
+
+def _new_tokens(vocabulary, tokens):
+    tokens = list(_several("tokens", tokens))
+    wrong = [token for token in tokens if not isinstance(token, str) or token.split() != [token]]
+    if wrong:
+        raise ValueError(f"tokens must be strings, not empty and without white space; got {wrong}.")
+    known = [token for token, count in Counter(tokens).items() if count > 1 or token in vocabulary]
+    if known:
+        raise ValueError(f"tokens must not be in the vocabulary and each be given once; got {known}.")
+    return tokens
+
+
+def _several(name, values):
+    if isinstance(values, str):
+        raise ValueError(f"{name} must be a list; got the string {values[:40]!r}.")
+    return values

@@ -1,0 +1,93 @@
+"""Tiny models of transformers, with unusual configs, and inputs for them."""
+
+import numpy as np
+import torch
+import transformers
+
+BERT = {
+    "vocab_size": 40,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 24,
+}
+ODD = {"hidden_act": "relu", "layer_norm_eps": 1e-5, "type_vocab_size": 3, "max_position_embeddings": 77}
+DISTIL = {
+    "vocab_size": 40,
+    "dim": 12,
+    "n_layers": 2,
+    "n_heads": 3,
+    "hidden_dim": 20,
+    "max_position_embeddings": 24,
+}
+ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
+
+# Name of a case, what stands before "Config" and the rest of the class, the config.
+CASES = {
+    "bert": ("Bert", "Model", BERT),
+    "bert_odd": ("Bert", "Model", {**BERT, **ODD}),
+    "bert_pretraining": ("Bert", "ForPreTraining", {**BERT, "hidden_act": "gelu_new"}),
+    "bert_pretraining_odd": ("Bert", "ForPreTraining", {**BERT, **ODD, "hidden_act": "silu"}),
+    "bert_masked_lm": ("Bert", "ForMaskedLM", {**BERT, **ODD}),
+    "bert_classification": ("Bert", "ForSequenceClassification", {**BERT, "num_labels": 3}),
+    "bert_tokens": ("Bert", "ForTokenClassification", {**BERT, "num_labels": 5}),
+    "bert_answers": ("Bert", "ForQuestionAnswering", BERT),
+    "roberta": ("Roberta", "Model", ROBERTA),
+    "roberta_masked_lm": ("Roberta", "ForMaskedLM", {**ROBERTA, "hidden_act": "relu"}),
+    "roberta_classification": ("Roberta", "ForSequenceClassification", {**ROBERTA, "num_labels": 3}),
+    "xlm_roberta_masked_lm": ("XLMRoberta", "ForMaskedLM", {**ROBERTA, "vocab_size": 60}),
+    "distilbert": ("DistilBert", "Model", {**DISTIL, "activation": "relu"}),
+    "distilbert_masked_lm": ("DistilBert", "ForMaskedLM", DISTIL),
+    "distilbert_classification": ("DistilBert", "ForSequenceClassification", {**DISTIL, "num_labels": 4}),
+    "albert": ("Albert", "Model", {**ALBERT, "hidden_act": "gelu"}),
+    "albert_pretraining": ("Albert", "ForPreTraining", ALBERT),
+    "albert_groups": ("Albert", "ForMaskedLM", {**ALBERT, "num_hidden_groups": 2}),
+}
+
+
+def make_model(case):
+    """A model with every weight away from its usual start, so that no bias is zero and no gamma one."""
+    family, kind, config = CASES[case]
+    torch.manual_seed(7)
+    model = getattr(transformers, family + kind)(getattr(transformers, f"{family}Config")(**config)).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(torch.randn_like(weight) * 0.3 + (1.0 if "norm" in name.lower() and name.endswith("weight") else 0.0))
+    model.tie_weights()
+    return model
+
+
+def make_inputs(model):
+    """Ids and segments of three lengths, padded to the longest."""
+    rng, config = np.random.default_rng(3), model.config
+    ids = np.full((3, 17), config.pad_token_id, "int64")
+    for row, length in zip(ids, (17, 5, 11), strict=True):
+        row[:length] = rng.integers(3, config.vocab_size, length)
+    segments = rng.integers(0, getattr(config, "type_vocab_size", 1) or 1, ids.shape) * (ids != config.pad_token_id)
+    return ids, segments
+
+
+def outputs_of(model, ids, segments):
+    """What the model answers, by name; probabilities where ours answers with probabilities."""
+    inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor((ids != model.config.pad_token_id).astype("int64"))}
+    if getattr(model.config, "type_vocab_size", 0):
+        inputs["token_type_ids"] = torch.tensor(segments)
+    with torch.no_grad():
+        outputs = model(**inputs)
+    arrays = {name: value.numpy() for name, value in outputs.items()}
+    if "last_hidden_state" in arrays:
+        return [arrays[name] for name in ("last_hidden_state", "pooler_output") if name in arrays]
+    if "prediction_logits" in arrays:
+        pair = arrays["seq_relationship_logits"] if "seq_relationship_logits" in arrays else arrays["sop_logits"]
+        return [softmax(arrays["prediction_logits"]), softmax(pair)]
+    if "start_logits" in arrays:
+        return [np.stack([arrays["start_logits"], arrays["end_logits"]], -1)]
+    logits = arrays["logits"]
+    return [softmax(logits) if "MaskedLM" in type(model).__name__ else logits]
+
+
+def softmax(x):
+    exponentials = np.exp(x - x.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)

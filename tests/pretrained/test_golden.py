@@ -1,0 +1,53 @@
+"""What transformers answers, from files that it wrote: tests/parity/make_golden.py makes them, tox -e parity compares directly."""
+
+from pathlib import Path
+
+import minilm
+import numpy as np
+import pytest
+from run_model import answers
+
+from keras_bert_rebuild import from_pretrained
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
+
+
+def test_there_are_golden_files_of_every_family():
+    assert {case.split("_")[0] for case in CASES} == {"albert", "bert", "distilbert", "roberta", "xlm"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_are_those_of_transformers(case):
+    golden = np.load(GOLDEN / case / "golden.npz")
+    ids, segments = golden["ids"], golden["segments"]
+    model = from_pretrained(GOLDEN / case)
+    real = ids != model.config.pad_token_id
+    outputs = answers(model, ids, segments)
+    assert len(outputs) == len(golden.files) - 2
+    for i, got in enumerate(outputs):
+        expected = golden[str(i)]
+        if expected.shape[:2] == ids.shape:
+            expected, got = expected[real], got[real]
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_config_counts_the_parameters_of_the_model(case):
+    model = from_pretrained(GOLDEN / case)
+    from keras_bert_rebuild.models.heads import heads_of
+
+    assert model.config.num_params(heads_of(model)) == model.count_params()
+
+
+@pytest.mark.slow
+def test_a_trained_model_agrees_with_transformers_at_every_length_from_1_to_512():
+    golden = np.load(GOLDEN / "minilm.npz")
+    np.testing.assert_array_equal(minilm.text_ids(), golden["ids"])
+    model = from_pretrained(minilm.FOLDER)
+    for start in range(0, 512, 64):
+        lengths = np.arange(start + 1, start + 65)
+        ids = np.where(np.arange(start + 64)[None] < lengths[:, None], golden["ids"][None, : start + 64], 0)
+        states, pooled = (np.asarray(output) for output in model.predict_on_batch([ids, np.zeros_like(ids)]))
+        got = [minilm.summary(states[i, :n], pooled[i]) for i, n in enumerate(lengths)]
+        np.testing.assert_allclose(np.stack(got), golden["summaries"][start : start + 64], atol=1e-5)
