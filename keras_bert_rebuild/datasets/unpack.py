@@ -14,12 +14,12 @@ from pathlib import Path
 
 MOST_BYTES = 64 << 30
 MOST_MEMBERS = 100_000
-# Weights hardly shrink; zeros shrink to a 1,032nd. A small member may: it does no harm.
+# Weights hardly shrink; zeros shrink to a 1,032nd, and where they are few they do no harm.
 MOST_RATIO, RATIO_FROM = 1_000, 100_000_000
 
 _BLOCK = 1 << 20  # bytes
+# zipfile and tarfile raise more than errors of their own for damage and encryption.
 _DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
-# What zipfile and tarfile raise for damage, encryption and methods that they do not know, beside errors of their own.
 _DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
 
 _Member = namedtuple("_Member", ["name", "size", "packed_size", "is_folder", "info"])
@@ -44,11 +44,11 @@ def unpack(archive, folder, origin):
             archive unpacks to an absurd size.
         OSError: the folder cannot be written.
     """
-    archive, folder = Path(archive), Path(folder)
+    archive = Path(archive)
     try:
         with _opened(archive) as (members, open_member):
             members = list(_checked(members, archive.stat().st_size))
-            folder.mkdir()
+            Path(folder).mkdir()
             for member in members:
                 _write(member, folder, open_member)
     except _RefusedError as error:
@@ -56,7 +56,7 @@ def unpack(archive, folder, origin):
     except _DAMAGE as error:
         raise _damaged(origin, error) from None
     except OSError as error:
-        if error.errno != errno.EINVAL:  # zipfile goes to where a damaged number points; on Windows: a name that no file can have
+        if error.errno != errno.EINVAL:  # a seek to where a damaged number points; on Windows also a name that no file can have
             raise
         raise _damaged(origin, error) from None
 
@@ -141,7 +141,7 @@ def _check_name(name):
 
 
 def _write(member, folder, open_member):
-    path = folder.joinpath(*member.name.split("/"))
+    path = Path(folder, *member.name.split("/"))
     try:
         (path if member.is_folder else path.parent).mkdir(parents=True, exist_ok=True)
         if not member.is_folder:

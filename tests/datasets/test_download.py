@@ -18,7 +18,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self):  # noqa: N802: the name that http.server calls
+    def do_GET(self):
         kind = self.path.strip("/")
         self.close_connection = True
         if kind not in ("whole", "chunked", "cut", "cut_chunk", "stuck"):
@@ -61,7 +61,8 @@ def test_a_file_is_written_as_it_is(server, tmp_path, kind):
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_the_bar_shows_name_size_and_rate_and_leaves_stdout_alone(server, tmp_path, capsys):
+def test_the_bar_shows_name_size_and_rate_and_leaves_stdout_alone(server, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     download(f"{server}/whole", tmp_path / "file")
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -100,7 +101,7 @@ def test_a_file_with_another_hash_is_one_sentence(tmp_path):
 
 
 def test_a_file_that_is_not_there_is_not_fetched(tmp_path):
-    with pytest.raises(ConnectionError, match="cannot fetch file://.*No such file"):
+    with pytest.raises(ConnectionError, match=r"cannot fetch file://.*No such file"):
         download((tmp_path / "none").as_uri(), tmp_path / "file")
 
 

@@ -1,5 +1,6 @@
 """Archives that would write elsewhere, grow without end or are damaged; made by the tests."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -29,8 +30,8 @@ def write_zip(place, *names, method=zipfile.ZIP_DEFLATED):
     return place / "archive"
 
 
-def write_tar(place, *members, **options):
-    with tarfile.open(place / "archive", "w:gz", **options) as archive:
+def write_tar(place, *members):
+    with tarfile.open(place / "archive", "w:gz") as archive:
         for name, content, fields in (("tiny_bert/vocab.txt", b"[PAD]", {}), *members):
             member = tarfile.TarInfo(name)
             member.size = len(content)
@@ -129,21 +130,23 @@ def test_many_members_that_are_a_bomb_together_are_refused(place, monkeypatch):
     is_refused(place / "archive", "with its member '0' it states 18,000,000 bytes, absurd for ")
 
 
-def test_a_tar_that_states_more_than_the_bound_is_refused_by_name(place):
-    is_refused(write_tar(place, ("bomb", b"", {"size": 65 << 30})), "with its member 'bomb' it states 69,793,218,5")
-
-
-def test_a_tar_of_a_negative_size_is_refused(place):
-    archive = write_tar(place, ("bomb", b"", {"size": -512}), format=tarfile.GNU_FORMAT)
-    is_refused(archive, "with its member 'bomb' it states -5")
-
-
-def test_a_header_of_absurd_length_is_refused(place):
-    with tarfile.open(place / "archive", "w:gz", format=tarfile.GNU_FORMAT) as archive:
-        header = tarfile.TarInfo("header")
-        header.type, header.size = tarfile.XHDTYPE, 1 << 30
-        archive.addfile(header)
-    is_refused(place / "archive", "the length of a header in it is absurd")
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"size": 65 << 30}, "with its member 'bomb' it states 69,793,218,560 bytes, absurd for "),
+        (
+            {"size": -512},
+            "with its member 'bomb' it states -512 bytes, absurd for |invalid offset",
+        ),  # newer Pythons refuse it themselves
+        ({"size": 1 << 30, "type": tarfile.XHDTYPE}, "the length of a header in it is absurd"),
+    ],
+)
+def test_a_tar_header_of_absurd_size_is_refused(place, fields, reason):
+    header = tarfile.TarInfo("bomb")
+    for field, value in fields.items():
+        setattr(header, field, value)
+    (place / "archive").write_bytes(gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + bytes(1024)))
+    is_refused(place / "archive", reason)
 
 
 def test_too_many_members_are_refused(place, monkeypatch):
