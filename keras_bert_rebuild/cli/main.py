@@ -6,7 +6,11 @@ import os
 import sys
 
 # Verb, module with `add_arguments` and `run`, one line of help.
-VERBS = (("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),)
+VERBS = (
+    ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
+    ("convert", "keras_bert_rebuild.cli.convert", "write a checkpoint of one format in another"),
+    ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
+)
 
 
 def main(argv=None):

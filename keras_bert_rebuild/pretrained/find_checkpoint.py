@@ -5,7 +5,7 @@ import zipfile
 from collections import namedtuple
 from pathlib import Path
 
-from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, is_keras_2, keras_bert_name
+from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, keras_bert_name, names_in_keras_2_file
 from keras_bert_rebuild.checkpoints.safetensors_files import INDEX, SafetensorsFiles
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, checkpoint_prefix
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
@@ -130,16 +130,17 @@ def _tensorflow(path, config):
 
 
 def _hdf5_file(path, config):
-    if not is_keras_2(path):
+    names = names_in_keras_2_file(path)
+    if names is None:
         values = _config_beside(path, config, ["config.json", "bert_config.json"], "a config for a file of weights")
         if not isinstance(values, BertConfig):
             values = config_from_huggingface(values) if "model_type" in values else config_from_google(values)
-        return Checkpoint("Keras weights", values, None, None, None, path.parent, path)
-    source = KerasH5(path, keras_bert_name)
-    if "Encoder-1-FeedForward/W1" not in source.names:
-        if "Encoder-1-FeedForward/kernel" in source.names:
-            return _keras_file(path)
+        return Checkpoint("Keras weights", values, None, None, (), path.parent, path)
+    if any(name.endswith("FeedForward/intermediate/kernel") for name in names):
+        return _keras_file(path)
+    if not any("Encoder-1-FeedForward_W1" in name for name in names):
         return _huggingface(path, dict(HUGGINGFACE_FILES)["tf_model.h5"], config)
+    source = KerasH5(path, keras_bert_name)
     if config is None and source.model_config is not None:
         config = config_from_keras_2(source.model_config, path)
     else:

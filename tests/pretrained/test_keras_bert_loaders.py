@@ -11,7 +11,6 @@ import keras_bert_rebuild as kb
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.families import bert
 
-
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "work", "and", "no", "play", "makes", "jack", "a", "dull", "boy"]
 CONFIG = {
     "vocab_size": 15,

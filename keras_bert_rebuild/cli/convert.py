@@ -1,0 +1,40 @@
+"""`keras-bert convert`: a checkpoint of one format into another."""
+
+from pathlib import Path
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    from keras_bert_rebuild.pretrained.save_pretrained import FORMATS
+
+    parser.add_argument("source", type=str, help="a folder or file of any format that from_pretrained reads")
+    parser.add_argument("target", type=Path, help="the folder to write; it appears whole or not at all")
+    parser.add_argument("--to", choices=FORMATS, required=True, dest="format", help="the format to write")
+    parser.add_argument("--config", type=Path, help="the config file, where none lies beside the weights")
+    parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, where no tokenizer files lie beside the weights")
+    parser.add_argument("--dtype", choices=("float32", "float16"), help="type of the arrays; that of the source if not given")
+
+
+def run(args):
+    """Convert and print what was done; return the exit code."""
+    from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+    from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+    from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+
+    dtype = args.dtype or _dtype_of(find_checkpoint(args.source, args.config).source)
+    model = from_pretrained(args.source, config=args.config)
+    save_pretrained(model, args.target, args.format, vocabulary=args.vocabulary, dtype=dtype)
+    report = model.load_report
+    print(f"read     {report.source}")
+    print(f"loaded   {len(report.loaded)} arrays, {model.count_params():,} parameters; left out {len(report.unused)}")
+    for name in report.unused:
+        print(f"         {name}")
+    for file in sorted(args.target.iterdir()):
+        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
+    return 0
+
+
+def _dtype_of(source):
+    """The type that all arrays of a source share, where it is not float32."""
+    kinds = set() if source is None else {source.dtype(name) for name in source.names if source.dtype(name).startswith("float")}
+    return "float16" if kinds == {"float16"} else None

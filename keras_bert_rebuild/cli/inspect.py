@@ -1,0 +1,43 @@
+"""`keras-bert inspect`: what lies at a path."""
+
+import json
+from pathlib import Path
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("path", type=str, help="a folder or file of any format that from_pretrained reads")
+    parser.add_argument("--config", type=Path, help="the config file, where none lies beside the weights")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+
+
+def run(args):
+    """Print the format, the config and every name, and return the exit code."""
+    from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+
+    found = inspect_checkpoint(args.path, args.config)
+    if args.json:
+        print(json.dumps({**found, "names": [row._asdict() for row in found["names"]]}, indent=2, default=str))
+        return 0
+    _print(found)
+    return 0
+
+
+def _print(found):
+    names = found["names"]
+    total = sum(row.parameters for row in names if row.path != "-")
+    print(f"file        {found['file']}")
+    print(f"format      {found['format']}")
+    print(f"family      {found['family']}")
+    print(f"heads       {', '.join(found['heads']) or 'none'}")
+    print(f"parameters  {total:,} under {sum(row.path != '-' for row in names):,} names")
+    print("config      " + "\n            ".join(f"{field} = {value!r}" for field, value in found["config"].items()))
+    print()
+    rows = [("name", "shape", "type", "parameters", "our path")]
+    rows += [(row.name, str(row.shape), row.dtype, f"{row.parameters:,}", row.path) for row in names]
+    widths = [max(len(row[i]) for row in rows) for i in range(5)]
+    for name, shape, dtype, parameters, path in rows:
+        print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {dtype:<{widths[2]}}  {parameters:>{widths[3]}}  {path}")
+    unknown = [row.name for row in names if row.path == "?"]
+    print()
+    print("Everything has a place." if not unknown else f"No place for {len(unknown)}: {', '.join(unknown[:5])}")

@@ -1,0 +1,273 @@
+"""One function for every checkpoint: what it takes, what it refuses, what it says."""
+
+import json
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from run_model import answers
+from safetensors.numpy import load_file, save_file
+
+import keras_bert_rebuild as kb
+from keras_bert_rebuild import from_pretrained, save_pretrained
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+IDS = np.array([[2, 7, 9, 11, 3, 0, 0], [2, 5, 3, 0, 0, 0, 0]])
+
+
+def same(a, b):
+    for one, other in zip(a.weights, b.weights, strict=True):
+        assert one.path == other.path
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of a pretraining model to do harm to."""
+    shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def rewrite(folder, change):
+    """Change the arrays of a folder: a function from a dictionary to another."""
+    arrays = load_file(folder / "model.safetensors")
+    save_file({k: np.ascontiguousarray(v) for k, v in change(arrays).items()}, folder / "model.safetensors")
+
+
+def reconfigure(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def test_all_heads_come_unless_some_are_chosen(folder):
+    whole = from_pretrained(folder)
+    assert whole.output_names == ["MLM", "NSP"]
+    assert from_pretrained(folder, heads=["mlm"]).output_names == ["MLM"]
+    encoder = from_pretrained(folder, heads=[])
+    pooled = from_pretrained(folder, heads=["pooler"])
+    np.testing.assert_array_equal(*(answers(model, IDS, IDS * 0)[0] for model in (encoder, pooled)))
+    assert "cls.predictions.bias" in encoder.load_report.unused
+
+
+def test_several_blocks_are_put_out_where_no_head_is(folder):
+    both = answers(from_pretrained(folder, output_layer_num=2), IDS, IDS * 0)[0]
+    last = answers(from_pretrained(folder, heads=[]), IDS, IDS * 0)[0]
+    assert both.shape == (2, 7, 24)
+    np.testing.assert_allclose(both[..., 12:], last, atol=1e-6)
+    with pytest.raises(ValueError, match="output_layer_num is for a model without heads"):
+        from_pretrained(folder, heads=["mlm"], output_layer_num=2)
+
+
+def test_the_report_prints_as_a_table(folder):
+    report = from_pretrained(folder, heads=["mlm"], seq_len=9).load_report
+    lines = str(report).splitlines()
+    assert lines[0].endswith("42 loaded, 0 missing, 4 unused, 1 reshaped, 0 ignored")
+    assert any(line.split() == ["reshaped", "Embedding-Position/embeddings", "(24,", "12)", "→", "(9,", "12)"] for line in lines)
+    assert len(lines) == 1 + 42 + 4 + 1
+
+
+def test_a_head_that_is_not_there_is_refused_by_name(folder):
+    rewrite(folder, lambda arrays: {k: v for k, v in arrays.items() if "seq_relationship" not in k})
+    with pytest.raises(ValueError, match=r"NSP/kernel: cls.seq_relationship.weight is missing") as error:
+        from_pretrained(folder, heads=["mlm", "nsp"])
+    assert str(error.value).count("\n") == 2  # NSP/kernel and NSP/bias, nothing else
+    with pytest.warns(UserWarning, match="2 of 46 variables keep random values: NSP/kernel, NSP/bias"):
+        model = from_pretrained(folder, heads=["mlm", "nsp"], strict=False)
+    assert [path for path, _ in model.load_report.missing] == ["NSP/kernel", "NSP/bias"]
+
+
+def test_everything_that_is_wrong_is_listed_at_once_with_near_names(folder):
+    def harm(arrays):
+        arrays["bert.encoder.layer.0.attention.self.querry.weight"] = arrays.pop("bert.encoder.layer.0.attention.self.query.weight")
+        arrays["bert.encoder.layer.1.output.dense.bias"] = np.zeros(5, "float32")
+        arrays["bert.encoder.layer.1.crossattention.self.key.bias"] = np.zeros(5, "float32")
+        arrays["bert.embeddings.LayerNorm.weight"] = np.zeros(12, "int64")
+        return arrays
+
+    rewrite(folder, harm)
+    with pytest.raises(ValueError, match="does not fit the model") as error:
+        from_pretrained(folder)
+    for words in (
+        "query.weight is missing; there is bert.encoder.layer.0.attention.self.querry.weight",
+        "expected shape (12,); bert.encoder.layer.1.output.dense.bias has (5,)",
+        "bert.encoder.layer.1.crossattention.self.key.bias: nothing in the model takes it",
+        "expected floats; bert.embeddings.LayerNorm.weight has int64",
+    ):
+        assert words in str(error.value)
+
+
+def test_old_spellings_and_files_without_prefix_are_the_same(folder, tmp_path):
+    whole = from_pretrained(folder)
+    swap = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+
+    def respell(arrays):
+        for new, old in swap.items():
+            arrays = {name.replace(new, old): array for name, array in arrays.items()}
+        return {name.removeprefix("bert."): array for name, array in arrays.items()}
+
+    rewrite(folder, respell)
+    same(whole, from_pretrained(folder))
+
+
+def test_a_tied_matrix_may_be_there_and_must_agree(folder):
+    def untie(arrays):
+        return {**arrays, "cls.predictions.decoder.weight": arrays["bert.embeddings.word_embeddings.weight"] + share}
+
+    share = 0
+    rewrite(folder, untie)
+    assert from_pretrained(folder).load_report.unused == []
+    share = 1
+    rewrite(folder, untie)
+    with pytest.raises(ValueError, match=r"decoder.weight differs from bert.embeddings.word_embeddings.weight"):
+        from_pretrained(folder)
+
+
+def test_a_name_that_is_there_in_two_spellings_is_refused(folder):
+    rewrite(folder, lambda arrays: {**arrays, "embeddings.LayerNorm.gamma": arrays["bert.embeddings.LayerNorm.weight"]})
+    with pytest.raises(ValueError, match=r"bert.embeddings.LayerNorm.weight: it is there twice"):
+        from_pretrained(folder)
+
+
+def test_positions_are_shortened_and_lengthened_only_as_asked(folder):
+    table = load_file(folder / "model.safetensors")["bert.embeddings.position_embeddings.weight"]
+
+    def rows(**options):
+        model = from_pretrained(folder, heads=[], **options)
+        return keras.ops.convert_to_numpy(model.get_layer("Embedding-Position").embeddings)
+
+    np.testing.assert_array_equal(rows(seq_len=10), table[:10])
+    np.testing.assert_array_equal(rows(), table)
+    with pytest.raises(ValueError, match=r"the checkpoint has 24 positions, and seq_len=30 asks for more: choose extend_positions"):
+        rows(seq_len=30)
+    np.testing.assert_array_equal(rows(seq_len=60, extend_positions="repeat"), np.concatenate([table, table, table[:12]]))
+    longer = rows(seq_len=47, extend_positions="interpolate")
+    np.testing.assert_allclose(longer[::2], table, atol=1e-6)
+    np.testing.assert_allclose(longer[1], (table[0] + table[1]) / 2, atol=1e-6)
+    np.testing.assert_allclose(rows(seq_len=100, extend_positions="hierarchical")[:24], table, atol=1e-5)
+    with pytest.raises(ValueError, match="extend_positions must be one of"):
+        rows(seq_len=100, extend_positions="stretch")
+
+
+def test_longer_positions_keep_the_rows_before_the_first():
+    model = from_pretrained(GOLDEN / "roberta", heads=[], seq_len=44, extend_positions="repeat")
+    table = load_file(GOLDEN / "roberta" / "model.safetensors")["embeddings.position_embeddings.weight"]
+    got = keras.ops.convert_to_numpy(model.get_layer("Embedding-Position").embeddings)
+    np.testing.assert_array_equal(got, np.concatenate([table, table[2:]]))
+
+
+def test_the_dtype_is_chosen_and_the_global_one_stays(folder):
+    model = from_pretrained(folder, heads=[], dtype="mixed_bfloat16")
+    assert model.get_layer("Encoder-1-FeedForward").compute_dtype == "bfloat16"
+    assert keras.config.dtype_policy().name == "float32"
+    half = from_pretrained(folder, heads=[], dtype="float16")
+    assert {weight.dtype for weight in half.weights} == {"float16"}
+
+
+def test_bfloat16_files_are_read(folder):
+    import ml_dtypes
+
+    whole = from_pretrained(folder)
+    rewrite(folder, lambda arrays: {k: v.astype(ml_dtypes.bfloat16) for k, v in arrays.items()})
+    for one, other in zip(whole.weights, from_pretrained(folder).weights, strict=True):
+        np.testing.assert_allclose(*map(keras.ops.convert_to_numpy, (one, other)), rtol=1e-2)
+
+
+def test_layers_are_frozen_by_prefix(folder):
+    model = from_pretrained(folder, trainable=["Encoder-2"])
+    assert {weight.path.split("-")[1] for weight in model.trainable_weights} == {"2"}
+    assert from_pretrained(folder, trainable=False).trainable_weights == []
+
+
+def test_weights_that_are_not_finite_are_named_in_a_warning(folder):
+    rewrite(folder, lambda arrays: {**arrays, "bert.pooler.dense.bias": np.full(12, np.nan, "float32")})
+    with pytest.warns(UserWarning, match=r"bert.pooler.dense.bias holds numbers that are not finite"):
+        from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "gpt2"}, "expected a model_type among bert, roberta"),
+        ({"hidden_act": "geglu"}, "expected an activation among gelu, .*; got 'geglu'"),
+        ({"is_decoder": True}, "describes another architecture: is_decoder must be False, got True"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type must be 'absolute'"),
+        ({"num_hidden_layers": 3}, r"Encoder-3-FeedForward/output/bias: bert.encoder.layer.2.output.dense.bias is missing"),
+        ({"num_hidden_layers": 1}, r"bert.encoder.layer.1.output.dense.weight: nothing in the model takes it"),
+        ({"hidden_size": 15}, r"expected shape \(40, 15\); bert.embeddings.word_embeddings.weight has \(40, 12\)"),
+        ({"vocab_size": "many"}, "vocab_size must be a whole number"),
+        ({"max_position_embeddings": 30}, r"expected 30 positions; .* has 24"),
+        ({"id2label": {"x": "y"}}, "id2label must map numbers to names"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_one_clear_error(folder, changes, message):
+    reconfigure(folder, **changes)
+    with pytest.raises(ValueError, match=message):
+        from_pretrained(folder)
+
+
+def test_the_word_gelu_means_what_its_format_means(folder, tmp_path):
+    reconfigure(folder, hidden_act="gelu")
+    assert from_pretrained(folder).config.hidden_act == "gelu_erf"
+    save_pretrained(from_pretrained(folder), tmp_path / "google", "google")
+    assert json.loads((tmp_path / "google" / "bert_config.json").read_text())["hidden_act"] == "gelu_erf"
+    np.testing.assert_array_equal(
+        *(answers(from_pretrained(path), IDS, IDS * 0)[0] for path in (folder, tmp_path / "google")),
+    )
+    reconfigure(folder, hidden_act="gelu_new")
+    save_pretrained(from_pretrained(folder), tmp_path / "tanh", "google")
+    assert json.loads((tmp_path / "tanh" / "bert_config.json").read_text())["hidden_act"] == "gelu"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("bert-base-uncased", "hf download bert-base-uncased --local-dir bert-base-uncased"),
+        ("google-bert/bert-base-cased", "hf download google-bert/bert-base-cased --local-dir bert-base-cased"),
+        ("/no/such/folder.ckpt", r"there is no file or folder /no/such/folder.ckpt, and no checkpoint /no/such/folder.ckpt.index"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_to_do(path, message):
+    with pytest.raises(ValueError, match=message):
+        from_pretrained(path)
+
+
+def test_a_folder_of_something_else_is_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"holds nothing"):
+        from_pretrained(tmp_path)
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(ValueError, match=r"holds notes.txt"):
+        from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="is none of the known files"):
+        from_pretrained(tmp_path / "notes.txt")
+
+
+def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
+    model = from_pretrained(folder)
+    save_pretrained(model, tmp_path / "keras", "keras")
+    again = from_pretrained(tmp_path / "keras")
+    same(model, again)
+    assert again.config == model.config
+    with pytest.raises(ValueError, match="holds a whole model, which comes as it is: heads cannot be chosen"):
+        from_pretrained(tmp_path / "keras", heads=["mlm"])
+    model.save(tmp_path / "legacy.h5")
+    same(model, from_pretrained(tmp_path / "legacy.h5"))
+
+
+def test_weights_of_ours_want_a_config_and_the_heads(folder, tmp_path):
+    model = from_pretrained(folder)
+    model.save_weights(tmp_path / "model.weights.h5")
+    same(model, from_pretrained(tmp_path / "model.weights.h5", config=model.config, heads=["mlm", "nsp"]))
+    with pytest.raises(ValueError, match="there is none, and no config was given"):
+        from_pretrained(tmp_path / "model.weights.h5")
+
+
+def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
+    """The loaded heads learn on: MLM alone, as RoBERTa has it."""
+    model = from_pretrained(folder, heads=["mlm"], seq_len=7)
+    kb.compile_model(model, max_predictions=2, optimizer=keras.optimizers.Adam(0.01))
+    chosen = np.zeros_like(IDS)
+    chosen[:, 1] = 1
+    losses = model.fit([IDS, IDS * 0, chosen], IDS[..., None], epochs=15, verbose=0).history["loss"]
+    assert losses[-1] < losses[0] / 2
