@@ -32,6 +32,11 @@ _LAZY = (
             "save_pretrained",
         ),
     ),
+    ("keras_bert_rebuild.pretrained.inspect_checkpoint", ("inspect_checkpoint",)),
+    (
+        "keras_bert_rebuild.pretrained.vocabulary_surgery",
+        ("add_tokens", "prune_vocabulary", "resize_vocabulary", "reuse_unused", "tokens_of_corpus"),
+    ),
     (
         "keras_bert_rebuild.tasks.extract_embeddings",
         ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),

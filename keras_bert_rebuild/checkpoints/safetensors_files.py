@@ -1,16 +1,23 @@
 """Safetensors: one file, or several with an index."""
 
-import contextlib
 import json
+import struct
+from collections import namedtuple
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401  teaches NumPy the word bfloat16
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
+
+from keras_bert_rebuild.checkpoints.read_array import read_array
 
 INDEX = "model.safetensors.index.json"
 
 # The format's words for types.
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "BOOL": "bool"}
+
+
+Entry = namedtuple("Entry", ["file", "dtype", "shape", "offset"])
 
 
 class SafetensorsFiles:
@@ -26,45 +33,50 @@ class SafetensorsFiles:
     def __init__(self, path):
         path = Path(path)
         files = [path] if path.suffix != ".json" else _files_of_index(path)
-        self._file_of = {}
+        self._entries = {}
         for file in files:
-            with opened(file) as tensors:
-                for name in tensors.keys():  # noqa: SIM118
-                    if name in self._file_of:
-                        raise ValueError(f"{name} lies in two files, {self._file_of[name][0]} and {file}.")
-                    tensor = tensors.get_slice(name)
-                    dtype = DTYPES.get(tensor.get_dtype(), tensor.get_dtype())
-                    self._file_of[name] = (file, tuple(tensor.get_shape()), dtype)
+            for name, entry in _entries(file):
+                if name in self._entries:
+                    raise ValueError(f"{name} lies in two files, {self._entries[name].file} and {file}.")
+                self._entries[name] = entry
 
     @property
     def names(self):
         """The names of all arrays, sorted."""
-        return sorted(self._file_of)
+        return sorted(self._entries)
 
     def shape(self, name):
         """The shape of an array."""
-        return self._file_of[name][1]
+        return self._entries[name].shape
 
     def dtype(self, name):
         """The type of an array, as NumPy spells it where it knows it."""
-        return self._file_of[name][2]
+        return self._entries[name].dtype
 
     def read(self, name):
         """An array, read from disk."""
-        with opened(self._file_of[name][0]) as tensors:
-            return tensors.get_tensor(name)
+        return read_array(*self._entries[name])
 
 
-@contextlib.contextmanager
-def opened(file):
-    """A safetensors file whose errors are a sentence with its name."""
+def _entries(file):
+    """The name and the `Entry` of every array of a file.
+
+    The library checks the header against the file; where the arrays begin, which it does not tell, is then read from it.
+    """
     if not file.is_file():
         raise ValueError(f"expected a safetensors file at {file}; there is none.")
     try:
         with safe_open(file, "np") as tensors:
-            yield tensors
+            names = list(tensors.keys())
     except SafetensorError as error:
         raise ValueError(f"{file} is not a safetensors file or is damaged: {error}.") from None
+    with file.open("rb") as content:
+        (length,) = struct.unpack("<Q", content.read(8))
+        header = json.loads(content.read(length))
+    for name in names:
+        entry = header[name]
+        dtype = DTYPES.get(entry["dtype"], entry["dtype"])
+        yield name, Entry(file, dtype, tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
 
 
 def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.leveldb_table import fields_of, make_field, make_fixed32, masked_crc, read_table, write_table
+from keras_bert_rebuild.checkpoints.read_array import read_array
 
 # DataType of tensorflow/core/framework/types.proto.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}
@@ -71,10 +72,10 @@ class TensorFlowCheckpoint:
                 f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index says {entry.size} at "
                 f"{entry.offset}, and the file has {data.stat().st_size}."
             )
-        array = np.fromfile(data, dtype, math.prod(entry.shape), offset=entry.offset)
+        array = read_array(data, dtype, entry.shape, entry.offset)
         if entry.checksum is not None and masked_crc(array) != entry.checksum:
             raise ValueError(f"{data} is damaged: the checksum of {name} does not agree.")
-        return array.reshape(entry.shape)
+        return array
 
 
 def checkpoint_prefix(path):

@@ -1,6 +1,7 @@
 """Arrays by foreign name into the variables of a model, and back: all of it or a list of all that is wrong."""
 
 import difflib
+import math
 import warnings
 from collections import namedtuple
 
@@ -145,7 +146,9 @@ def _fill(step, source, report, offset, extend):
     variable, row, name, _ = step
     shape = tuple(variable.shape)
     array = source.read(name)
-    if not np.isfinite(array).all():
+    with np.errstate(invalid="ignore"):
+        finite = math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
+    if not finite:
         warnings.warn(f"{name} holds numbers that are not finite; {variable.path} now holds them too.", stacklevel=4)
     if row.layout == "positions" and array.shape != shape:
         report.reshaped.append((variable.path, tuple(array.shape), shape))

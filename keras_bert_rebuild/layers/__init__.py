@@ -23,6 +23,7 @@ from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
+from keras_bert_rebuild.layers.truncated_normal import TruncatedNormal
 
 __all__ = [
     "ACTIVATIONS",
@@ -40,6 +41,7 @@ __all__ = [
     "TaskEmbedding",
     "TokenEmbedding",
     "TrigPosEmbedding",
+    "TruncatedNormal",
     "gelu",
     "gelu_erf",
     "get_activation",

@@ -48,7 +48,7 @@ def build_encoder(config, inputs):
 def initializer(config):
     """A new initializer of kernels and tables as the config has it, or None for that of the layer."""
     spread = config.initializer_range
-    return None if spread is None else keras.initializers.TruncatedNormal(stddev=spread)
+    return None if spread is None else layers.TruncatedNormal(stddev=spread)
 
 
 def kernel_settings(config):

@@ -8,6 +8,7 @@ import keras
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
+from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
@@ -57,7 +58,9 @@ def from_pretrained(
     if extend_positions is not None and extend_positions not in METHODS:
         raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
     checkpoint = find_checkpoint(path, config)
-    with _dtype_policy(dtype):
+    # What is filled from the file need not be drawn first; what may stay as it is must be.
+    initialization = skipped_initialization() if strict else contextlib.nullcontext()
+    with _dtype_policy(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
             return _load_keras(checkpoint, trainable, heads=heads, seq_len=seq_len, output_layer_num=output_layer_num)
         model = build_model(

@@ -6,8 +6,8 @@ import numpy as np
 
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
-# A name of the file, its shape, type and number of values, and our variable it goes to; "-" for what holds no weights, and "?" for what
-# no table knows.
+# A name of the file, its shape, type and number of values, and our variable it goes to; "-" for what holds no weights, and "?" for
+# what no table knows.
 NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
 
 
@@ -19,8 +19,8 @@ def inspect_checkpoint(path, config=None):
         config: as for `from_pretrained`.
 
     Returns:
-        A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, and `names`, a list of `NameRow`. A
-        Keras file of this library is read whole, since only Keras knows its names.
+        A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, `names`, a list of `NameRow`.
+        A Keras file of this library is read whole, since only Keras knows its names.
 
     Raises:
         ValueError: nothing is there, or what is there cannot be read.

@@ -39,5 +39,4 @@ def config_from_keras_2(model_config, where):
         hidden_dropout_prob=layers.get("Embedding-Dropout", {}).get("rate", 0.0),
         attention_probs_dropout_prob=0.0,
         num_tasks=layers.get("Embedding-Task", {}).get("input_dim", 0),
-        initializer_range=None,
     )

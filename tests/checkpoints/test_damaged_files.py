@@ -43,8 +43,7 @@ def load(folder, shapes):
         checkpoint = find_checkpoint(folder)
         rows = checkpoint.table.rows(checkpoint.config.num_distinct_blocks, ("mlm", "nsp"))
         report = load_variables(variables, checkpoint.source, checkpoint.table, rows)
-    except ValueError as error:
-        assert len(str(error)) > 20
+    except ValueError:
         return None
     assert {path for path, _, _ in report.loaded} == set(shapes)
     return {variable.path: (variable.value, name) for variable, (_, name, _) in zip(variables, report.loaded, strict=True)}
@@ -100,7 +99,9 @@ def test_damaged_safetensors_files_are_refused_or_read_as_they_stand(tmp_path, s
         arrays = independent_arrays(bad)
         for path, (value, name) in values.items():
             expected = arrays[name]
-            np.testing.assert_array_equal(value, expected.T if value.shape != expected.shape or path.endswith("kernel") else expected)
+            np.testing.assert_array_equal(
+                value, expected.T if value.shape != expected.shape or path.endswith("kernel") else expected
+            )
     assert count / 3 < refused < count
 
 

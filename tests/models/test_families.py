@@ -1,0 +1,148 @@
+"""Every member of the family builds, trains, saves and hides its padding."""
+
+import keras
+import numpy as np
+import pytest
+from run_model import answers
+
+from keras_bert_rebuild import BertConfig, build_model, compile_model
+from keras_bert_rebuild.families import FAMILIES, albert, bert, distilbert, roberta
+from keras_bert_rebuild.models.heads import heads_of
+
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 12,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 20,
+}
+HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "albert": ("mlm", "sop")}
+
+
+def small_config(family, **changes):
+    module = FAMILIES[family]
+    fields = {"family": family, **module.DEFAULTS, **SMALL, **changes}
+    if "embedding_size" in module.DEFAULTS:
+        fields["embedding_size"] = 6
+    config = BertConfig(**fields)
+    return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
+
+
+def batch(config, rng, pad=3):
+    ids = rng.integers(4, config.vocab_size, (8, 10))
+    ids[:, 10 - pad :] = config.pad_token_id
+    chosen = np.zeros_like(ids)
+    chosen[:, 2:4] = 1
+    return ids, chosen
+
+
+def inputs_of(model, ids, chosen):
+    given = {"Input-Token": ids, "Input-Segment": ids * 0, "Input-Masked": chosen}
+    return tuple(given[tensor.name] for tensor in model.inputs)
+
+
+@pytest.mark.parametrize("module", [bert, roberta, distilbert, albert], ids=lambda module: module.__name__.rsplit(".", 1)[1])
+def test_published_sizes_are_counted_from_the_config(module):
+    heads = ["pooler"] if "pooler" in module.HUGGINGFACE.heads else []
+    for name, changes, count in module.SIZES:
+        assert BertConfig(**{**module.DEFAULTS, **changes}).num_params(heads) == count, name
+
+
+@pytest.mark.parametrize("family", HEADS)
+def test_the_config_counts_what_is_built(family):
+    config = small_config(family, labels=("a", "b", "c"))
+    for heads in (HEADS[family], (), ("classification",), ("token_classification",), ("question_answering",)):
+        model = build_model(config, heads)
+        assert model.count_params() == config.num_params(heads)
+        assert heads_of(model) == heads
+
+
+@pytest.mark.parametrize("family", HEADS)
+def test_the_heads_learn_at_gathered_positions(family, rng):
+    config = small_config(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = compile_model(build_model(config, HEADS[family], seq_len=10), max_predictions=3, optimizer=keras.optimizers.Adam(0.01))
+    ids, chosen = batch(config, rng)
+    pair = rng.integers(0, 2, 8)
+    labels = ids[..., None] if len(HEADS[family]) == 1 else (ids[..., None], pair)
+    x = inputs_of(model, ids, chosen)
+    history = model.fit(x, labels, epochs=40, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0] / 2
+    names = ["MLM", "NSP", "SOP"] if len(HEADS[family]) > 1 else []
+    for name in names:
+        if name in model.output_names:
+            assert f"{name}_accuracy" in history
+    whole = compile_model(model, max_predictions=None, optimizer=keras.optimizers.SGD(0.0))
+    gathered = history["loss"][-1]
+    assert whole.evaluate(x, labels, verbose=0, return_dict=True)["loss"] < gathered * 1.5
+
+
+@pytest.mark.parametrize("family", HEADS)
+def test_padding_is_told_by_its_id_and_changes_nothing(family, rng):
+    config = small_config(family)
+    model = build_model(config, ())
+    ids, _ = batch(config, rng)
+    whole = answers(model, ids, ids * 0)[0]
+    np.testing.assert_allclose(answers(model, ids[:, :7], ids[:, :7] * 0)[0], whole[:, :7], atol=1e-5)
+    assert model.get_layer("Embedding-Token").pad_id == config.pad_token_id
+
+
+@pytest.mark.parametrize("family", HEADS)
+def test_a_saved_model_comes_back_with_its_config(family, rng, tmp_path):
+    model = build_model(small_config(family), HEADS[family])
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.config == model.config
+    ids, _ = batch(model.config, rng)
+    for one, other in zip(answers(model, ids, ids * 0), answers(again, ids, ids * 0), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_shared_layers_are_rows_of_the_summary_once(capsys):
+    model = build_model(small_config("albert"), ("mlm", "sop"))
+    names = [layer.name for layer in model.layers]
+    assert sum(name.startswith("Encoder-") and name.endswith("FeedForward") for name in names) == 1
+    model.summary(print_fn=lambda text: None)
+
+
+def test_groups_share_in_stretches():
+    config = BertConfig(num_hidden_layers=6, num_hidden_groups=3)
+    assert [config.block_of_layer(layer) for layer in range(6)] == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(ValueError, match="num_hidden_groups must divide num_hidden_layers=6; got 4"):
+        BertConfig(num_hidden_layers=6, num_hidden_groups=4)
+
+
+def test_weights_start_with_the_deviation_of_the_config():
+    config = small_config("bert", hidden_size=96, intermediate_size=400, initializer_range=0.1)
+    model = build_model(config, ())
+    for path in ("Encoder-1-FeedForward/intermediate/kernel", "Embedding-Token/embeddings"):
+        (variable,) = (w for w in model.weights if w.path == path)
+        # Cut at two deviations, a normal distribution keeps 0.88 of its own.
+        assert keras.ops.convert_to_numpy(variable).std() == pytest.approx(0.088, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": 0}, "vocab_size must be a whole number of at least 1; got 0"),
+        ({"hidden_size": 12.5}, "hidden_size must be a whole number of at least 1; got 12.5"),
+        ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be a rate in \[0, 1\); got 1.0"),
+        ({"classifier_dropout": "much"}, r"classifier_dropout must be a rate in \[0, 1\); got 'much'"),
+    ],
+)
+def test_a_config_refuses_what_no_model_has(changes, message):
+    with pytest.raises(ValueError, match=message):
+        BertConfig(**changes)
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(
+        ValueError, match="Keras knows or one of gelu, gelu_erf, quick_gelu; got 'geglu'"
+    ):
+        build_model(small_config("bert", hidden_act="geglu"))
+    with pytest.raises(ValueError, match="heads must be a list of some of pooler, mlm"):
+        build_model(small_config("bert"), ("mlm", "cls"))
+    with pytest.raises(ValueError, match="heads must be a list of some of pooler, mlm"):
+        build_model(small_config("bert"), "mlm")
+    with pytest.raises(ValueError, match="seq_len must be at most 18"):
+        build_model(small_config("roberta"), (), seq_len=19)

@@ -1,0 +1,64 @@
+"""What lies at a path, name by name."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from keras_bert_rebuild import from_pretrained, inspect_checkpoint, save_pretrained
+from keras_bert_rebuild.cli.main import main
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_name_has_its_place_and_is_loaded_there(case):
+    found = inspect_checkpoint(GOLDEN / case)
+    loaded = from_pretrained(GOLDEN / case).load_report.loaded
+    assert {(row.path, row.name, row.shape) for row in found["names"]} == set(loaded)
+    assert all(row.parameters == math.prod(row.shape) for row in found["names"])
+
+
+def test_a_file_of_ours_is_inspected_too(tmp_path):
+    model = from_pretrained(GOLDEN / "bert_pretraining")
+    save_pretrained(model, tmp_path / "ours", "keras")
+    found = inspect_checkpoint(tmp_path / "ours")
+    assert sum(row.parameters for row in found["names"]) == model.count_params()
+    assert found["heads"] == ["mlm", "nsp"]
+
+
+def test_the_command_prints_names_and_what_has_no_place(capsys, tmp_path):
+    assert main(["inspect", str(GOLDEN / "bert_classification")]) == 0
+    said = capsys.readouterr().out
+    assert "heads       classification" in said
+    assert "bert.encoder.layer.1.output.dense.weight" in said
+    assert "Everything has a place." in said
+    assert main(["inspect", "--json", str(GOLDEN / "bert_classification")]) == 0
+    assert json.loads(capsys.readouterr().out)["family"] == "bert"
+
+
+def test_the_command_converts_there_and_back(capsys, tmp_path):
+    assert main(["convert", str(GOLDEN / "bert_pretraining"), str(tmp_path / "google"), "--to", "google"]) == 0
+    assert "loaded   46 arrays, 3,586 parameters; left out 0" in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "google"), str(tmp_path / "back"), "--to", "huggingface"]) == 0
+    before, after = (folder / "model.safetensors" for folder in (GOLDEN / "bert_pretraining", tmp_path / "back"))
+    assert before.stat().st_size == after.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect", "bert-base-uncased"],
+        ["convert", "no/such/folder", "target", "--to", "keras"],
+        ["convert", str(GOLDEN / "roberta"), "{tmp}/target", "--to", "google"],
+        ["convert", str(GOLDEN / "bert"), __file__, "--to", "keras"],
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(capsys, tmp_path, arguments):
+    assert main([argument.format(tmp=tmp_path) for argument in arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"keras-bert {arguments[0]}: ")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
