@@ -37,6 +37,8 @@ def vocabulary_files(vocabulary, max_length):
     if isinstance(vocabulary, (str, Path)):
         vocabulary = load_vocabulary(vocabulary)
     tokens = sorted(vocabulary, key=vocabulary.get) if isinstance(vocabulary, dict) else list(vocabulary)
+    if "[PAD]" not in tokens:  # keras_bert's own vocabularies pad with the empty word, which nobody else knows
+        tokens = [token or "[PAD]" for token in tokens]
     settings = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": not is_cased(tokens),
