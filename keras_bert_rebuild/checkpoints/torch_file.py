@@ -2,7 +2,26 @@
 
 import importlib.util
 import pickle
+import struct
 from pathlib import Path
+
+
+# What unpickling of damaged bytes ends in.
+DAMAGED = (
+    pickle.UnpicklingError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 
 
 class TorchFile:
@@ -24,10 +43,12 @@ class TorchFile:
             )
         import torch
 
+        with path.open("rb") as file:
+            is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
         try:
-            values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        except (RuntimeError, pickle.UnpicklingError, ValueError, EOFError, OSError) as error:
-            reason = str(error).splitlines()[0]
+            values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        except DAMAGED as error:
+            reason = [*str(error).splitlines(), type(error).__name__][0]
             raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {reason}") from None
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold a dictionary of tensors; got {type(values).__name__}.")

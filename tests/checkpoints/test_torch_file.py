@@ -1,0 +1,52 @@
+"""`pytorch_model.bin`, where torch is."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from keras_bert_rebuild import from_pretrained
+from keras_bert_rebuild.checkpoints.torch_file import TorchFile
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "bert"
+
+
+def test_without_torch_one_sentence_says_what_to_do(tmp_path, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else find_spec(name, *rest))
+    with pytest.raises(ValueError, match=r"only torch reads safely: install it \(pip install torch\), or save the model as"):
+        TorchFile(tmp_path / "pytorch_model.bin")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it")
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_of_every_age_hold_the_same(tmp_path, zipped):
+    import torch
+
+    arrays = load_file(GOLDEN / "model.safetensors")
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+    tensors["embeddings.position_ids"] = torch.arange(24)[None]
+    torch.save(tensors, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    shutil.copy(GOLDEN / "config.json", tmp_path)
+    source = TorchFile(tmp_path / "pytorch_model.bin")
+    for name, array in arrays.items():
+        assert (source.shape(name), source.dtype(name)) == (array.shape, "float32")
+        np.testing.assert_array_equal(source.read(name), array)
+    report = from_pretrained(tmp_path).load_report
+    assert report.ignored == ["embeddings.position_ids"]
+    (tmp_path / "pytorch_model.bin").write_bytes((tmp_path / "pytorch_model.bin").read_bytes()[:1000])
+    with pytest.raises(ValueError, match="is not a state dictionary of PyTorch or is damaged"):
+        from_pretrained(tmp_path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it")
+def test_bfloat16_is_read_as_float32(tmp_path):
+    import torch
+
+    torch.save({"a": torch.tensor([1.5, -2.0], dtype=torch.bfloat16)}, tmp_path / "pytorch_model.bin")
+    source = TorchFile(tmp_path / "pytorch_model.bin")
+    assert source.dtype("a") == "bfloat16"
+    np.testing.assert_array_equal(source.read("a"), np.array([1.5, -2.0], "float32"))
