@@ -1,5 +1,6 @@
 """Fixtures of all tests."""
 
+import gc
 import importlib.util
 import os
 
@@ -18,6 +19,10 @@ collect_ignore_glob = [] if importlib.util.find_spec("transformers") else ["pari
 # The first example compiles; and a suite that fails should fail again.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
+
+# After every test Keras collects garbage; what is imported by now is none.
+gc.collect()
+gc.freeze()
 
 
 def pytest_collection_modifyitems(items):

@@ -64,7 +64,7 @@ def get_model(
         num_hidden_layers=transformer_num,
         num_attention_heads=head_num,
         intermediate_size=feed_forward_dim,
-        hidden_dropout_prob=dropout_rate,
+        hidden_dropout_prob=max(dropout_rate, 0.0),  # as keras_bert, which drops nothing at a negative rate
         attention_act=attention_activation,
         hidden_act=feed_forward_activation,
         num_tasks=task_num if use_task_embed else 0,
