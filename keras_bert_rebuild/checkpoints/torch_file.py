@@ -5,7 +5,6 @@ import pickle
 import struct
 from pathlib import Path
 
-
 # What unpickling of damaged bytes ends in.
 DAMAGED = (
     pickle.UnpicklingError,
