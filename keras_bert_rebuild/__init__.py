@@ -44,7 +44,9 @@ _LAZY = (
     ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
     ("keras_bert_rebuild.text.tokenizer", ("Tokenizer",)),
     ("keras_bert_rebuild.text.tokens", ("TOKEN_CLS", "TOKEN_MASK", "TOKEN_PAD", "TOKEN_SEP", "TOKEN_UNK", "get_base_dict")),
+    ("keras_bert_rebuild.text.align_labels", ("align_labels",)),
     ("keras_bert_rebuild.text.vocabulary", ("load_vocabulary",)),
+    ("keras_bert_rebuild.text.wordpiece_tokenizer", ("WordPieceTokenizer",)),
     ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
     ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),
 )

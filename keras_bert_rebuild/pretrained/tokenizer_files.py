@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.text.vocabulary import load_vocabulary
+from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 
 # What tokenizers of the family are made of.
 NAMES = (
@@ -53,11 +53,6 @@ def vocabulary_files(vocabulary, max_length):
         "vocab.txt": "".join(f"{token}\n" for token in tokens).encode(),
         "tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode(),
     }
-
-
-def is_cased(tokens):
-    """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased."""
-    return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
 
 
 def with_vocabulary(files, max_length):

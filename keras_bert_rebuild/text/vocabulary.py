@@ -28,3 +28,8 @@ def save_vocabulary(tokens, vocab_path):
     beside = path.with_name(path.name + ".part")
     beside.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8", newline="\n")
     beside.replace(path)
+
+
+def is_cased(tokens):
+    """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased."""
+    return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))

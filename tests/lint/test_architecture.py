@@ -40,7 +40,13 @@ ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "
 
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
-BACKEND_FILES = {"models/checked_tf_dataset.py", "checkpoints/torch_file.py"}
+BACKEND_FILES = {
+    "text/tensorflow_wordpiece.py",
+    "text/tensorflow_pieces.py",
+    "models/checked_tf_dataset.py",
+    "checkpoints/torch_file.py",
+    "data/tf_pretraining_batches.py",
+}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -1,0 +1,44 @@
+"""Labels of words as labels of tokens, and back."""
+
+import numpy as np
+
+IGNORED = -100
+
+
+def align_labels(word_ids, labels, ignored=IGNORED, label_all_pieces=False):
+    """Give tokens the labels of their words.
+
+    Args:
+        word_ids: number of every token's word `(rows, length)`, -1 at special tokens and padding, as in `Encoding.word_ids`.
+        labels: for every row the labels of its words.
+        ignored: the label of tokens that have none, for `SparseCategoricalCrossentropy(ignore_class=...)`.
+        label_all_pieces: label every piece of a word, not only the first.
+
+    Returns:
+        Labels `(rows, length)`, int32.
+
+    Raises:
+        ValueError: a row has a word without a label.
+
+    Example:
+
+    >>> align_labels([[-1, 0, 1, 1, -1]], [[5, 7]]).tolist()
+    [[-100, 5, 7, -100, -100]]
+    """
+    word_ids = np.asarray(word_ids)
+    if len(labels) != len(word_ids):
+        raise ValueError(f"labels must be given for {len(word_ids)} rows; got {len(labels)}.")
+    aligned = np.full(word_ids.shape, ignored, np.int32)
+    for row, (words, values) in enumerate(zip(word_ids, labels, strict=True)):
+        if words.max(initial=-1) >= len(values):
+            raise ValueError(f"every word must have a label; row {row} has {words.max() + 1} words and {len(values)} labels.")
+        chosen = words >= 0 if label_all_pieces else is_first_piece(words)
+        aligned[row, chosen] = np.asarray(values)[words[chosen]]
+    return aligned
+
+
+def is_first_piece(word_ids):
+    """Where words begin: True at the first token of every word, `(..., length)` bool."""
+    word_ids = np.asarray(word_ids)
+    before = np.concatenate([np.full_like(word_ids[..., :1], -1), word_ids[..., :-1]], axis=-1)
+    return (word_ids >= 0) & (word_ids != before)

@@ -1,0 +1,95 @@
+"""Texts that are encoded in parts: between tokens that stand for themselves, or word by word."""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
+
+
+class LiteralTokens:
+    """Tokens that are one token wherever they are written.
+
+    Args:
+        ids: token to id; where two begin at the same character the longer one is meant.
+    """
+
+    def __init__(self, ids):
+        self._ids = ids
+        longest_first = sorted(ids, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if ids else None
+
+    def encode(self, texts, encode):
+        """The tokens of texts.
+
+        Args:
+            texts: a list of strings.
+            encode: from a list of strings without such tokens to `FlatTokens`.
+        """
+        if self._pattern is None or not any(map(self._pattern.search, texts)):
+            return encode(texts)
+        parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text)]
+        flat = encode(["" if part.is_token else part.text for part in parts])
+        return _joined(flat, parts, self._ids, len(texts))
+
+    def _split(self, owner, text):
+        """The parts of a text in order."""
+        end = 0
+        for match in self._pattern.finditer(text):
+            yield _Part(owner, end, text[end : match.start()], False)
+            yield _Part(owner, match.start(), match.group(), True)
+            end = match.end()
+        yield _Part(owner, end, text[end:], False)
+
+
+class _Part(NamedTuple):
+    owner: int
+    place: int
+    text: str
+    is_token: bool
+
+
+def _joined(flat, parts, ids, count):
+    """The tokens of texts from those of their parts; the parts that are tokens have none yet."""
+    owners, places = (np.array(column, np.int64) for column in (list(zip(*parts, strict=True))[:2]))
+    tokens = np.array([part.is_token for part in parts])
+    lengths = flat.lengths + tokens
+    last = np.cumsum(lengths) - 1
+    where = np.ones(int(lengths.sum()), bool)
+    where[last[tokens]] = False
+    written = [part.text for part in parts if part.is_token]
+
+    def merged(old, new):
+        column = np.empty(len(where), old.dtype)
+        column[where], column[~where] = old, new
+        return column
+
+    per_text = np.bincount(owners, lengths, minlength=count).astype(np.int64)
+    joined = FlatTokens(merged(flat.ids, [ids[text] for text in written]), per_text)
+    if flat.starts is None:
+        return joined
+    sizes = np.array([len(text) for text in written], np.int64)
+    shift = np.repeat(places, lengths)
+    joined.starts = merged(flat.starts, 0) + shift
+    joined.stops = merged(flat.stops, sizes) + shift
+    words = flat.word_counts + tokens
+    before = np.cumsum(words) - words
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    joined.words = merged(flat.words, 0) + np.repeat(before - before[first][owners], lengths)
+    return joined
+
+
+def encode_words(texts, encode):
+    """The tokens of texts that are lists of words; words are numbered as given, offsets are inside a word."""
+    wrong = next((i for i, words in enumerate(texts) if isinstance(words, (str, bytes))), None)
+    if wrong is not None:
+        raise ValueError(
+            f"with is_pretokenized every text must be a list of words; text {wrong} is a string {texts[wrong][:40]!r}."
+        )
+    counts = np.array([len(words) for words in texts], np.int64)
+    flat = encode([word for words in texts for word in words])
+    owners = np.repeat(np.arange(len(texts)), counts)
+    lengths = np.bincount(owners, flat.lengths, minlength=len(texts)).astype(np.int64)
+    words = np.repeat(ragged_range(np.zeros(len(texts), np.int64), counts), flat.lengths)
+    return FlatTokens(flat.ids, lengths, flat.starts, flat.stops, words)

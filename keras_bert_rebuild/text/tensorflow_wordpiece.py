@@ -1,0 +1,83 @@
+"""Google's WordPiece as a TensorFlow graph, for models and `tf.data` pipelines that take text."""
+
+from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
+from keras_bert_rebuild.text.normalization import CJK_BLOCKS
+
+# What `BasicTokenizer` drops but for NUL's neighbours tab and line ends, in the syntax of RE2.
+DROPPED = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}\p{Cf}]"
+
+# Those of category Z but for the space itself, which would be replaced too, at three times the cost.
+SPACES = r"[\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
+
+# Four bytes a character at the most.
+MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
+
+# Without a stretch like this a text has no word that is too long; a cheap thing to ask.
+LONG_STRETCH = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
+
+# Where words end: punctuation as `is_punctuation` has it, and CJK characters.
+WORD_END = r"([\p{P}$+<=>^`|~" + "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS) + "])"
+
+
+class TensorFlowWordPiece:
+    """From strings to ids, with the operations of tensorflow-text.
+
+    The ids are those of `WordPieceTokenizer`; only characters that one of the two Unicode versions does not know yet may differ.
+
+    Args:
+        tokens: the vocabulary, in the order of the ids.
+        unknown_token: `[UNK]`.
+        cased: keep case and accents.
+    """
+
+    def __init__(self, tokens, unknown_token, cased):
+        import tensorflow_text
+
+        self._text = tensorflow_text
+        self._cased = cased
+        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
+            list(tokens), unknown_token=unknown_token, max_bytes_per_word=MAX_WORD_BYTES, support_detokenization=False
+        )
+
+    def normalise(self, texts):
+        """Texts as `BasicTokenizer` has them before it splits at punctuation, `(texts,)`."""
+        import tensorflow as tf
+
+        texts = tf.strings.regex_replace(texts, DROPPED, "")
+        texts = tf.strings.regex_replace(texts, SPACES, " ")
+        if not self._cased:
+            texts = tf.strings.lower(texts, encoding="utf-8")
+            texts = self._text.normalize_utf8(texts, "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
+        is_long = tf.strings.regex_full_match(texts, LONG_STRETCH)
+        return tf.cond(tf.reduce_any(is_long), lambda: _without_long_words(texts, is_long), lambda: texts)
+
+    def __call__(self, texts):
+        """Ids `(texts, tokens)`, a ragged int32 tensor, without special tokens.
+
+        Args:
+            texts: a string tensor `(texts,)` in UTF-8.
+        """
+        import tensorflow as tf
+
+        return tf.cast(self._tokenizer.tokenize(self.normalise(texts)), tf.int32)
+
+    def with_offsets(self, texts):
+        """Ids, and the bytes of the normalised text where tokens start and end, ragged; and the bytes of every normalised text."""
+        import tensorflow as tf
+
+        normalised = self.normalise(texts)
+        ids, starts, ends = self._tokenizer.tokenize_with_offsets(normalised)
+        return tf.cast(ids, tf.int32), starts, ends, tf.strings.length(normalised)
+
+
+def _without_long_words(texts, is_long):
+    """In the texts that are marked, words too long for Google's algorithm become one that is too long for tensorflow-text's."""
+    import tensorflow as tf
+
+    rows = tf.where(is_long)
+    words = tf.strings.split(tf.strings.regex_replace(tf.gather_nd(texts, rows), WORD_END, r" \1 "))
+    lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
+    kept = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
+    joined = tf.strings.reduce_join(words.with_flat_values(kept), axis=-1, separator=" ")
+    return tf.tensor_scatter_nd_update(texts, rows, joined)

@@ -1,0 +1,60 @@
+"""Long texts as overlapping windows."""
+
+import itertools
+
+import numpy as np
+
+from keras_bert_rebuild.text.encoding import Rows
+
+
+def window_rows(lengths, room, side, stride):
+    """Rows that show all of one text, as many windows as it takes.
+
+    Args:
+        lengths: tokens of every text `(texts, 1)` or pair `(pairs, 2)`.
+        room: tokens of the windows `(texts,)`.
+        side: the text that is cut into windows, 0 or 1; the other one stands whole in every row.
+        stride: tokens that a window shares with the next.
+
+    Returns:
+        A `Rows`; the windows of a text stand one behind the other.
+
+    Raises:
+        ValueError: the stride leaves no room to go on.
+    """
+    long = lengths[:, side] > room
+    if (long & (room <= stride)).any():
+        i = int((long & (room <= stride)).argmax())
+        raise ValueError(f"stride must be less than the {room[i]} tokens that a window of text {i} has room for; got {stride}.")
+    step = np.maximum(room - stride, 1)
+    windows = np.where(long, -(-(lengths[:, side] - room) // step) + 1, 1)
+    texts = np.repeat(np.arange(len(lengths)), windows)
+    number = np.arange(len(texts)) - np.repeat(np.cumsum(windows) - windows, windows)
+    first = np.zeros((len(texts), lengths.shape[1]), np.int64)
+    first[:, side] = number * step[texts]
+    counts = lengths[texts].copy()
+    counts[:, side] = np.minimum(room[texts], lengths[texts, side] - first[:, side])
+    return Rows(texts, first, counts)
+
+
+def has_max_context(rows, side):
+    """For every token of every window, whether no other window shows more around it.
+
+    What a window shows around a token is the lesser of the tokens before and behind it, and a hundredth of the window's length.
+
+    Returns:
+        A list of bool arrays, one a row.
+
+    Reference: `_check_is_max_context` in `run_squad.py` of google-research/bert.
+    """
+    first, counts = rows.first[:, side], rows.counts[:, side]
+    best = [None] * len(first)
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(rows.texts)) + 1, [len(first)]])
+    for low, high in itertools.pairwise(bounds.tolist()):
+        tokens = np.arange((first[low:high] + counts[low:high]).max(initial=0))[None]
+        before, behind = tokens - first[low:high, None], (first + counts)[low:high, None] - 1 - tokens
+        shown = np.where((before >= 0) & (behind >= 0), np.minimum(before, behind) + 0.01 * counts[low:high, None], -1.0)
+        winner = shown.argmax(0)
+        for row in range(low, high):
+            best[row] = winner[first[row] : first[row] + counts[row]] == row - low
+    return best

@@ -1,0 +1,53 @@
+"""The algorithm of Google's BERT tokenizer over Python's `unicodedata`, written down plainly, a character at a time."""
+
+import unicodedata
+
+IDEOGRAPHS = [
+    range(0x4E00, 0xA000),
+    range(0x3400, 0x4DC0),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B820, 0x2CEB0),
+    range(0xF900, 0xFB00),
+    range(0x2F800, 0x2FA20),
+]
+ASCII_MARKS = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+
+
+def words(text, cased):
+    cleaned = ""
+    for char in text:
+        category = unicodedata.category(char)
+        if char in "\t\n\r" or category == "Zs":
+            cleaned += " "
+        elif char not in "\0\ufffd" and category not in ("Cc", "Cf"):
+            cleaned += f" {char} " if any(ord(char) in block for block in IDEOGRAPHS) else char
+    found = []
+    for token in cleaned.split():
+        if not cased:
+            token = "".join(c for c in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(c) != "Mn")
+        spaced = ""
+        for char in token:
+            is_mark = char in ASCII_MARKS or unicodedata.category(char).startswith("P")
+            spaced += f" {char} " if is_mark else char
+        found += spaced.split()
+    return found
+
+
+def pieces(word, vocabulary):
+    if len(word) > 200:
+        return ["[UNK]"]
+    found, rest = [], word
+    while rest:
+        prefix = "##" if found else ""
+        fitting = [n for n in range(len(rest), 0, -1) if prefix + rest[:n] in vocabulary]
+        if not fitting:
+            return ["[UNK]"]
+        found.append(prefix + rest[: fitting[0]])
+        rest = rest[fitting[0] :]
+    return found
+
+
+def ids(text, vocabulary, cased):
+    return [vocabulary[piece] for word in words(text, cased) for piece in pieces(word, vocabulary)]

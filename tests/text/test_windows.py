@@ -1,0 +1,64 @@
+"""Overlapping windows over long texts."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild import WordPieceTokenizer
+
+TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
+
+
+def numbers(count):
+    return " ".join(map(str, range(count)))
+
+
+@given(count=st.integers(0, 60), room=st.integers(1, 20), data=st.data())
+def test_windows_cover_a_text_and_share_the_stride(count, room, data):
+    stride = data.draw(st.integers(0, room - 1))
+    encoding = TOKENIZER.encode_batch([numbers(count)], max_len=room + 2, stride=stride, pad_to=None)
+    windows = [TOKENIZER.decode(ids).split() for ids in encoding.ids]
+    assert [word for i, window in enumerate(windows) for word in window[stride * (i > 0) :]] == numbers(count).split()
+    for before, after in pairwise(windows):
+        assert len(before) == room
+        assert before[room - stride :] == after[:stride]
+    assert encoding.texts.tolist() == [0] * len(windows)
+
+
+@given(count=st.integers(1, 60), room=st.integers(1, 20), data=st.data())
+def test_every_token_has_its_maximal_context_in_one_window(count, room, data):
+    stride = data.draw(st.integers(0, room - 1))
+    encoding = TOKENIZER.encode_batch([numbers(count)], max_len=room + 2, stride=stride)
+    best = encoding.positions[encoding.max_context]
+    assert sorted(best.tolist()) == list(range(count))
+
+    spans = [(row[row >= 0].min(), row[row >= 0].max()) for row in encoding.positions]
+    for token in range(count):
+        shown = [min(token - a, b - token) + 0.01 * (b - a + 1) if a <= token <= b else -1 for a, b in spans]
+        row = int(np.flatnonzero((encoding.positions == token) & encoding.max_context)[0]) // encoding.positions.shape[1]
+        assert row == int(np.argmax(shown))
+
+
+def test_a_question_stands_before_every_window_of_its_passage():
+    encoding = TOKENIZER.encode_batch(
+        ["1 2", "3"], [numbers(12), numbers(2)], max_len=10, truncation="only_second", stride=2, return_offsets=True
+    )
+    assert encoding.texts.tolist() == [0, 0, 0, 0, 1]
+    assert [TOKENIZER.decode(ids) for ids in encoding.ids] == [
+        "1 2 0 1 2 3 4",
+        "1 2 3 4 5 6 7",
+        "1 2 6 7 8 9 10",
+        "1 2 9 10 11",
+        "3 0 1",
+    ]
+    passage = numbers(12)
+    row = encoding.offsets[3][encoding.segments[3] == 1]
+    assert [passage[start:stop] for start, stop in row] == ["9", "10", "11", ""]
+
+
+def test_a_window_without_room_is_refused():
+    with pytest.raises(ValueError, match="stride must be less than the 1 tokens that a window of text 0 has room for; got 2"):
+        TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2)

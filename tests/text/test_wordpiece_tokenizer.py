@@ -1,0 +1,291 @@
+"""`WordPieceTokenizer` against Google's algorithm written down plainly, and its batches."""
+
+import itertools
+import pickle
+import unicodedata
+
+import google_oracle
+import minilm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_bert_rebuild import WordPieceTokenizer, load_vocabulary
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+CHARACTERS = ["abcdehilmnoruABCéσςǆ中か?.,!'#-", "abcdehilmnorusÉéσςか"]
+PIECES = [*CHARACTERS[0], *(f"##{c}" for c in CHARACTERS[1]), "un", "##aff", "##able", "hello", "Hello", "##", "ab"]
+SMALL = SPECIAL + PIECES
+
+HOSTILE = [
+    "",
+    " ",
+    "\0",
+    "\ufffd",
+    "a\0b a\x0bb a\x85b a\u2028b\u2029c",
+    "\ufeffHello\u200b wor\u00adld",
+    "ﬁ ½ ™ ß ẞ ² １２３ Ａ",
+    "ΑΣ ΑΣ. ΑΣ\u0301Β Σ ὈΔΥΣΣΕΎΣ a\u200dΣ b Σ\x01Β",
+    "İstanbul I\u0307 ı",
+    "e\u0301 é \u0301 a\u0327\u0301 \u1b44\u0301\u302e\u16ff0",
+    "中文字符と日本語 한국어 가나다",
+    "ไทยแลนด์ हिन्दी עִבְרִית العَرَبِيَّة",
+    "don't ##able # ## [MASK] [SEP]",
+    "😀👨‍👩‍👧🏽 🇩🇪",
+    "≠ ; ` 〈 🄐 \U000e0001",
+    "\t a\r\nb\n",
+    "\ue000\U000f0000",
+    "\ud800 a\udfff",
+    "x" * 1000,
+    *(char * n for n in (99, 100, 101, 199, 200, 201, 400, 799, 800, 801) for char in "aéσ中😀"),
+    "a" * 200 + "." + "b" * 201 + "中" + "c" * 200,
+]
+
+
+VOCABULARIES = [
+    pytest.param(minilm.FOLDER / "vocab.txt", False, id="uncased"),
+    pytest.param(SMALL, True, id="cased"),
+    pytest.param(SMALL, False, id="small-uncased"),
+]
+WAYS = [pytest.param(False, id="python"), pytest.param(True, id="tensorflow", marks=pytest.mark.tensorflow)]
+
+
+def rows(tokenizer, texts):
+    ids, lengths = tokenizer.encode_flat(texts)
+    return [row.tolist() for row in np.split(ids, np.cumsum(lengths)[:-1])]
+
+
+def decomposable_lines():
+    """Every character that has a decomposition, and its normal forms."""
+    for code in range(0x110000):
+        char = chr(code)
+        if unicodedata.category(char) != "Cs" and not unicodedata.is_normalized("NFKD", char):
+            yield " ".join(f"a{unicodedata.normalize(form, char)}b" for form in ("NFC", "NFD", "NFKC", "NFKD"))
+
+
+def check(path, cased, fast, lines):
+    tokenizer = WordPieceTokenizer(path, cased=cased, fast=fast)
+    expected = [google_oracle.ids(line, tokenizer.vocabulary, cased) for line in lines]
+    assert rows(tokenizer, lines) == expected
+    assert rows(tokenizer, lines) == expected  # now from memory
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
+def test_hostile_strings_have_googles_ids(path, cased, fast):
+    check(path, cased, fast, HOSTILE * 3)
+    check(path, cased, fast, ["word " * 70 + line for line in HOSTILE])
+
+
+@pytest.mark.parametrize("fast", WAYS)
+def test_normal_forms_of_every_decomposable_character_have_googles_ids(fast):
+    lines = list(decomposable_lines())
+    assert len(lines) > 16000
+    check(minilm.FOLDER / "vocab.txt", False, fast, lines[::4])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
+def test_every_assigned_character_has_googles_ids(path, cased, fast):
+    assigned = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
+    lines = [f"a{char}b {char}" for char in assigned]
+    check(path, cased, fast, [*lines, *decomposable_lines()])
+
+
+FUZZED = {}
+NUMBERS = itertools.count()
+ASSIGNED = st.characters(exclude_categories=["Cn", "Cs"])
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@given(texts=st.lists(st.text(ASSIGNED, max_size=30), min_size=1, max_size=3))
+@settings(max_examples=150)
+def test_random_text_has_googles_ids(texts, fast):
+    tokenizer = FUZZED.setdefault(fast, WordPieceTokenizer(SMALL, cased=False, fast=fast))
+    # Only many new words at once go through tensorflow-text.
+    many = [*texts, *(f"x{next(NUMBERS)}" for _ in range(70) if fast)]
+    assert rows(tokenizer, many) == [google_oracle.ids(text, tokenizer.vocabulary, False) for text in many]
+
+
+@pytest.mark.parametrize("fast", WAYS)
+@pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
+def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
+    tokenizer = WordPieceTokenizer(path, cased=cased, fast=fast)
+    texts = [line for line in HOSTILE if "Σ" not in line]  # a sigma alone is not a final one
+    texts = [*texts, "Héllo wörld, unaffable!", "  Ünaffáble\u200b…"] * 3
+    encoding = tokenizer.encode_batch(texts, return_offsets=True, pad_to=None)
+    for text, ids, offsets, words in zip(texts, encoding.ids, encoding.offsets, encoding.word_ids, strict=True):
+        expected = google_oracle.words(text, cased)
+        assert words.max() == len(expected) - 1
+        for i, (start, stop), word in zip(ids[1:-1], offsets[1:-1], words[1:-1], strict=True):
+            token, found = tokenizer.tokens[int(i)], "".join(google_oracle.words(text[start:stop], cased))
+            if token == "[UNK]":
+                assert found == expected[word]
+            elif stop - start == 1:
+                assert token.removeprefix("##") in found  # one character may become several
+            else:
+                assert found == token.removeprefix("##")
+
+
+@pytest.mark.tensorflow
+def test_both_ways_have_the_same_places():
+    texts = [*HOSTILE, *list(decomposable_lines())[::50]] * 2
+    one, other = (
+        WordPieceTokenizer(SMALL, cased=False, fast=fast).encode_batch(texts, return_offsets=True) for fast in (False, True)
+    )
+    for name in ("ids", "mask", "offsets", "word_ids"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize(("path", "cased"), VOCABULARIES)
+def test_a_graph_that_takes_text_has_googles_ids(path, cased):
+    import tensorflow as tf
+
+    from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
+
+    vocabulary = WordPieceTokenizer(path).vocabulary
+    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", cased))
+    lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::8]] if "\ud800" not in line]
+    expected = [google_oracle.ids(line, vocabulary, cased) for line in lines]
+    assert graph(tf.constant(lines)).to_list() == expected
+    assert graph(tf.constant(["x"])).to_list() == [google_oracle.ids("x", vocabulary, cased)]
+
+
+def test_an_unknown_word_is_unknown_whole_and_keeps_its_place():
+    tokenizer = WordPieceTokenizer(SMALL)
+    encoding = tokenizer.encode_batch(["hello, hellox! ab"], return_offsets=True)
+    assert tokenizer.decode(encoding.ids[0], skip_special_tokens=False) == "[CLS] hello , [UNK] ! ab [SEP]"
+    assert encoding.offsets[0].tolist() == [[0, 0], [0, 5], [5, 6], [7, 13], [13, 14], [15, 17], [0, 0]]
+    assert encoding.word_ids[0].tolist() == [-1, 0, 1, 2, 3, 4, -1]
+
+
+def test_case_is_read_from_the_vocabulary_or_the_folder(tmp_path):
+    assert WordPieceTokenizer(SMALL).cased
+    assert not WordPieceTokenizer.from_pretrained(minilm.FOLDER).cased
+    (tmp_path / "vocab.txt").write_text("\n".join(SMALL), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert not WordPieceTokenizer.from_pretrained(tmp_path).cased
+    assert WordPieceTokenizer.from_pretrained(tmp_path, cased=True).cased
+
+
+def test_pairs_are_cut_as_google_cuts_them():
+    def googles(first, second, room):
+        first, second = list(first), list(second)
+        while len(first) + len(second) > room:
+            (first if len(first) > len(second) else second).pop()
+        return first, second
+
+    tokenizer = WordPieceTokenizer(SMALL)
+    texts, pairs = ["a " * n for n in range(8)] * 8, ["b " * (n // 8) for n in range(64)]
+    for max_len in range(3, 18):
+        encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, pad_to=None)
+        for text, pair, ids, segments in zip(texts, pairs, encoding.ids, encoding.segments, strict=True):
+            first, second = googles(text.split(), pair.split(), max_len - 3)
+            assert tokenizer.decode(ids, False).split() == ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+            assert segments.tolist() == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def test_only_the_named_text_is_cut():
+    tokenizer = WordPieceTokenizer(SMALL)
+    words = lambda truncation: tokenizer.decode(  # noqa: E731
+        tokenizer.encode_batch(["a b c d"], ["e h i l"], max_len=9, truncation=truncation).ids[0]
+    )
+    assert (words("only_first"), words("only_second")) == ("a b e h i l", "a b c d e h")
+    with pytest.raises(ValueError, match=r"must leave room for a token of that text; the other one of pair 0 has 4 tokens"):
+        tokenizer.encode_batch(["a b c d"], ["e"], max_len=6, truncation="only_second")
+
+
+@pytest.mark.parametrize(("pad_to", "width"), [("longest", 5), (12, 12), ([4, 8, 16], 8)])
+def test_padding_goes_as_far_as_it_is_told(pad_to, width):
+    encoding = WordPieceTokenizer(SMALL).encode_batch(["a b c", "a"], pad_to=pad_to)
+    assert encoding.ids.shape == (2, width)
+    assert encoding.mask.sum(1).tolist() == [5, 3]
+    assert (encoding.ids[1, 3:] == 0).all()
+    assert encoding.inputs[0].dtype == encoding.inputs[1].dtype == np.int32
+
+
+def test_special_tokens_in_text_are_text_unless_asked_for():
+    tokenizer = WordPieceTokenizer(minilm.FOLDER / "vocab.txt")
+    text = "the [MASK] of[SEP]it [mask]"
+    assert 103 not in tokenizer.encode_batch([text]).ids
+    encoding = tokenizer.encode_batch([text, "plain"], special_tokens_in_text=True, return_offsets=True)
+    assert tokenizer.decode(encoding.ids[0], False) == "[CLS] the [MASK] of [SEP] it [ mask ] [SEP]"
+    places = [text[start:stop] for start, stop in encoding.offsets[0]]
+    assert places == ["", "the", "[MASK]", "of", "[SEP]", "it", "[", "mask", "]", ""]
+    assert encoding.word_ids[0].tolist() == [-1, *range(8), -1]
+    assert encoding.word_ids[1, :3].tolist() == [-1, 0, -1]
+
+
+def test_lists_of_words_keep_their_numbers():
+    encoding = WordPieceTokenizer(SMALL).encode_batch([["hello", "unaffable!", "", "a"], [], ["ab"]], is_pretokenized=True)
+    assert encoding.word_ids.tolist() == [[-1, 0, 1, 1, 1, 1, 3, -1], [-1] * 8, [-1, 0, *[-1] * 6]]
+    assert encoding.offsets[0].tolist()[1:-1] == [[0, 5], [0, 2], [2, 5], [5, 9], [9, 10], [0, 1]]
+
+
+def test_added_tokens_are_one_token_wherever_they_stand():
+    tokenizer = WordPieceTokenizer(SMALL, cased=False).add_tokens(["covid", "C++", "<d>", "a"])
+    assert tokenizer.tokenize("COVID xx C++<d> a") == ["covid", "[UNK]", "C++", "<d>", "a"]
+    assert [tokenizer.vocabulary[token] for token in ("covid", "C++", "<d>")] == [len(SMALL), len(SMALL) + 1, len(SMALL) + 2]
+    assert tokenizer.added_tokens == ("C++", "<d>")
+
+
+def test_a_tokenizer_travels_to_other_processes():
+    tokenizer = WordPieceTokenizer(SMALL).add_tokens(["C++"])
+    other = pickle.loads(pickle.dumps(tokenizer))
+    assert other.encode_batch(["C++ hello"]).ids.tolist() == tokenizer.encode_batch(["C++ hello"]).ids.tolist()
+
+
+def test_decode_joins_the_pieces():
+    tokenizer = WordPieceTokenizer(SMALL, cased=False)
+    ids = tokenizer.encode_batch(["Unaffable, hello [x]"], max_len=12, pad_to=12).ids[0]
+    assert tokenizer.decode(ids) == "unaffable , hello"
+    with pytest.raises(ValueError, match=r"ids must be in the vocabulary of \d+ tokens; got 999"):
+        tokenizer.decode([999])
+
+
+def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL, "a", "b", "a", "c"]), encoding="utf-8")
+    tokenizer = WordPieceTokenizer(path)
+    assert tokenizer.encode_flat(["a b c"])[0].tolist() == [load_vocabulary(path)[word] for word in "abc"] == [7, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t.encode_batch("abc"), "texts must be a list of texts; got str 'abc'"),
+        (lambda t: t.encode_batch(["a", None]), "texts must be strings; number 1 is NoneType"),
+        (lambda t: t.encode_batch(["a"], ["b", "c"]), "pairs must have a text for each of the 1 texts; got 2"),
+        (lambda t: t.encode_batch(["a"], max_len=1), "max_len must be at least 2"),
+        (lambda t: t.encode_batch(["a b c"], pad_to=4), "pad_to must hold the longest row of 5 tokens; got 4"),
+        (lambda t: t.encode_batch(["a"], truncation="no"), "truncation must be"),
+        (lambda t: t.encode_batch(["a"], stride=1), "stride must be"),
+        (lambda t: t.encode_batch(["a b c d e"], max_len=4, stride=2), "stride must be less than the 2 tokens"),
+        (lambda t: t.encode_batch(["a b"], is_pretokenized=True), "text must be a list of words"),
+        (lambda t: WordPieceTokenizer(["a"]), r"without \['\[PAD\]', '\[UNK\]'"),
+        (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "must be at nowhere; there is none"),
+    ],
+)
+def test_wrong_input_is_refused_in_a_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(WordPieceTokenizer(SMALL))
+
+
+def test_nothing_gives_empty_rows():
+    assert WordPieceTokenizer(SMALL).encode_batch([]).ids.shape == (0, 0)
+    assert WordPieceTokenizer(SMALL).encode_batch(["", "\0"]).ids.tolist() == [[2, 3], [2, 3]]
+
+
+def test_memory_is_bounded(monkeypatch):
+    from keras_bert_rebuild.text import piece_table
+
+    monkeypatch.setattr(piece_table, "MAX_TOKENS", 50)
+    monkeypatch.setattr(piece_table, "MAX_WORDS", 10)
+    tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=False)
+    for n in range(30):
+        text = f"hello a{n} {'ab' * n}"
+        assert rows(tokenizer, [text]) == [google_oracle.ids(text, tokenizer.vocabulary, False)]
+        assert len(tokenizer._table(False)._ids) < 120
