@@ -34,7 +34,7 @@ def batches(lines):
 
 def ours(tokenizer, offsets):
     def run(lines):
-        return [tokenizer.encode_batch(batch, pad_to="longest", return_offsets=offsets) for batch in batches(lines)]
+        return [tokenizer.encode_batch(batch, return_offsets=offsets) for batch in batches(lines)]
 
     return run
 
@@ -57,13 +57,12 @@ def main():
     lines = [line for path in args.texts for line in read_lines(path)]
     peer = BertWordPieceTokenizer(str(args.vocab), lowercase=not WordPieceTokenizer(args.vocab).cased)
     print(f"{len(lines):,} lines, {sum(map(len, lines)) / len(lines):.0f} characters each, {ROUNDS} rounds in turn, the best of each")
-    makers = {
-        "tokenizers": lambda offsets: theirs(peer, offsets),
-        "ours, tensorflow-text": lambda offsets: ours(WordPieceTokenizer(args.vocab, fast=True), offsets),
-        "ours, without": lambda offsets: ours(WordPieceTokenizer(args.vocab, fast=False), offsets),
-    }
     for offsets in (False, True):
-        runs = {name: make(offsets) for name, make in makers.items()}
+        runs = {
+            "tokenizers": theirs(peer, offsets),
+            "ours, tensorflow-text": ours(WordPieceTokenizer(args.vocab, fast=True), offsets),
+            "ours, without": ours(WordPieceTokenizer(args.vocab, fast=False), offsets),
+        }
         first, best = {}, {}
         for run in runs.values():
             run(lines[:64])  # TensorFlow traces its graph

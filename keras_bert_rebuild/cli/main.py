@@ -8,6 +8,8 @@ import sys
 # Verb, module with `add_arguments` and `run`, one line of help.
 VERBS = (
     ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
+    ("vocab", "keras_bert_rebuild.cli.vocab", "learn a vocabulary from a corpus"),
+    ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a folder that training reads from disk"),
     ("convert", "keras_bert_rebuild.cli.convert", "write a checkpoint of one format in another"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
 )

@@ -1,7 +1,16 @@
 """Progress bars with a rate and the time left."""
 
 import keras
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 
 class RateColumn(ProgressColumn):
@@ -34,6 +43,39 @@ def track(console, items, description, unit, total=None):
         for item in items:
             yield item
             bar.advance(task)
+
+
+class TextRateColumn(ProgressColumn):
+    """Megabytes of text per second since the start."""
+
+    def render(self, task):
+        """The rate of a task, as text; its field `text_bytes` is the text so far."""
+        seconds = task.finished_time or task.elapsed
+        return f"{task.fields['text_bytes'] / seconds / 1e6:,.1f} MB/s" if seconds else ""
+
+
+class ReadingProgress:
+    """A bar for reading a corpus: how much of its files was read, megabytes of text per second, time left.
+
+    Example: `with ReadingProgress(console, "reading", reader.file_bytes) as bar: bar.advance(file_bytes, text_bytes)`.
+    """
+
+    def __init__(self, console, description, file_bytes):
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextRateColumn())
+        self.bar = Progress(*columns, TimeRemainingColumn(), console=console)
+        self.task = self.bar.add_task(description, total=file_bytes, text_bytes=0)
+
+    def __enter__(self):
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self.bar.stop()
+
+    def advance(self, file_bytes, text_bytes):
+        """So many more bytes of the files are done, and so many of text."""
+        text_bytes += self.bar.tasks[self.task].fields["text_bytes"]
+        self.bar.update(self.task, advance=file_bytes, text_bytes=text_bytes)
 
 
 class TrainingProgress(keras.callbacks.Callback):

@@ -1,7 +1,10 @@
 """Documents: reading them, and holding some out."""
 
 import hashlib
-from pathlib import Path
+import math
+import sys
+
+from keras_bert_rebuild.data.read_corpus import CorpusReader
 
 
 def read_documents(path):
@@ -10,28 +13,16 @@ def read_documents(path):
     A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data.
 
     Args:
-        path: a file in UTF-8, or a folder, whose `.txt` and `.md` files are read in the order of their names, sub-folders included.
+        path: a file in UTF-8, or a folder, whose text files are read in the order of their names: see `corpus_files`.
 
     Returns:
         A list of documents, each a list of passages without white space around them.
 
     Raises:
-        ValueError: nothing is there, a file is not text, or no passage is in it.
+        ValueError: nothing is there, a file is damaged or not text, or no passage is in it.
     """
-    path = Path(path)
-    if not path.exists():
-        raise ValueError(f"the corpus must be a text file or a folder of text files; nothing is at {path}.")
-    files = sorted(p for p in path.rglob("*") if p.suffix in (".txt", ".md")) if path.is_dir() else [path]
-    documents = []
-    for file in files:
-        try:
-            text = file.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"the corpus must be text in UTF-8; {file} is not, at byte {error.start}.") from None
-        documents += split_documents(text)
-    if not documents:
-        raise ValueError(f"the corpus must hold at least one line of text; {path} holds none.")
-    return documents
+    reader = CorpusReader(path, block_bytes=math.inf, line_bytes=sys.maxsize, strict=True)
+    return [document for block in reader.blocks() for document in block.documents]
 
 
 def split_documents(text):

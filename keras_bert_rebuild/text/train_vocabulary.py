@@ -9,6 +9,8 @@ SPECIAL_TOKENS = (GOOGLE_PAD, *(f"[unused{i}]" for i in range(99)), TOKEN_UNK, T
 
 WORD_START = "▁"
 
+_WORDS_PER_LINE = 10_000
+
 
 def train_vocabulary(words, size, max_characters=1000):
     """Learn the pieces of a vocabulary from words.
@@ -17,7 +19,7 @@ def train_vocabulary(words, size, max_characters=1000):
     starts a word, any other one a `##` piece. The WordPiece trainer of `tokenizers` is not deterministic; this one is.
 
     Args:
-        words: an iterable of words, as from `split_words`.
+        words: an iterable of words, as from `split_words`, or a mapping from word to count.
         size: tokens of the vocabulary, special ones included.
         max_characters: so many of the most frequent characters get pieces of their own; the rest are unknown.
 
@@ -47,10 +49,16 @@ def train_vocabulary(words, size, max_characters=1000):
     model.pre_tokenizer = pre_tokenizers.Metaspace(replacement=WORD_START, prepend_scheme="always")
     # The characters and their marked forms come first and are known already; then one merge for every piece.
     trainer = trainers.BpeTrainer(vocab_size=2 * len(ranked) + 1 + rest, min_frequency=2, show_progress=False)
-    lines = (" ".join([word] * count) for word, count in sorted(counts.items()) if kept.issuperset(word))
-    model.train_from_iterator(lines, trainer)
+    model.train_from_iterator(_lines((word, count) for word, count in sorted(counts.items()) if kept.issuperset(word)), trainer)
     learnt = sorted(model.get_vocab().items(), key=lambda item: item[1])
     pieces = (piece[1:] if piece.startswith(WORD_START) else f"##{piece}" for piece, _ in learnt)
     known = {*SPECIAL_TOKENS, *alphabet, "", "##"}
     new = [piece for piece in dict.fromkeys(pieces) if piece not in known]
     return [*SPECIAL_TOKENS, *alphabet, *new[:rest]]
+
+
+def _lines(counts):
+    """Lines in which every word occurs as often as was counted; with one line a word, those of a large corpus would be too long."""
+    for word, count in counts:
+        for done in range(0, count, _WORDS_PER_LINE):
+            yield " ".join([word] * min(count - done, _WORDS_PER_LINE))

@@ -1,5 +1,7 @@
 """Vocabulary files, and learning a vocabulary."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +72,14 @@ def test_special_tokens_have_the_places_of_google():
 def test_training_gives_the_same_vocabulary_again_and_in_any_order_of_words():
     words = TEXT * 3
     assert train_vocabulary(words, 190) == train_vocabulary(words[::-1], 190) == train_vocabulary(iter(words), 190)
+
+
+def test_counts_of_words_train_as_the_words_do(monkeypatch):
+    words = TEXT * 7
+    tokens = train_vocabulary(words, 190)
+    assert train_vocabulary(dict(Counter(words)), 190) == tokens
+    monkeypatch.setattr("keras_bert_rebuild.text.train_vocabulary._WORDS_PER_LINE", 3)
+    assert train_vocabulary(Counter(words), 190) == tokens
 
 
 @settings(max_examples=20)

@@ -1,0 +1,66 @@
+"""`keras-bert prepare`: a corpus tokenised once, into a folder that training reads from disk."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz; a line is a passage")
+    parser.add_argument("--vocab", type=Path, required=True, help="the vocabulary, a file with a token a line")
+    parser.add_argument("--output", type=Path, required=True, help="the folder to write; called again, an interrupted run goes on")
+    case = parser.add_mutually_exclusive_group()
+    case.add_argument("--cased", action="store_true", default=None, dest="cased", help="keep case and accents")
+    case.add_argument(
+        "--uncased", action="store_false", default=None, dest="cased", help="do not; by default the vocabulary decides"
+    )
+    parser.add_argument("--workers", type=_workers, help="processes (one for every core)")
+    parser.add_argument("--shard", type=_part, default=(0, 1), metavar="I/N", help="make this of N parts, from 0; by default all")
+    parser.add_argument("--document-per-file", action="store_true", help="blank lines do not end a document, files do")
+
+
+def run(args):
+    """Tokenise and print what was done; return the exit code."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.progress import ReadingProgress
+    from keras_bert_rebuild.data.corpus_files import corpus_files
+    from keras_bert_rebuild.data.prepare import prepare
+
+    file_bytes = sum(path.stat().st_size for _, path in corpus_files(args.corpus))
+    with ReadingProgress(Console(stderr=True), "tokenising", file_bytes) as bar:
+        done = prepare(
+            args.corpus,
+            args.vocab,
+            args.output,
+            cased=args.cased,
+            workers=args.workers,
+            part=args.shard,
+            document_per_file=args.document_per_file,
+            progress=bar.advance,
+        )
+    for note in done.notes:
+        print(f"keras-bert prepare: {note}", file=sys.stderr)
+    counts = done.counts
+    unknown = counts["unknown"] / max(counts["tokens"], 1)
+    print(f"tokens   {counts['tokens']:,}, {'cased' if done.cased else 'uncased'}; {unknown:.2%} of them [UNK]")
+    print(f"of       {counts['documents']:,} documents, {counts['passages']:,} passages")
+    there = "" if done.made == done.shards else "; the others were there"
+    print(f"wrote    {args.output}  {done.made:,} shards of {done.shards:,}{there}")
+    return 0
+
+
+def _workers(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _part(text):
+    found = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise argparse.ArgumentTypeError(f"expected I/N with I from 0 to N - 1; got {text!r}")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,65 @@
+"""`keras-bert vocab`: a WordPiece vocabulary learnt from a corpus."""
+
+import sys
+from pathlib import Path
+
+_BLOCK_BYTES = 1_000_000  # the bar moves on with each
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz")
+    parser.add_argument("--size", type=int, default=30000, help="tokens, special ones included (30000)")
+    parser.add_argument("--cased", action="store_true", help="keep case and accents")
+    parser.add_argument("--output", type=Path, required=True, help="the file to write, a token a line")
+
+
+def run(args):
+    """Learn, write and print what was done; return the exit code."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.progress import ReadingProgress
+    from keras_bert_rebuild.data.count_words import LONGEST_WORD, WordCounts
+    from keras_bert_rebuild.data.read_corpus import CorpusReader
+    from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
+    from keras_bert_rebuild.text.vocabulary import save_vocabulary
+
+    console = Console(stderr=True)
+    if args.size <= len(SPECIAL_TOKENS):
+        raise ValueError(f"--size must be over {len(SPECIAL_TOKENS)}, the number of special tokens; got {args.size}.")
+    reader = CorpusReader(args.corpus, block_bytes=_BLOCK_BYTES)
+    _check_output(args.output, args.corpus)
+    words = WordCounts(args.cased)
+    with ReadingProgress(console, "counting words", reader.file_bytes) as bar:
+        done = 0
+        for block in reader.blocks():
+            for document in block.documents:
+                for passage in document:
+                    words.add(passage)
+            bar.advance(block.file_bytes - done, block.text_bytes)
+            done = block.file_bytes
+    for note in reader.notes(documents=False):
+        print(f"keras-bert vocab: {note}", file=sys.stderr)
+    counts = words.finish()
+    if words.too_long:
+        print(f"keras-bert vocab: {words.too_long:,} words of over {LONGEST_WORD} characters left out", file=sys.stderr)
+    with console.status(f"learning pieces from {len(counts):,} words"):
+        tokens = train_vocabulary(counts, args.size)
+    save_vocabulary(tokens, args.output)
+    print(
+        f"read     {reader.file_bytes:,} bytes in {len(reader.files):,} files: {counts.total():,} words, {len(counts):,} different"
+    )
+    print(f"wrote    {args.output}  {len(tokens):,} tokens")
+    if len(tokens) < args.size:
+        print(f"         no more than these occur twice; {args.size:,} were asked for")
+    return 0
+
+
+def _check_output(output, corpus):
+    """Find out now, not after minutes, whether the file can be written."""
+    if output.is_dir():
+        raise ValueError(f"--output must be a file; {output} is a folder.")
+    if not output.parent.is_dir():
+        raise ValueError(f"--output must be in a folder that exists; {output.parent} does not.")
+    if output.resolve().is_relative_to(corpus.resolve()):
+        raise ValueError(f"--output must lie outside the corpus, which would read it as text; {output} lies in it.")

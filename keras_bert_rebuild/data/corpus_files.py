@@ -1,0 +1,97 @@
+"""The files of a corpus and their lines, plain or compressed."""
+
+import contextlib
+import gzip
+import io
+import lzma
+import zlib
+from pathlib import Path
+
+TEXT = (".txt", ".md")
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
+
+_BUFFER = 1 << 20
+
+
+def corpus_files(path):
+    """The files of a corpus in the order of their names.
+
+    Args:
+        path: a file of any name, or a folder, whose `.txt` and `.md` files are taken, also those that end in `.txt.gz`, `.txt.xz`,
+            `.md.gz` or `.md.xz`, sub-folders included.
+
+    Returns:
+        A list of pairs: the name within the corpus, with `/` between its parts, and the path.
+
+    Raises:
+        ValueError: nothing is there.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"the corpus must be a text file or a folder of text files; nothing is at {path}.")
+    if not path.is_dir():
+        return [(path.name, path)]
+    files = sorted((file.relative_to(path).parts, file) for file in path.rglob("*") if _is_text(file) and file.is_file())
+    return [("/".join(parts), file) for parts, file in files]
+
+
+@contextlib.contextmanager
+def opened(path):
+    """Open a file of a corpus, uncompressing it by the end of its name.
+
+    Yields:
+        `(stream, position)`: its bytes as text, buffered, and a function telling how many bytes of the file itself were read.
+
+    Raises:
+        ValueError: a compressed file is damaged.
+    """
+    uncompress = COMPRESSED.get(path.suffix.lower())
+    with open(path, "rb", buffering=_BUFFER if uncompress is None else 1 << 16) as file:
+        if uncompress is None:
+            yield file, file.tell
+            return
+        try:
+            with io.BufferedReader(uncompress(file), _BUFFER) as stream:
+                yield stream, file.tell
+        except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+            raise ValueError(f"the corpus must be of whole files; {path} is damaged: {str(error).rstrip('.')}.") from None
+
+
+def lines_of(stream, line_bytes):
+    """Split bytes into lines, long ones into pieces.
+
+    Args:
+        stream: a buffered reader.
+        line_bytes: a line longer than this is cut after a space in its second half or, where there is none, between characters.
+
+    Yields:
+        `(number, offset, piece, continued, cut)`: number of the line from 1, offset in bytes, the bytes with their line end,
+        whether the piece goes on with the line of the piece before, and whether another piece will.
+    """
+    number = offset = 0
+    rest, continued = b"", False
+    while piece := rest + stream.readline(line_bytes - len(rest)):
+        number += not continued
+        rest = b""
+        cut = len(piece) >= line_bytes and piece[-1] != 10
+        if cut:
+            end = _place_to_cut(piece)
+            piece, rest = piece[:end], piece[end:]
+        yield number, offset, piece, continued, cut
+        offset += len(piece)
+        continued = cut
+
+
+def _is_text(path):
+    name = path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+    return name.suffix.lower() in TEXT
+
+
+def _place_to_cut(piece):
+    end = piece.rfind(b" ", len(piece) // 2) + 1
+    if end:
+        return end
+    end = len(piece) - 1
+    while end > len(piece) - 4 and piece[end] & 0xC0 == 0x80:  # inside a character
+        end -= 1
+    return max(end, 1)

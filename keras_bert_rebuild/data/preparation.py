@@ -1,0 +1,145 @@
+"""One run of `prepare`: what there is to do, what is done, and what is on disk."""
+
+import contextlib
+import json
+from dataclasses import dataclass
+
+from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, VERSION, is_intact, part_file, record_file, write_bytes, write_json
+from keras_bert_rebuild.data.store_index import checked_record, part_files, read_description
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run of `prepare` came to."""
+
+    counts: dict
+    """Tokens, passages and documents in the shards of this part, and how many of the tokens are `[UNK]`."""
+
+    shards: int
+    """Shards of this part."""
+
+    made: int
+    """How many of them were made by this run; the others were there."""
+
+    cased: bool
+    """Whether case and accents were kept."""
+
+    notes: list
+    """What was left out or cut: lines for the user."""
+
+
+class Preparation:
+    """What is done of a folder of tokens, and what of it is on disk.
+
+    Args:
+        reader: a `CorpusReader`.
+        output: path of the folder.
+        settings: what the bytes of the shards depend on, a dictionary for JSON.
+        part: `(number, parts)`.
+        vocabulary: the bytes of the vocabulary file.
+        progress: called as `progress(file_bytes, text_bytes)`.
+    """
+
+    def __init__(self, reader, output, settings, part, vocabulary, progress):
+        self.reader, self.output, self.settings, self.part = reader, output, settings, part
+        self.vocabulary, self.progress = vocabulary, progress
+        self.description = {"format": FORMAT, "version": VERSION, "part": list(part), "settings": settings}
+        self.index = output / part_file("index", part)
+        self.records = {}
+        self.indexed = {}  # the shards of an index that is there already
+        self.begun = {}  # block number: (file bytes, text bytes)
+        self.blocks = self.made = 0
+
+    def check_folder(self):
+        """See that what is in the folder belongs to a run with the same settings."""
+        if not self.output.is_dir():
+            return
+        for path in part_files(self.output, "progress") + part_files(self.output, "index"):
+            found = read_description(path)
+            ours = {**self.settings, "parts": self.part[1]}
+            for name, value in {**found["settings"], "parts": found["part"][1]}.items():
+                if ours.get(name) != value:
+                    raise ValueError(
+                        f"expected a folder of its own for these settings; {self.output} has {name} {_shown(value)}, "
+                        f"not {_shown(ours.get(name))}."
+                    )
+        copy = self.output / "vocab.txt"
+        if copy.exists() and copy.read_bytes() != self.vocabulary:
+            raise ValueError(f"expected a folder of its own for this vocabulary; {copy} is another.")
+        if self.index.exists():
+            shards = read_description(self.index).get("shards")
+            for record in shards if isinstance(shards, list) else []:
+                self.indexed[checked_record(record, self.index)["number"]] = record
+
+    def tasks(self):
+        """Yield `(number, text)` of every block of this part that is not on disk."""
+        before = 0
+        for block in self.reader.blocks():
+            number, sizes = block.number, (block.file_bytes - before, block.text_bytes)
+            before = block.file_bytes
+            self.blocks = number + 1
+            record = self._done(number) if number % self.part[1] == self.part[0] else None
+            if record is not None:
+                self.records[number] = record
+            if record is not None or number % self.part[1] != self.part[0]:
+                self.progress(sizes[0], 0)
+                continue
+            self._begin()
+            self.begun[number] = sizes
+            task = number, block.text
+            del block
+            yield task
+            del task  # before the next block is read
+
+    def add(self, record):
+        """Note that a shard was made."""
+        self.records[record["number"]] = record
+        self.made += 1
+        self.progress(*self.begun.pop(record["number"]))
+
+    def finish(self):
+        """Write the index, in place of the files that told what was done."""
+        self._begin()
+        records = [self.records[number] for number in sorted(self.records)]
+        counts = {name: sum(record[name] for record in records) for name in COUNTS}
+        if self.part[1] == 1 and not counts["tokens"]:
+            self._discard()
+            raise ValueError(f"the corpus must hold at least one word; {self.reader.path} holds none.")
+        left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_documents", "cut_lines")}
+        write_json(self.index, {**self.description, **counts, **left_out, "blocks": self.blocks, "shards": records})
+        for record in records:
+            (self.output / record_file(record["number"])).unlink(missing_ok=True)
+        (self.output / part_file("progress", self.part)).unlink(missing_ok=True)
+        return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
+
+    def _done(self, number):
+        """The record of a shard that is whole on disk, or None."""
+        path = self.output / record_file(number)
+        record = self.indexed.get(number)
+        if record is None and path.exists():
+            try:
+                record = checked_record(json.loads(path.read_bytes()), path)
+            except ValueError:
+                return None
+        return record if record is not None and record["number"] == number and is_intact(self.output, record) else None
+
+    def _begin(self):
+        """Make the folder, when it is known that something goes into it."""
+        progress = self.output / part_file("progress", self.part)
+        if not progress.exists():
+            self.output.mkdir(parents=True, exist_ok=True)
+            write_json(progress, self.description)
+        if not (self.output / "vocab.txt").exists():
+            # Another host may be writing the same.
+            write_bytes(self.output / "vocab.txt", self.vocabulary, f".{self.part[0]}.part")
+
+    def _discard(self):
+        names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]
+        for name in (*names, "vocab.txt", part_file("progress", self.part)):
+            (self.output / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else is in it
+            self.output.rmdir()
+
+
+def _shown(value):
+    return json.dumps(value, sort_keys=True)

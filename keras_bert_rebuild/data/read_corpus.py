@@ -1,0 +1,159 @@
+"""Reading a corpus of any size block by block."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_bert_rebuild.data.corpus_files import corpus_files, lines_of, opened
+
+BLOCK_BYTES = 4_000_000
+LINE_BYTES = 1 << 20
+
+_BAD_LINES_NAMED = 20
+_BOM = "\ufeff"
+
+
+@dataclass
+class Block:
+    """Consecutive documents."""
+
+    number: int
+    """From 0."""
+
+    text: bytearray
+    """UTF-8, a line feed between passages, an empty line between documents; passages have no white space around them."""
+
+    text_bytes: int
+    """Size of the text as it was in the files, white space and all."""
+
+    file_bytes: int
+    """Bytes read of the files so far, as they lie on disk."""
+
+    @property
+    def documents(self):
+        """Lists of passages, strings."""
+        return [document.split("\n") for document in self.text.decode().split("\n\n")]
+
+
+class CorpusReader:
+    """Reads a text file or every text file of a folder: see `corpus_files`.
+
+    A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data. A byte order
+    mark is dropped.
+
+    Args:
+        path: a file or a folder of files in UTF-8, plain, `.gz` or `.xz`.
+        document_per_file: a file is one document, whatever blank lines are in it.
+        block_bytes: text of a block, at most, but for a single line that is longer. Blocks are cut where a document ends; a
+            document longer than a block is cut between passages, which is counted in `cut_documents`.
+        line_bytes: longer lines are cut into passages, which is counted in `cut_lines`.
+        strict: a line that is not UTF-8 is an error; otherwise it is left out and counted in `bad_lines`.
+
+    Raises:
+        ValueError: nothing is there; while reading: a compressed file is damaged, or no passage is in the corpus.
+    """
+
+    def __init__(self, path, document_per_file=False, block_bytes=BLOCK_BYTES, line_bytes=LINE_BYTES, strict=False):
+        self.path = Path(path)
+        self.files = corpus_files(path)
+        self.sizes = [file.stat().st_size for _, file in self.files]
+        self.document_per_file = document_per_file
+        self.block_bytes = block_bytes
+        self.line_bytes = line_bytes
+        self.strict = strict
+        self._restart()
+
+    @property
+    def file_bytes(self):
+        """Size of the files as they lie on disk."""
+        return sum(self.sizes)
+
+    def fingerprint(self):
+        """Number, size and a digest of the names and sizes of the files."""
+        listing = "".join(f"{name}\0{size}\n" for (name, _), size in zip(self.files, self.sizes, strict=True))
+        digest = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+        return {"files": len(self.files), "bytes": self.file_bytes, "sha256": digest}
+
+    def notes(self, documents=True):
+        """What was left out or cut so far: lines for the user; those on cut documents where `documents` is true."""
+        notes = [f"{name}, line {number}: not UTF-8, left out" for name, number in self.first_bad_lines]
+        if self.bad_lines > len(notes):
+            notes.append(f"and {self.bad_lines - len(notes):,} more lines that are not UTF-8")
+        if self.cut_lines:
+            notes.append(f"{self.cut_lines:,} lines longer than {self.line_bytes:,} bytes were cut into several passages")
+        if self.cut_documents and documents:
+            notes.append(f"{self.cut_documents:,} documents longer than {self.block_bytes:,} bytes were cut into several")
+        return notes
+
+    def blocks(self):
+        """Yield every `Block` of the corpus, from the first."""
+        self._restart()
+        # Texts are kept joined: strings of their own would take several times the memory.
+        number, text, size = 0, bytearray(), 0  # of the block: the documents that have ended
+        document, document_size, was_cut = bytearray(), 0, False
+        for passage, length in self._lines():
+            if not passage:
+                if document:
+                    text += b"\n\n" + document if text else document
+                    size += document_size
+                document, document_size, was_cut = bytearray(), 0, False
+                continue
+            if text and size + document_size + length > self.block_bytes:
+                block = Block(number, text, size, self._read())
+                number, text, size = number + 1, bytearray(), 0
+                yield block
+                del block
+            if document and document_size + length > self.block_bytes:
+                block = Block(number, document, document_size, self._read())
+                number, document, document_size = number + 1, bytearray(), 0
+                self.cut_documents += not was_cut
+                was_cut = True
+                yield block
+                del block
+            document += b"\n" + passage.encode() if document else passage.encode()
+            document_size += length
+        if text:
+            yield Block(number, text, size, self._read())
+        elif number == 0:
+            but = f" that is UTF-8, and {self.bad_lines:,} that are not" if self.bad_lines else ""
+            raise ValueError(f"the corpus must hold at least one line of text; {self.path} holds none{but}.")
+
+    def _restart(self):
+        self.bad_lines = self.cut_lines = self.cut_documents = 0
+        self.first_bad_lines = []
+        self._read = lambda: 0
+
+    def _lines(self):
+        """Yield `(text, bytes)` of every line, and `("", 0)` where a document ends."""
+        before = 0
+        for (name, file), file_size in zip(self.files, self.sizes, strict=True):
+            with opened(file) as (stream, position):
+                self._read = lambda before=before, position=position: before + position()
+                bad = 0
+                for number, offset, piece, continued, cut in lines_of(stream, self.line_bytes):
+                    self.cut_lines += cut and not continued
+                    length = len(piece)
+                    try:
+                        text = piece.decode()
+                    except UnicodeDecodeError as error:
+                        if self.strict:
+                            raise ValueError(
+                                f"the corpus must be text in UTF-8; {file} is not, at byte {offset + error.start} (line {number})."
+                            ) from None
+                        if bad != number:  # a line in pieces counts once
+                            self._count_bad_line(name, number)
+                        bad = number
+                        continue
+                    text = (text if offset else text.removeprefix(_BOM)).strip()
+                    if text:
+                        yield text, length
+                    elif not (self.document_per_file or continued or cut):
+                        yield "", 0
+                before += file_size
+                self._read = lambda before=before: before
+            yield "", 0
+
+    def _count_bad_line(self, name, number):
+        self.bad_lines += 1
+        if len(self.first_bad_lines) < _BAD_LINES_NAMED:
+            self.first_bad_lines.append((name, number))

@@ -1,0 +1,76 @@
+"""The files of a folder of tokens: their names, and how they are written and checked.
+
+    vocab.txt                   the vocabulary, byte for byte
+    shard-000000.ids.npy        token ids of a block of the corpus, `(tokens,)`
+    shard-000000.passages.npy   where its passages start and, last, the number of its tokens, int64
+    shard-000000.documents.npy  the same of its documents
+    index.json                  settings, counts, size and SHA-256 of every file; of a corpus made in parts every part has its own,
+                                index-00002-of-00008.json
+
+While the folder is being written there are also `progress.json`, with the settings, and `shard-000000.json`, what the
+index will say of a shard: it is there as soon as the shard is.
+"""
+
+import hashlib
+import json
+
+import numpy as np
+
+FORMAT = "keras_bert_rebuild tokens"
+VERSION = 1
+KINDS = ("ids", "passages", "documents")
+COUNTS = ("tokens", "passages", "documents", "unknown")
+
+
+def shard_file(number, kind):
+    """Name of a file of a shard."""
+    return f"shard-{number:06d}.{kind}.npy"
+
+
+def record_file(number):
+    """Name of the file that says that a shard is done."""
+    return f"shard-{number:06d}.json"
+
+
+def part_file(stem, part):
+    """Name of the index or progress file of a part, `(number, parts)`."""
+    return f"{stem}.json" if part[1] == 1 else f"{stem}-{part[0]:05d}-of-{part[1]:05d}.json"
+
+
+def write_bytes(path, content, beside=".part"):
+    """Write a file whole or not at all."""
+    partial = path.with_name(path.name + beside)
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def write_json(path, value):
+    """Write JSON, the same bytes for the same value."""
+    write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+
+
+def write_shard(folder, number, arrays):
+    """Write the arrays of a shard, by kind, and return what the index says of their files."""
+    files = {}
+    for kind in KINDS:
+        path = folder / shard_file(number, kind)
+        partial = path.with_name(path.name + ".part")
+        with open(partial, "wb") as file:
+            np.save(file, arrays[kind], allow_pickle=False)
+        files[path.name] = {"bytes": partial.stat().st_size, "sha256": sha256_of(partial)}
+        partial.replace(path)
+    return files
+
+
+def is_intact(folder, record):
+    """Whether all files of a shard are what was written."""
+    paths = {folder / name: file for name, file in record["files"].items()}
+    return all(path.is_file() and path.stat().st_size == file["bytes"] for path, file in paths.items()) and all(
+        sha256_of(path) == file["sha256"] for path, file in paths.items()
+    )
+
+
+def sha256_of(path):
+    """The SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,95 @@
+"""Reading what is written about a folder of tokens; nothing of it is believed unseen."""
+
+import json
+import re
+
+from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, KINDS, VERSION, part_file, shard_file
+
+
+def part_files(folder, stem):
+    """The index or progress files of all parts, sorted by name."""
+    return sorted(path for path in folder.iterdir() if re.fullmatch(stem + r"(-\d{5}-of-\d{5})?\.json", path.name))
+
+
+def read_description(path):
+    """Read an index or a progress file.
+
+    Raises:
+        ValueError: it is damaged, of another format or of a version that is not known.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+        known = value["format"] == FORMAT and isinstance(value["settings"], dict)
+        number, parts = value["part"]
+        known = known and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
+        version = value["version"]
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
+    if version != VERSION:
+        raise ValueError(f"expected version {VERSION} of the format; {path} has {version!r}: prepare the corpus again.")
+    return value
+
+
+def checked_record(record, path):
+    """What an index says of a shard, if it can be true.
+
+    Raises:
+        ValueError: it is damaged, or names other files than those of the shard.
+    """
+    try:
+        number, files = record["number"], record["files"]
+        numbers = [number, *(record[name] for name in COUNTS), *(file["bytes"] for file in files.values())]
+        texts = [file["sha256"] for file in files.values()]
+        right = all(type(n) is int and n >= 0 for n in numbers) and all(isinstance(text, str) for text in texts)
+        right = right and set(files) == {shard_file(number, kind) for kind in KINDS}
+    except (KeyError, TypeError, AttributeError):
+        right = False
+    if not right:
+        raise ValueError(f"expected the counts and files of a shard; {path} has something else.")
+    return record
+
+
+def read_indexes(folder):
+    """The settings of a finished folder, and the records of all its shards in their order.
+
+    Raises:
+        ValueError: a part or a shard is missing, an index is damaged, or they are of several runs.
+    """
+    if not folder.is_dir():
+        raise ValueError(
+            f"expected a folder that `keras-bert prepare` wrote; {folder} is {'a file' if folder.exists() else 'not there'}."
+        )
+    paths = part_files(folder, "index")
+    if not paths:
+        begun = part_files(folder, "progress")
+        what = "is not finished: run the same command again" if begun else "has no index.json"
+        raise ValueError(f"expected a folder that `keras-bert prepare` wrote; {folder} {what}.")
+    indexes = [read_description(path) for path in paths]
+    parts = indexes[0]["part"][1]
+    for number in range(parts):
+        if folder / part_file("index", (number, parts)) not in paths:
+            raise ValueError(f"expected all {parts} parts of the tokens; {folder} has no {part_file('index', (number, parts))}.")
+    records = []
+    for path, index in zip(paths, indexes, strict=True):
+        if len(paths) != parts or index["settings"] != indexes[0]["settings"] or index.get("blocks") != indexes[0].get("blocks"):
+            raise ValueError(f"expected the parts of one run; {path} is of another than {paths[0].name}.")
+        if not isinstance(index.get("shards"), list):
+            raise ValueError(f"expected a list of shards; {path} has none.")
+        records += [checked_record(record, path) for record in index["shards"]]
+    records.sort(key=lambda record: record["number"])
+    if [record["number"] for record in records] != list(range(indexes[0].get("blocks") or 0)):
+        raise ValueError(f"expected every shard once; the index of {folder} has {len(records)} of {indexes[0].get('blocks')}.")
+    return _checked_settings(indexes[0]["settings"], paths[0]), records
+
+
+def _checked_settings(settings, path):
+    try:
+        right = isinstance(settings["cased"], bool) and settings["dtype"] in ("uint16", "int32")
+        right = right and isinstance(settings["vocabulary"]["sha256"], str)
+    except (KeyError, TypeError):
+        right = False
+    if not right:
+        raise ValueError(f"expected the settings of a corpus of tokens; {path} has others.")
+    return settings

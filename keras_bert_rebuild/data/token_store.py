@@ -1,0 +1,139 @@
+"""Token ids on disk, read where they lie."""
+
+import functools
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.data.store_files import sha256_of, shard_file
+from keras_bert_rebuild.data.store_index import read_indexes
+
+# An open map takes a file descriptor, and processes often have 1,024.
+_MAPS_OPEN = 512
+
+
+class TokenStore:
+    """A folder that `keras-bert prepare` wrote: a corpus as token ids, in as little memory as is looked at.
+
+    Args:
+        path: the folder.
+
+    Attributes:
+        num_tokens: number of token ids.
+        vocabulary: the tokens in the order of their ids.
+        cased: whether case and accents were kept.
+
+    Raises:
+        ValueError: the folder is not complete, a file has another size than when it was written, or the vocabulary is another.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        settings, records = read_indexes(self.path)
+        self._files = {name: file for record in records for name, file in record["files"].items()}
+        self.cased = settings["cased"]
+        self._dtype = np.dtype(settings["dtype"])
+        for name, file in self._files.items():
+            _check_size(self.path / name, file["bytes"])
+        self.vocabulary = _read_vocabulary(self.path / "vocab.txt", settings["vocabulary"]["sha256"])
+        # A shard without tokens is of no use here, and an empty file cannot be mapped.
+        self._records = [record for record in records if record["tokens"]]
+        if not self._records:
+            raise ValueError(f"expected tokens to train on; {self.path} holds none.")
+        self._starts = np.cumsum([0, *(record["tokens"] for record in self._records)])
+        self.num_tokens = int(self._starts[-1])
+        self._maps = {}
+        self._lock = threading.Lock()
+
+    def ids_at(self, positions):
+        """Token ids.
+
+        Args:
+            positions: integers in `[0, num_tokens)`, of any shape.
+
+        Returns:
+            An int32 array of the same shape.
+        """
+        positions = np.asarray(positions)
+        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
+            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        if len(self._records) == 1:
+            return self._ids(0)[positions].astype("int32")
+        flat = positions.ravel()
+        shards = np.searchsorted(self._starts, flat, side="right") - 1
+        result = np.empty(flat.size, "int32")
+        order = np.argsort(shards, kind="stable")
+        bounds = np.flatnonzero(np.diff(shards[order])) + 1
+        for start, stop in zip([0, *bounds], [*bounds, flat.size], strict=True):
+            group = order[start:stop]
+            if len(group):
+                shard = shards[group[0]]
+                result[group] = self._ids(shard)[flat[group] - self._starts[shard]]
+        return result.reshape(positions.shape)
+
+    @functools.cached_property
+    def passage_starts(self):
+        """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
+        return self._joined("passages")
+
+    @functools.cached_property
+    def document_starts(self):
+        """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
+        return self._joined("documents")
+
+    def verify(self):
+        """Compare the SHA-256 of every file with what was written.
+
+        Raises:
+            ValueError: a file was changed.
+        """
+        for name, file in self._files.items():
+            if sha256_of(self.path / name) != file["sha256"]:
+                raise ValueError(f"expected the bytes that `keras-bert prepare` wrote; {self.path / name} was changed.")
+
+    def __reduce__(self):
+        return TokenStore, (self.path,)  # another process maps the files for itself
+
+    def _joined(self, kind):
+        arrays = [self._load(i, kind, "int64", record[kind] + 1) for i, record in enumerate(self._records)]
+        if len(arrays) == 1:
+            return arrays[0]
+        moved = [array[:-1] + start for array, start in zip(arrays, self._starts, strict=False)]
+        return np.concatenate([*moved, self._starts[-1:]])
+
+    def _ids(self, shard):
+        try:
+            return self._maps[shard]
+        except KeyError:
+            with self._lock:
+                while len(self._maps) >= _MAPS_OPEN:
+                    self._maps.pop(next(iter(self._maps)))
+                array = self._load(shard, "ids", self._dtype, self._records[shard]["tokens"])
+                return self._maps.setdefault(shard, array)
+
+    def _load(self, shard, kind, dtype, length):
+        path = self.path / shard_file(self._records[shard]["number"], kind)
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError):
+            array = None
+        if array is None or array.dtype != dtype or array.shape != (length,):
+            raise ValueError(f"expected {length} values of type {dtype}; {path} has something else.")
+        # A plain array over the map: np.memmap makes every look slower.
+        return np.asarray(array)
+
+
+def _check_size(path, size):
+    if not path.is_file():
+        raise ValueError(f"expected all files of the tokens; {path} is not there.")
+    if path.stat().st_size != size:
+        raise ValueError(f"expected {size} bytes; {path} has {path.stat().st_size}.")
+
+
+def _read_vocabulary(path, sha256):
+    if not path.is_file():
+        raise ValueError(f"expected all files of the tokens; {path} is not there.")
+    if sha256_of(path) != sha256:
+        raise ValueError(f"expected the vocabulary that the tokens were made with; {path} is another.")
+    return [line.strip() for line in path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")]

@@ -1,0 +1,84 @@
+"""A block of text into a shard of token ids."""
+
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.data.store_files import record_file, write_json, write_shard
+
+# Characters that the tokenizer has before it at a time: enough to be quick, little beside a block.
+_SLICE = 300_000
+
+
+def encode_block(text, encode_flat):
+    """Tokenise a block.
+
+    Args:
+        text: that of a `Block`.
+        encode_flat: from a list of strings to `(ids, lengths)`, arrays `(tokens,)` and `(strings,)`.
+
+    Returns:
+        A dictionary of arrays: `ids`, and where `passages` and `documents` start and, last, the number of ids, int64. Passages and
+        documents without tokens are left out.
+    """
+    ids, lengths, blank, lines = [], [], [], 0
+    start = 0
+    while start <= len(text):
+        end = text.find(b"\n", start + _SLICE)
+        end = len(text) if end < 0 else end
+        slice_ = text[start:end].decode().split("\n")
+        start = end + 1
+        flat, counts = encode_flat(slice_)
+        ids.append(flat)
+        lengths.append(counts)
+        blank += [lines + i for i, line in enumerate(slice_) if not line]
+        lines += len(slice_)
+    # A blank line has no tokens: where it stands the next document starts. Starts that fall together are of empty passages.
+    ends = np.cumsum(np.concatenate(lengths), dtype="int64")
+    total = ends[-1:]
+    return {
+        "ids": np.concatenate(ids),
+        "passages": np.unique(np.concatenate([[0], ends])),
+        "documents": np.unique(np.concatenate([[0], ends[blank], total])),
+    }
+
+
+def make_shard_writer(folder, cased, dtype):
+    """The function that tokenises a block and writes its shard.
+
+    Args:
+        folder: a folder with the vocabulary, `vocab.txt`; shards are written to it.
+        cased: keep case and accents.
+        dtype: of the ids on disk.
+
+    Returns:
+        A function from `(number, text)` to what the index says of the shard.
+    """
+    from keras_bert_rebuild.text.tokens import TOKEN_UNK
+    from keras_bert_rebuild.text.vocabulary import load_vocabulary
+    from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
+
+    folder = Path(folder)
+    vocabulary = load_vocabulary(folder / "vocab.txt")
+    tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False)
+    unknown = vocabulary[TOKEN_UNK]
+
+    def encode_flat(texts):
+        ids, lengths = tokenizer.encode_flat(texts)
+        return ids.astype(dtype), lengths
+
+    def write(task):
+        number, text = task
+        arrays = encode_block(text, encode_flat)
+        record = {
+            "number": number,
+            "tokens": len(arrays["ids"]),
+            "passages": len(arrays["passages"]) - 1,
+            "documents": len(arrays["documents"]) - 1,
+            "unknown": int((arrays["ids"] == unknown).sum()),
+            "files": write_shard(folder, number, arrays),
+        }
+        write_json(folder / record_file(number), record)
+        return record
+
+    return write

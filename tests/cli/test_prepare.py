@@ -1,0 +1,70 @@
+"""`keras-bert prepare`: what it prints and its exit codes."""
+
+import pytest
+
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.data.token_store import TokenStore
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "barks", "Dog"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a corpus and a vocabulary, the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.txt").write_text("\n".join(TOKENS))
+    (tmp_path / "corpus.txt").write_bytes(b"a Dog barks\nbarks\n\n\xff\na cat\n")
+    return tmp_path
+
+
+def said_by(capsys, *arguments, code=0):
+    try:
+        got = main(["prepare", *map(str, arguments)])
+    except SystemExit as exit_:
+        got = exit_.code
+    said = capsys.readouterr()
+    assert got == code, said.err
+    assert "Traceback" not in said.err
+    return said
+
+
+def test_counts_and_lines_left_out_are_told(here, capsys):
+    said = said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out")
+    assert "tokens   6, cased; 16.67% of them [UNK]" in said.out
+    assert "2 documents, 3 passages" in said.out
+    assert "corpus.txt, line 4: not UTF-8, left out" in said.err
+    assert TokenStore(here / "out").ids_at(range(6)).tolist() == [5, 8, 7, 7, 5, 1]
+    assert "0 shards of 1; the others were there" in said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out").out
+
+
+def test_options_reach_the_store(here, capsys):
+    arguments = ("corpus.txt", "--vocab", "v.txt", "--uncased", "--document-per-file", "--workers", 1)
+    for i in range(2):
+        said_by(capsys, *arguments, "--shard", f"{i}/2", "--output", "out")
+    store = TokenStore(here / "out")
+    assert store.ids_at(range(6)).tolist() == [5, 6, 7, 7, 5, 1]
+    assert store.document_starts.tolist() == [0, 6]
+    assert not store.cased
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.txt", "--vocab", "v.txt"], "nothing is at"),
+        (["empty.txt", "--vocab", "v.txt"], "at least one line of text"),
+        (["corpus.txt", "--vocab", "nothing.txt"], "is not there"),
+        (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),
+        (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "invalid"),
+        (["corpus.txt", "--vocab", "v.txt", "--shard", "2/2"], "expected I/N"),
+        (["corpus.txt", "--vocab", "v.txt", "--shard", "one"], "expected I/N"),
+        (["corpus.txt", "--vocab", "v.txt", "--cased", "--uncased"], "not allowed with"),
+        (["corpus.txt", "--vocab", "v.txt", "--output", "empty.txt"], "is a file"),
+        (["corpus.txt", "--vocab", "v.txt", "--output", "empty.txt/out"], "empty.txt"),
+    ],
+)
+def test_wrong_input_exits_with_2_and_writes_nothing(here, capsys, arguments, message):
+    (here / "empty.txt").write_text("\n\n")
+    before = sorted(here.iterdir())
+    said = said_by(capsys, arguments[0], "--output", "out", *arguments[1:], code=2)
+    assert message in said.err
+    assert sorted(here.iterdir()) == before

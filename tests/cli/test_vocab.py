@@ -1,0 +1,101 @@
+"""`keras-bert vocab`: learning a vocabulary from files."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.data import count_words
+from keras_bert_rebuild.data.count_words import WordCounts
+from keras_bert_rebuild.text.normalization import split_words
+from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
+
+TEXT = "The miller grinds the wheat.\nThe baker bakes, and Émile eats!\n\nMillers and bakers meet at the mill.\n" * 3
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def learnt(*arguments):
+    assert main(["vocab", *map(str, arguments)]) == 0
+    return arguments[-1].read_text(encoding="utf-8").split("\n")[:-1]
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_vocabulary_is_that_of_the_words_of_the_corpus(tmp_path, corpus, cased, capsys):
+    tokens = learnt(corpus, "--size", 180, *(["--cased"] if cased else []), "--output", tmp_path / "v.txt")
+    assert tokens == train_vocabulary(split_words(TEXT, cased), 180)
+    assert tokens[: len(SPECIAL_TOKENS)] == list(SPECIAL_TOKENS)
+    assert ("É" in tokens) == cased
+    assert f"{len(tokens)} tokens" in capsys.readouterr().out
+
+
+def test_it_is_the_same_again_and_from_compressed_files(tmp_path, corpus):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
+    for name in ("1", "2"):
+        learnt(corpus, "--size", 190, "--output", tmp_path / name)
+    learnt(folder, "--size", 190, "--output", tmp_path / "3")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == (tmp_path / "3").read_bytes()
+
+
+@given(st.lists(st.text("aÀé, .博\u00a0\x0b\u0301\u03a3\u200b\t", max_size=12), max_size=6), st.booleans())
+def test_counting_what_stands_between_spaces_counts_words(passages, cased):
+    words = WordCounts(cased)
+    for passage in passages:
+        words.add(passage)
+    expected = [word for passage in passages for word in split_words(passage, cased)]
+    assert sorted(words.finish().elements()) == sorted(expected)
+
+
+def test_counting_in_small_memory_counts_the_same(monkeypatch):
+    monkeypatch.setattr(count_words, "_CHUNKS_HELD", 2)
+    words = WordCounts()
+    for _ in range(3):
+        words.add("one two, three two")
+    assert words.finish() == {"one": 3, "two": 6, ",": 3, "three": 3}
+
+
+def test_what_is_left_out_is_told(tmp_path, capsys):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good words\nbad \xff\nand " + b"x" * 201 + b"\n")
+    assert "words" not in learnt(path, "--size", 150, "--output", tmp_path / "v.txt")
+    said = capsys.readouterr()
+    assert "a.txt, line 2: not UTF-8, left out" in said.err
+    assert "1 words of over 200 characters left out" in said.err
+    assert "150 were asked for" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.txt", "--output", "v.txt"], "nothing is at"),
+        (["empty.txt", "--output", "v.txt"], "at least one line of text"),
+        (["wordless.txt", "--output", "v.txt"], "at least one word"),
+        (["damaged.txt.xz", "--output", "v.txt"], "is damaged"),
+        (["corpus.txt", "--output", "."], "is a folder"),
+        (["corpus.txt", "--output", "nowhere/v.txt"], "nowhere does not"),
+        (["corpus.txt", "--output", "corpus.txt"], "outside the corpus"),
+        ([".", "--output", "v.txt"], "outside the corpus"),
+        (["corpus.txt", "--output", "v.txt", "--size", "104"], "--size must be over"),
+        (["corpus.txt", "--output", "v.txt", "--size", "110"], "size must be at least"),
+    ],
+)
+def test_wrong_input_exits_with_2_and_one_sentence(tmp_path, corpus, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "wordless.txt").write_text("\u200b\n", encoding="utf-8")
+    (tmp_path / "damaged.txt.xz").write_bytes(b"no archive")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main(["vocab", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -1,0 +1,173 @@
+"""Reading a folder of tokens, and refusing one that is not whole."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from keras_bert_rebuild.data.prepare import prepare
+from keras_bert_rebuild.data.token_store import TokenStore
+
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "one", "two", "three"]
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("\n".join(TOKENS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(params=[60, 10**6], ids=["shards", "shard"])
+def folder(request, tmp_path, vocabulary):
+    """A store of several shards or of one; some documents and passages have no tokens."""
+    documents = [["one two", "three one"], ["\u200b", "two"], ["\u200b"], ["x one", "two three two"], ["three"], ["\u200b" * 15]]
+    text = "\n\n".join("\n".join(document) for document in documents * 5)
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=request.param)
+    return tmp_path / "store"
+
+
+def flat(folder):
+    return np.concatenate([np.load(path) for path in sorted(folder.glob("*.ids.npy"))])
+
+
+def test_ids_are_read_at_positions_of_any_shape(folder, rng):
+    store, ids = TokenStore(folder), flat(folder)
+    assert store.num_tokens == len(ids) == 5 * 11
+    for shape in ((), (0,), (1,), (7,), (3, 4), (2, 3, 5), (0, 4)):
+        positions = rng.integers(0, len(ids), shape)
+        found = store.ids_at(positions)
+        assert found.dtype == "int32"
+        assert found.shape == shape
+        assert (found == ids[positions]).all()
+    assert (store.ids_at(list(range(len(ids)))) == ids).all()
+
+
+def test_starts_are_those_of_passages_and_documents_that_have_tokens(folder):
+    store = TokenStore(folder)
+    lengths = [2, 2, 1, 2, 3, 1] * 5
+    assert store.passage_starts.tolist() == np.cumsum([0, *lengths]).tolist()
+    assert store.document_starts.tolist() == np.cumsum([0, *[4, 1, 5, 1] * 5]).tolist()
+    assert store.passage_starts.dtype == store.document_starts.dtype == "int64"
+
+
+def test_a_position_that_is_none_is_an_error(folder):
+    store = TokenStore(folder)
+    for positions in ([-1], [store.num_tokens], [[0, 1], [2, 1000]]):
+        with pytest.raises(IndexError, match=rf"\[0, {store.num_tokens}\)"):
+            store.ids_at(positions)
+
+
+def test_a_store_goes_to_other_processes_as_its_path(folder):
+    store = TokenStore(folder)
+    store.ids_at([0])
+    packed = pickle.dumps(store)
+    assert len(packed) < 500
+    assert (pickle.loads(packed).ids_at(np.arange(20)) == store.ids_at(np.arange(20))).all()
+
+
+def test_few_files_are_open_at_a_time(folder, monkeypatch):
+    monkeypatch.setattr("keras_bert_rebuild.data.token_store._MAPS_OPEN", 2)
+    store, ids = TokenStore(folder), flat(folder)
+    for _ in range(3):
+        assert (store.ids_at(np.arange(len(ids))[::-1]) == ids[::-1]).all()
+        assert len(store._maps) <= 2
+
+
+def change_json(path, change):
+    value = json.loads(path.read_bytes())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def rename_file(index, name):
+    files = index["shards"][0]["files"]
+    files[name] = files.pop("shard-000000.ids.npy")
+
+
+DAMAGED = {
+    "no index": (lambda f: (f / "index.json").unlink(), "has no index.json"),
+    "unfinished": (lambda f: (f / "index.json").rename(f / "progress.json"), "is not finished"),
+    "index is cut": (lambda f: (f / "index.json").write_bytes((f / "index.json").read_bytes()[:99]), "damaged or something else"),
+    "index is a list": (lambda f: (f / "index.json").write_text("[]"), "damaged or something else"),
+    "index is not UTF-8": (lambda f: (f / "index.json").write_bytes(b"\xff\xff"), "damaged or something else"),
+    "other format": (lambda f: change_json(f / "index.json", lambda i: i.update(format="x")), "damaged or something else"),
+    "other version": (lambda f: change_json(f / "index.json", lambda i: i.update(version=99)), "version 1 of the format"),
+    "part of another name": (lambda f: change_json(f / "index.json", lambda i: i.update(part=[0, 2])), "damaged or something"),
+    "no settings": (lambda f: change_json(f / "index.json", lambda i: i.update(settings={})), "settings of a corpus"),
+    "objects": (lambda f: change_json(f / "index.json", lambda i: i["settings"].update(dtype="O")), "settings of a corpus"),
+    "no shards": (lambda f: change_json(f / "index.json", lambda i: i.pop("shards")), "list of shards"),
+    "a shard less": (lambda f: change_json(f / "index.json", lambda i: i["shards"].pop()), "every shard once"),
+    "a shard twice": (lambda f: change_json(f / "index.json", lambda i: i["shards"].append(i["shards"][0])), "every shard once"),
+    "negative": (
+        lambda f: change_json(f / "index.json", lambda i: i["shards"][0].update(tokens=-1)),
+        "counts and files of a shard",
+    ),
+    "text": (lambda f: change_json(f / "index.json", lambda i: i["shards"][0].update(tokens="1")), "counts and files of a shard"),
+    "outside": (lambda f: change_json(f / "index.json", lambda i: rename_file(i, "../v.txt")), "counts and files of a shard"),
+    "absolute": (lambda f: change_json(f / "index.json", lambda i: rename_file(i, "/etc/passwd")), "counts and files of a shard"),
+    "number": (
+        lambda f: change_json(f / "index.json", lambda i: i["shards"][0].update(number="../0")),
+        "counts and files of a shard",
+    ),
+    "cut": (lambda f: (f / "shard-000000.ids.npy").write_bytes((f / "shard-000000.ids.npy").read_bytes()[:-2]), "has [0-9]+"),
+    "missing": (lambda f: (f / "shard-000000.documents.npy").unlink(), "documents.npy is not there"),
+    "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is not there"),
+    "other vocabulary": (lambda f: (f / "vocab.txt").write_text("other"), "vocab.txt is another"),
+    "two runs": (lambda f: (f / "index-00000-of-00002.json").write_text("{}"), "damaged or something else"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_folder_that_is_not_whole_is_one_sentence(folder, damage):
+    change, message = DAMAGED[damage]
+    change(folder)
+    with pytest.raises(ValueError, match=message) as error:
+        TokenStore(folder)
+    assert "\n" not in str(error.value)
+    assert str(folder) in str(error.value)
+
+
+def test_a_folder_that_is_not_there_or_a_file_is_one_sentence(tmp_path, vocabulary):
+    for path, message in ((tmp_path / "nothing", "is not there"), (vocabulary, "is a file"), (tmp_path, "has no index")):
+        with pytest.raises(ValueError, match=message):
+            TokenStore(path)
+
+
+def test_parts_of_two_runs_do_not_make_a_store(tmp_path, vocabulary):
+    for i, text in ((0, "one two"), (1, "one two three")):
+        (tmp_path / "a.txt").write_text(text)
+        prepare(tmp_path / "a.txt", vocabulary, tmp_path / f"out{i}", workers=1, part=(i, 2))
+    (tmp_path / "out1" / "index-00001-of-00002.json").rename(tmp_path / "out0" / "index-00001-of-00002.json")
+    with pytest.raises(ValueError, match="the parts of one run"):
+        TokenStore(tmp_path / "out0")
+
+
+def test_a_changed_byte_is_found_by_verify_alone(folder):
+    path = folder / "shard-000000.ids.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    store = TokenStore(folder)
+    with pytest.raises(ValueError, match=r"shard-000000\.ids\.npy was changed"):
+        store.verify()
+
+
+def test_an_array_of_another_kind_is_one_sentence(folder):
+    path = folder / "shard-000000.ids.npy"
+    size = path.stat().st_size
+    for content in (path.read_bytes().replace(b"<u2", b"<i2"), b"\x80" * size, b"\x93NUMPY" + bytes(size - 6)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="values of type uint16"):
+            TokenStore(folder).ids_at([0])
+
+
+def test_a_look_reads_no_more_than_it_must(folder):
+    store = TokenStore(folder)
+    store.ids_at([0])
+    assert len(store._maps) == 1
+    (array,) = store._maps.values()
+    assert type(array) is np.ndarray
+    assert not array.flags.owndata
+    assert not array.flags.writeable
