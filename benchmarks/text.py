@@ -1,6 +1,7 @@
 """Tokenising on one core beside Hugging Face's tokenizers: texts per second, in one run.
 
-Run: taskset -c 0 python benchmarks/text.py VOCAB.txt TEXT [TEXT ...]      (files of lines; .xz too; a table's last column is the text)
+Run: taskset -c 0 python benchmarks/text.py VOCAB.txt TEXT [TEXT ...]
+     (files of lines, .xz too; of a table's lines the last column)
 Needs: tensorflow-text for the fast path, tokenizers (a dependency of the package).
 """
 
@@ -56,7 +57,8 @@ def main():
     tf.config.threading.set_inter_op_parallelism_threads(1)
     lines = [line for path in args.texts for line in read_lines(path)]
     peer = BertWordPieceTokenizer(str(args.vocab), lowercase=not WordPieceTokenizer(args.vocab).cased)
-    print(f"{len(lines):,} lines, {sum(map(len, lines)) / len(lines):.0f} characters each, {ROUNDS} rounds in turn, the best of each")
+    length = sum(map(len, lines)) / len(lines)
+    print(f"{len(lines):,} lines, {length:.0f} characters each, {ROUNDS} rounds in turn, the best of each")
     for offsets in (False, True):
         runs = {
             "tokenizers": theirs(peer, offsets),

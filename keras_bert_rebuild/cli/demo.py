@@ -177,19 +177,16 @@ def _encode(console, documents, vocabulary, name):
         return [vocabulary.get(piece, unknown) for piece in split_pieces(word, vocabulary)]
 
     documents = track(console, documents, f"tokenising {name} text", "documents")
-    return encode_documents(documents, lambda passage: [i for word in split_words(passage) for i in ids_of(word)])
+    return encode_documents(documents, lambda passage: [i for word in split_words(passage) for i in ids_of(word)], list(vocabulary))
 
 
 def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
     """The model, its training batches and the batches held out: functions of the seed alone."""
     import keras
-    import numpy as np
 
     from keras_bert_rebuild import compile_model, get_model
-    from keras_bert_rebuild.data.pretraining_batches import BatchRecipe, PretrainingBatches
+    from keras_bert_rebuild.data.pretraining_batches import pretraining_batches
     from keras_bert_rebuild.data.unigram import unigram_log_probabilities
-    from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP
-    from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS
 
     keras.utils.set_random_seed(seed)
     model = get_model(len(vocabulary), seq_len=SEQ_LEN, pos_num=SEQ_LEN, **SMALL_MODEL)
@@ -205,18 +202,9 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
     # The head starts at what the words alone tell, and learns what the context adds.
     log_probabilities = unigram_log_probabilities(train_corpus.ids, len(vocabulary))
     model.get_layer("MLM-Sim").bias.assign(log_probabilities.astype("float32"))
-    recipe = BatchRecipe(
-        batch_size=BATCH_SIZE,
-        seq_len=SEQ_LEN,
-        max_predictions=MAX_PREDICTIONS,
-        pad_id=vocabulary[GOOGLE_PAD],
-        cls_id=vocabulary[TOKEN_CLS],
-        sep_id=vocabulary[TOKEN_SEP],
-        mask_id=vocabulary[TOKEN_MASK],
-        vocab_ids=np.arange(len(SPECIAL_TOKENS), len(vocabulary)),
-    )
-    batches = PretrainingBatches(train_corpus, recipe, seed, steps)
-    held_out = PretrainingBatches(test_corpus, recipe, seed + 1, EVALUATION_STEPS, repeat=True)
+    shape = (BATCH_SIZE, SEQ_LEN, MAX_PREDICTIONS)
+    batches = pretraining_batches(train_corpus, *shape, seed=seed, steps_per_epoch=steps)
+    held_out = pretraining_batches(test_corpus, *shape, seed=seed + 1, steps_per_epoch=EVALUATION_STEPS, repeat=True)
     return model, batches, held_out
 
 

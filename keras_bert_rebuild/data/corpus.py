@@ -1,45 +1,62 @@
-"""A corpus of token ids in three flat arrays."""
+"""A corpus of token ids in memory."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TokenCorpus:
-    """Tokenised documents."""
+    """Tokenised documents in flat arrays.
+
+    What makes training examples asks for `ids_at`, `passage_starts`, `document_starts`, `num_tokens` and `vocabulary` alone, so
+    anything that has them is a corpus.
+    """
 
     ids: np.ndarray
-    """The ids of all passages, one behind the other, `(tokens,)`."""
+    """The ids of all passages, one behind the other, int32 `(tokens,)`."""
 
-    passages: np.ndarray
-    """Where passages start and, last, where the ids end, `(passages + 1,)`."""
+    passage_starts: np.ndarray
+    """Where passages start and, last, the number of tokens, int64 `(passages + 1,)`, ascending."""
 
-    documents: np.ndarray
-    """Index of the document of every passage, `(passages,)`."""
+    document_starts: np.ndarray
+    """The same for documents, `(documents + 1,)`; every one of them is a start of a passage too."""
 
-    def passage(self, index):
-        """The ids of a passage."""
-        return self.ids[self.passages[index] : self.passages[index + 1]]
+    vocabulary: list
+    """The tokens in the order of their ids."""
 
-    def __len__(self):
-        return len(self.documents)
+    cased: bool = False
+    """Whether the text kept its capitals and accents."""
+
+    @property
+    def num_tokens(self):
+        """How many tokens the documents have together."""
+        return len(self.ids)
+
+    def ids_at(self, positions):
+        """The ids at positions in the corpus, int32, in the shape of `positions`."""
+        return np.take(self.ids, positions)
 
 
-def encode_documents(documents, encode):
-    """Tokenise documents.
+def encode_documents(documents, encode, vocabulary, cased=False):
+    """Tokenise documents. Passages without tokens are left out, and documents without passages.
 
     Args:
         documents: an iterable of lists of passages.
         encode: from a passage to a list of ids.
+        vocabulary: the tokens in the order of their ids.
+        cased: whether `encode` keeps capitals and accents.
+
+    Returns:
+        A `TokenCorpus`.
     """
-    ids, lengths, owners = [], [], []
-    for owner, document in enumerate(documents):
-        for passage in document:
-            encoded = encode(passage)
-            if encoded:
-                ids.append(np.asarray(encoded, "int32"))
-                lengths.append(len(encoded))
-                owners.append(owner)
+    ids, passages, ends = [], [], [0]
+    for document in documents:
+        encoded = [np.asarray(ids_of, "int32") for ids_of in map(encode, document) if len(ids_of)]
+        ids += encoded
+        passages += [len(ids_of) for ids_of in encoded]
+        if encoded:
+            ends.append(len(passages))
+    starts = np.concatenate([[0], np.cumsum(passages, dtype="int64")]).astype("int64")
     flat = np.concatenate(ids) if ids else np.zeros(0, "int32")
-    return TokenCorpus(flat, np.concatenate([[0], np.cumsum(lengths, dtype="int64")]).astype("int64"), np.array(owners, "int64"))
+    return TokenCorpus(flat, starts, starts[np.array(ends)], list(vocabulary), cased)

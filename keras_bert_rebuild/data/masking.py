@@ -2,35 +2,89 @@
 
 import numpy as np
 
+from keras_bert_rebuild.data.masking_units import UNITS, masking_units
+from keras_bert_rebuild.data.random_numbers import Stream, below, bits, uniform_at
 
-def mask_tokens(rng, ids, maskable, vocab_ids, mask_id, max_predictions, mask_rate=0.15, mask_mask_rate=0.8, mask_random_rate=0.1):
+_COLUMNS = np.uint64(2**20 - 1)
+
+
+def mask_tokens(
+    keys, ids, maskable, tables, max_predictions, unit="token", mask_rate=0.15, mask_mask_rate=0.8, mask_random_rate=0.1
+):
     """Choose positions to predict and replace their tokens.
 
-    Of every example `mask_rate` of its maskable positions are chosen, rounded, at least one and at most `max_predictions`.
+    Of every example `mask_rate` of its maskable positions are chosen, rounded, at least one and at most `max_predictions`. Units
+    of several tokens are taken in random order, and one that would exceed that number is left out; where every unit would, it is
+    raised to the length of the shortest, if that is not beyond `max_predictions`. Replacements are drawn for every token of its
+    own.
 
     Args:
-        rng: a `numpy.random.Generator`.
+        keys: the keys of the examples, uint64 `(batch,)`.
         ids: token ids `(batch, length)`.
-        maskable: True where a token may be chosen, `(batch, length)`: not at special tokens and padding.
-        vocab_ids: ids to draw random replacements from.
-        mask_id: the id of `[MASK]`.
+        maskable: True where a token may be chosen, `(batch, length)`. Special tokens never are.
+        tables: `VocabularyTables`.
         max_predictions: positions of an example at the most.
+        unit: what is chosen as a whole, a key of `masking_units.UNITS`: "token", "whole_word" or "ngram".
         mask_rate: part of the maskable positions, in [0, 1].
         mask_mask_rate: of the chosen ones, rate replaced with `[MASK]`.
-        mask_random_rate: of the chosen ones, rate replaced with a random token; the others stay.
+        mask_random_rate: of the chosen ones, rate replaced with a random token that is not special; the others stay.
 
     Returns:
-        The ids with replacements and the chosen positions, 1 or 0, both `(batch, length)`.
+        The ids with replacements and the chosen positions, 1 or 0, both int32 `(batch, length)`.
 
     Reference: Devlin et al., 2019, section 3.1 and appendix A.1; `create_masked_lm_predictions` of google-research/bert.
     """
+    maskable = maskable & ~tables.special[ids]
     available = maskable.sum(axis=1)
-    wanted = np.minimum(np.minimum(np.maximum(np.rint(available * mask_rate), 1), max_predictions), available).astype(int)
-    # The `wanted` smallest of random keys; what may not be chosen sorts behind.
-    keys = np.where(maskable, rng.random(ids.shape), 2.0)
-    rank = keys.argsort(axis=1).argsort(axis=1)
-    chosen = rank < wanted[:, None]
-    how = rng.random(ids.shape)
-    random_ids = vocab_ids[rng.integers(0, len(vocab_ids), ids.shape)]
-    replaced = np.where(how < mask_mask_rate, mask_id, np.where(how < mask_mask_rate + mask_random_rate, random_ids, ids))
-    return np.where(chosen, replaced, ids), chosen.astype("int32")
+    wanted = np.minimum(np.maximum(np.rint(available * mask_rate).astype(int), 1), np.minimum(max_predictions, available))
+    if UNITS[unit] is None:
+        chosen = _random_tokens(keys, maskable, wanted)
+    else:
+        chosen = _random_units(keys, masking_units(keys, ids, maskable, tables, UNITS[unit]), maskable, wanted, max_predictions)
+    masked = np.array(ids, "int32")
+    rows, columns = np.nonzero(chosen)
+    how = uniform_at(keys[rows], columns, Stream.REPLACEMENT)
+    drawn = tables.replacements[below(uniform_at(keys[rows], columns, Stream.REPLACEMENT_ID), len(tables.replacements))]
+    kept_or_drawn = np.where(how < mask_mask_rate + mask_random_rate, drawn, masked[rows, columns])
+    masked[rows, columns] = np.where(how < mask_mask_rate, tables.mask_id, kept_or_drawn)
+    return masked, chosen.astype("int32")
+
+
+def _random_tokens(keys, candidates, wanted):
+    """True at `wanted` candidates of every row."""
+    draws = _sort_keys(keys, candidates)
+    last = np.take_along_axis(np.sort(draws, axis=1), np.maximum(wanted - 1, 0)[:, None], axis=1)
+    return (draws <= last) & candidates & (wanted > 0)[:, None]
+
+
+def _random_units(keys, units, maskable, wanted, most):
+    """True at the tokens of units taken in random order, `wanted` tokens of every row at the most."""
+    batch, length = units.shape
+    places = (units + np.arange(batch)[:, None] * length)[maskable]
+    sizes = np.bincount(places, minlength=batch * length).reshape(batch, length)
+    shortest = np.where(sizes > 0, sizes, length).min(axis=1, initial=length)
+    left = np.minimum(np.maximum(wanted, shortest), most)[:, None]
+    order = (np.sort(_sort_keys(keys, sizes > 0), axis=1) & _COLUMNS).astype("int64")[
+        :, : int((sizes > 0).sum(axis=1).max(initial=0))
+    ]
+    sizes = np.take_along_axis(sizes, order, axis=1)
+    taken, open_ = np.zeros(sizes.shape, bool), sizes > 0
+    while True:
+        # All that come before the first one that does not fit; it and what is as long will not fit later either.
+        open_ &= sizes <= left
+        now = open_ & (np.cumsum(sizes * open_, axis=1) <= left)
+        if not now.any():
+            break
+        taken |= now
+        open_ &= ~now
+        left = left - (sizes * now).sum(axis=1, keepdims=True)
+    by_unit = np.zeros((batch, length), bool)
+    np.put_along_axis(by_unit, order, taken, axis=1)
+    return np.take_along_axis(by_unit, np.maximum(units, 0), axis=1) & maskable
+
+
+def _sort_keys(keys, candidates):
+    """Distinct random numbers, uint64, with the column in their lowest bits; those that are no candidates sort last."""
+    columns = np.arange(candidates.shape[1], dtype="uint64")
+    draws = bits(keys[:, None], columns, Stream.UNIT) >> np.uint64(1) & ~_COLUMNS | columns
+    return draws | np.where(candidates, np.uint64(0), np.uint64(1 << 63))

@@ -1,140 +1,159 @@
-"""Pretraining batches as a pure function of corpus, seed and index."""
+"""Pretraining batches as a pure function of corpus, seed, epoch and index."""
 
-import functools
-from dataclasses import dataclass
-
-import keras
 import numpy as np
 
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.examples import Examples, shortened
 from keras_bert_rebuild.data.masking import mask_tokens
+from keras_bert_rebuild.data.masking_units import UNITS
+from keras_bert_rebuild.data.rows import lay_out
+from keras_bert_rebuild.data.segment_pairs import next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
+
+NEXT_SENTENCE = ("nsp", "sop", None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchRecipe:
-    """How a batch is made."""
+def pretraining_batches(store, batch_size, seq_len, max_predictions, seed=0, **settings):
+    """Batches for `fit` and `evaluate` of a model with an MLM head, and beside it an NSP head, a SOP head or none.
 
-    batch_size: int
-    """Examples of a batch."""
-
-    seq_len: int
-    """Length of every example, padded."""
-
-    max_predictions: int
-    """Positions to predict of an example, at the most."""
-
-    pad_id: int
-    """Id of padding, 0 unless the model has a padding mask."""
-
-    cls_id: int
-    """Id of `[CLS]`."""
-
-    sep_id: int
-    """Id of `[SEP]`."""
-
-    mask_id: int
-    """Id of `[MASK]`."""
-
-    vocab_ids: np.ndarray
-    """Ids of random replacements: those that are not special."""
-
-    random_next_rate: float = 0.5
-    """Rate of pairs whose second passage is one of another document."""
+    See `PretrainingBatches` for the arguments and what a batch is.
+    """
+    return PretrainingBatches(store, batch_size, seq_len, max_predictions, seed, **settings)
 
 
-def make_batch(corpus, recipe, seed, index):
-    """Batch number `index` of the endless sequence that `seed` stands for.
+class PretrainingBatches(EpochBatches):
+    """The batches of an epoch after the other; any of them can be made without those before it.
 
-    Every pass over the corpus goes through its passages in another order; the order and every draw come from the seed and the
-    number alone, so any batch can be made without those before it.
+    An epoch is a pass over the corpus, less the last examples where they do not fill a batch. With `steps_per_epoch` it is a
+    stretch of so many batches of the endless sequence of passes, where a batch may begin in one pass and end in the next.
 
     Args:
-        corpus: a `TokenCorpus`.
-        recipe: a `BatchRecipe`.
-        seed: a number.
-        index: number of the batch, from 0.
+        store: a `TokenCorpus`, or anything that has its attributes.
+        batch_size: examples of a batch, of all processes together; a multiple of `process_count`.
+        seq_len: length of every example, padded.
+        max_predictions: positions to predict of an example, at the most.
+        seed: a whole number.
+        process_index: the number of this process, from 0 on.
+        process_count: processes that share every batch; each gets its rows of it, in their order.
+        steps_per_epoch: batches of an epoch; None for those of a pass.
+        next_sentence: "nsp", pairs whose second segment follows or is a random one; "sop", two segments in their order or swapped;
+            None, one segment.
+        masking: what is masked as a whole, "token", "whole_word" or "ngram" (runs of up to three words).
+        mask_rate, mask_mask_rate, mask_random_rate: as of `mask_tokens`.
+        random_next_rate: rate of random second segments, and of swapped ones.
+        short_seq_prob: part of the examples that are cut to a random length.
+        start_epoch, repeat, workers, **kwargs: as of `EpochBatches`.
 
-    Returns:
-        `((tokens, segments, chosen), (labels, next))`: int32 `(batch, length)` three times, labels `(batch, length, 1)`, and
-        `(batch, 1)`, 1 where the second passage is a random one.
-    """
-    rng = np.random.default_rng((seed, index))
-    shape = (recipe.batch_size, recipe.seq_len)
-    ids = np.full(shape, recipe.pad_id, "int32")
-    segments = np.zeros(shape, "int32")
-    maskable = np.zeros(shape, bool)
-    is_random = np.zeros((recipe.batch_size, 1), "int32")
-    for row, first in enumerate(_passages(corpus, recipe.batch_size, seed, index)):
-        second, is_random[row] = _choose_second(rng, corpus, recipe, first)
-        a, b = _truncate(corpus.passage(first), corpus.passage(second), recipe.seq_len - 3)
-        tokens = np.concatenate([[recipe.cls_id], a, [recipe.sep_id], b, [recipe.sep_id]])
-        ids[row, : len(tokens)] = tokens
-        segments[row, len(a) + 2 : len(tokens)] = 1
-        maskable[row, 1 : len(tokens) - 1] = True
-        maskable[row, len(a) + 1] = False
-    masked_ids, chosen = mask_tokens(rng, ids, maskable, recipe.vocab_ids, recipe.mask_id, recipe.max_predictions)
-    return (masked_ids.astype("int32"), segments, chosen), (ids[..., None], is_random)
-
-
-class PretrainingBatches(keras.utils.PyDataset):
-    """The batches `start` to `start + steps` of `make_batch`, for `fit` and `evaluate`.
-
-    Args:
-        corpus: a `TokenCorpus`.
-        recipe: a `BatchRecipe`.
-        seed: a number.
-        steps: batches of an epoch.
-        start: number of the first batch.
-        repeat: every epoch has the same batches; otherwise it goes on where the last one ended.
+    Raises:
+        ValueError: an argument that none of this can be done with.
     """
 
-    def __init__(self, corpus, recipe, seed, steps, start=0, repeat=False, **kwargs):
-        super().__init__(**kwargs)
-        if len(corpus) < 2:
-            raise ValueError(f"a corpus for pairs of passages must hold at least 2; got {len(corpus)}.")
-        self.corpus = corpus
-        self.recipe = recipe
-        self.seed = seed
-        self.steps = steps
-        self.start = start
-        self.repeat = repeat
+    def __init__(
+        self,
+        store,
+        batch_size,
+        seq_len,
+        max_predictions,
+        seed=0,
+        process_index=0,
+        process_count=1,
+        steps_per_epoch=None,
+        next_sentence="nsp",
+        masking="token",
+        mask_rate=0.15,
+        mask_mask_rate=0.8,
+        mask_random_rate=0.1,
+        random_next_rate=0.5,
+        short_seq_prob=0.1,
+        start_epoch=0,
+        repeat=False,
+        workers=0,
+        **kwargs,
+    ):
+        super().__init__(start_epoch, repeat, workers, **kwargs)
+        special = 2 if next_sentence is None else 3
+        _check_one_of("next_sentence", next_sentence, NEXT_SENTENCE)
+        _check_one_of("masking", masking, tuple(UNITS))
+        _check_rates(
+            mask_rate=mask_rate,
+            replacement_rates=mask_mask_rate + mask_random_rate,
+            mask_mask_rate=mask_mask_rate,
+            mask_random_rate=mask_random_rate,
+            random_next_rate=random_next_rate,
+            short_seq_prob=short_seq_prob,
+        )
+        if seq_len < special + 2:
+            raise ValueError(f"seq_len must be at least {special + 2}, for {special} special tokens and 2 more; got {seq_len}.")
+        if max_predictions < 1:
+            raise ValueError(f"max_predictions must be at least 1; got {max_predictions}.")
+        if not 0 <= process_index < process_count:
+            raise ValueError(f"process_index must be one of {process_count} processes, from 0 on; got {process_index}.")
+        if batch_size < 1 or batch_size % process_count:
+            raise ValueError(f"batch_size must be a multiple of process_count {process_count}, for all together; got {batch_size}.")
+        if next_sentence == "nsp" and len(store.document_starts) < 3:
+            raise ValueError(f"next_sentence 'nsp' needs a corpus of 2 documents or more; got {len(store.document_starts) - 1}.")
+        self.store = store
+        self.tables = vocabulary_tables(store.vocabulary)
+        self.examples = Examples(store, seq_len - special, seed)
+        self.batch_size, self.seq_len, self.max_predictions = batch_size, seq_len, max_predictions
+        self.process_index, self.process_count = process_index, process_count
+        self.next_sentence, self.random_next_rate, self.short_seq_prob = next_sentence, random_next_rate, short_seq_prob
+        self.masking = {
+            "unit": masking,
+            "mask_rate": mask_rate,
+            "mask_mask_rate": mask_mask_rate,
+            "mask_random_rate": mask_random_rate,
+        }
+        self.steps_per_epoch = steps_per_epoch
+        if len(self) < 1:
+            count = len(self.examples)
+            made = f"a pass has {count} examples" if steps_per_epoch is None else f"steps_per_epoch is {steps_per_epoch}"
+            raise ValueError(f"an epoch must have at least one batch of {batch_size}; {made}.")
 
     def __len__(self):
-        return self.steps
+        return len(self.examples) // self.batch_size if self.steps_per_epoch is None else self.steps_per_epoch
 
-    def __getitem__(self, index):
-        return make_batch(self.corpus, self.recipe, self.seed, self.start + index)
+    def batch(self, epoch, index):
+        """The rows of this process of batch `index` of an epoch, whatever was asked for before.
 
-    def on_epoch_end(self):
-        if not self.repeat:
-            self.start += self.steps
+        Args:
+            epoch: a number from 0 on.
+            index: a number from 0 on, less than the batches of an epoch.
+
+        Returns:
+            `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, seq_len)`; `(rows, seq_len, 1)`, the tokens
+            before masking; and `(rows, 1)`, 1 where the second segment is a random or a swapped one. With `next_sentence=None`
+            `((tokens, segments, chosen), labels)`, since the model has one output.
+        """
+        rows = self.batch_size // self.process_count
+        first = index * self.batch_size + self.process_index * rows
+        if self.steps_per_epoch is None:
+            first += epoch * len(self.examples)
+        else:
+            first += epoch * self.steps_per_epoch * self.batch_size
+        return self._make(first + np.arange(rows))
+
+    def _make(self, positions):
+        pairs = self.next_sentence is not None
+        spans, targets = shortened(self.examples.at(positions), self.short_seq_prob, self.examples.length)
+        if self.next_sentence == "nsp":
+            segments = next_sentence_pairs(self.store, spans, targets, self.random_next_rate)
+        elif self.next_sentence == "sop":
+            segments = sentence_order_pairs(self.store, spans, self.random_next_rate)
+        else:
+            segments = single_segments(spans)
+        labels, segment_ids, content = lay_out(self.store, segments, self.seq_len, self.tables, pairs)
+        masked, chosen = mask_tokens(spans.keys, labels, content, self.tables, self.max_predictions, **self.masking)
+        x, y = (masked, segment_ids, chosen), labels[..., None]
+        return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 
 
-def _passages(corpus, batch_size, seed, index):
-    """The passages whose turn it is: those of positions index · batch_size and on, pass after pass over the corpus."""
-    positions = range(index * batch_size, (index + 1) * batch_size)
-    return [int(_order(len(corpus), seed, position // len(corpus))[position % len(corpus)]) for position in positions]
+def _check_one_of(name, value, values):
+    if value not in values:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {value!r}.")
 
 
-@functools.lru_cache(maxsize=2)
-def _order(count, seed, number):
-    """The order of pass `number` over the corpus; kept, since the next batch wants it again."""
-    return np.random.default_rng((seed, number, count)).permutation(count)
-
-
-def _choose_second(rng, corpus, recipe, first):
-    """The next passage, or one of another document; a passage that ends its document can only take the latter."""
-    document = corpus.documents[first]
-    has_next = first + 1 < len(corpus) and corpus.documents[first + 1] == document
-    if has_next and rng.random() >= recipe.random_next_rate:
-        return first + 1, 0
-    for _ in range(100):
-        second = int(rng.integers(len(corpus)))
-        if corpus.documents[second] != document:
-            break
-    return second, 1
-
-
-def _truncate(a, b, length):
-    """Cut the longer of two passages, both where they are as long, until they fit."""
-    cut_a = max(min(len(a), length - min(len(b), length // 2)), 0)
-    return a[:cut_a], b[: length - cut_a]
+def _check_rates(**rates):
+    for name, rate in rates.items():
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{name} must be in [0, 1]; got {rate}.")

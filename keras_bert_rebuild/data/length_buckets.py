@@ -1,0 +1,151 @@
+"""Batches of examples of about the same length, padded to one of few lengths."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.random_numbers import Stream, bits, keys
+
+BUCKETS = (32, 64, 128, 256, 512)
+
+# The numbers of the examples of a batch `(batch,)`, and the length it is padded to.
+Bucket = namedtuple("Bucket", ["indexes", "length"])
+
+
+def bucket_batches(lengths, batch_size, buckets=BUCKETS, seed=None, epoch=0):
+    """Divide examples into batches.
+
+    Every example goes to the least bucket that holds it; the ones left over where a bucket is divided into batches go to the next.
+    So there are no more shapes than buckets, and one more: the last batch of the longest.
+
+    Args:
+        lengths: tokens of every example, special ones included.
+        batch_size: examples of a batch.
+        buckets: lengths to pad to, in any order.
+        seed: a number, for a random order of examples and batches; None keeps the order of the examples within a bucket, shortest
+            bucket first. Either way the first two batches have different lengths where there are any.
+        epoch: another one gives another order, the number of batches stays.
+
+    Returns:
+        A list of `Bucket`.
+
+    Raises:
+        ValueError: an example is longer than the largest bucket.
+    """
+    lengths, buckets = np.asarray(lengths, "int64"), np.unique(buckets)
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    if len(lengths) and lengths.max() > buckets[-1]:
+        longest = int(lengths.argmax())
+        found = f"example {longest} has {lengths[longest]}"
+        raise ValueError(f"an example may have at most {buckets[-1]} tokens, the largest bucket; {found}.")
+    order = np.arange(len(lengths)) if seed is None else _random_order(seed, epoch, len(lengths), 0)
+    bucket_of = np.searchsorted(buckets, lengths)[order]
+    batches, left = [], order[:0]
+    for number, length in enumerate(buckets.tolist()):
+        here = np.concatenate([left, order[bucket_of == number]])
+        last = number == len(buckets) - 1 or not (bucket_of > number).any()
+        full = len(here) if last else len(here) // batch_size * batch_size
+        batches += [Bucket(here[i : min(i + batch_size, full)], length) for i in range(0, full, batch_size)]
+        left = here[full:]
+    if seed is not None:
+        batches = [batches[i] for i in _random_order(seed, epoch, len(batches), 1)]
+    return _unlike_first(batches)
+
+
+def padded(sequences, length, padding=0, dtype="int32"):
+    """Sequences as rows of an array `(sequences, length, ...)`, filled up with `padding`."""
+    first = np.asarray(sequences[0])
+    rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
+    for row, sequence in zip(rows, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return rows
+
+
+def original_order(batches, results):
+    """Put what a model made of batches back into the order of the examples.
+
+    Args:
+        batches: as from `bucket_batches`.
+        results: the results of all batches, one behind the other as `predict` returns them, or a list of those of every batch,
+            whose lengths may differ.
+
+    Returns:
+        An array, or a list of the results of every example.
+
+    Raises:
+        ValueError: there are not as many results as examples.
+    """
+    indexes = np.concatenate([batch.indexes for batch in batches])
+    if isinstance(results, list):
+        results = [row for of_batch in results for row in np.asarray(of_batch)]
+    if len(results) != len(indexes):
+        raise ValueError(f"there must be a result for each of {len(indexes)} examples; got {len(results)}.")
+    places = np.argsort(indexes, kind="stable")
+    return [results[i] for i in places] if isinstance(results, list) else np.asarray(results)[places]
+
+
+class BucketedBatches(EpochBatches):
+    """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the least bucket that holds it.
+
+    Args:
+        inputs: for every input of the model a list of sequences; the lengths are those of the first input.
+        labels: a label for each example; with `label_padding` a sequence of them. None for none.
+        batch_size, buckets, seed: as of `bucket_batches`; with None for a seed, `restore` gives results in the order of the inputs.
+        padding: for every input what it is filled up with; one number for all.
+        label_padding: what sequences of labels are filled up with.
+        **kwargs: as of `EpochBatches`.
+
+    Raises:
+        ValueError: inputs or labels that differ in number, or an example longer than the largest bucket.
+    """
+
+    def __init__(self, inputs, labels=None, batch_size=32, buckets=BUCKETS, seed=None, padding=0, label_padding=None, **kwargs):
+        super().__init__(**kwargs)
+        counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
+        if len(set(counts)) != 1 or not counts[0]:
+            raise ValueError(f"inputs and labels must have the same number of examples, at least one; got {counts}.")
+        self.inputs, self.labels = inputs, labels
+        self.padding = [padding] * len(inputs) if np.isscalar(padding) else list(padding)
+        self.label_padding = label_padding
+        self.seed = seed
+        self._plan = [len(sequence) for sequence in inputs[0]], batch_size, buckets, seed
+        self._kept = None, None
+        self._count = len(self.batches(self.epoch))
+
+    def batches(self, epoch):
+        """The `Bucket`s of an epoch."""
+        kept = self._kept  # threads may ask for other epochs
+        if kept[0] != epoch:
+            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
+        return kept[1]
+
+    def __len__(self):
+        return self._count
+
+    def batch(self, epoch, index):
+        indexes, length = self.batches(epoch)[index]
+        pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
+        x = tuple(padded(pick(sequences), length, pad) for sequences, pad in zip(self.inputs, self.padding, strict=True))
+        x = x if len(x) > 1 else x[0]  # Keras wants the one input of a model bare
+        if self.labels is None:
+            return (x,)
+        chosen = pick(self.labels)
+        return x, np.asarray(chosen) if self.label_padding is None else padded(chosen, length, self.label_padding)
+
+    def restore(self, results):
+        """Results of all batches in the order of the inputs: see `original_order`."""
+        if self.seed is not None:
+            raise ValueError(f"restore wants batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
+        return original_order(self.batches(0), results)
+
+
+def _unlike_first(batches):
+    """The batches with one of another length in the second place: from the first two, Keras tells TensorFlow what may vary."""
+    other = next((i for i, batch in enumerate(batches) if batch.length != batches[0].length), None)
+    return batches if other is None else [batches[0], batches[other], *batches[1:other], *batches[other + 1 :]]
+
+
+def _random_order(seed, epoch, count, counter):
+    return np.argsort(bits(keys(seed, epoch, np.arange(count)), counter, Stream.ORDER), kind="stable")

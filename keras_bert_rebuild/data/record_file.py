@@ -1,0 +1,87 @@
+"""Files of records with checksums, TensorFlow's TFRecord."""
+
+import gzip
+import struct
+import zlib
+
+import google_crc32c
+
+_LENGTH = struct.Struct("<Q")
+_CHECKSUM = struct.Struct("<I")
+
+
+def write_records(path, records):
+    """Write byte strings to a file, compressed if its name ends in `.gz`.
+
+    Args:
+        path: a path.
+        records: an iterable of `bytes`.
+    """
+    # Without a time of day, the same records give the same file.
+    with open(path, "wb") as raw, _compressed(raw, path) as file:
+        for record in records:
+            length = _LENGTH.pack(len(record))
+            for part in (length, record):
+                file.write(part)
+                file.write(_CHECKSUM.pack(masked_crc32c(part)))
+
+
+def read_records(path):
+    """The records of a file one after the other; a name that ends in `.gz` tells that it is compressed.
+
+    Args:
+        path: a path.
+
+    Yields:
+        `bytes`.
+
+    Raises:
+        ValueError: the file is cut off or damaged.
+    """
+    with (gzip.open if _is_gzip(path) else open)(path, "rb") as file:
+        number = 0
+        while True:
+            try:
+                record = _read_record(file, path, number)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(f"{path} must be a whole gzip file; record {number} cannot be read: {error}.") from None
+            if record is None:
+                return
+            yield record
+            number += 1
+
+
+def masked_crc32c(data):
+    """The checksum of a record: CRC-32C, rotated and shifted.
+
+    Reference: `tensorflow/core/lib/hash/crc32c.h`.
+    """
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _read_record(file, path, number):
+    """The next record, or None at the end of the file."""
+    head = file.read(_LENGTH.size)
+    if not head:
+        return None
+    _check(path, number, head, _LENGTH.size, file.read(_CHECKSUM.size), "the length of")
+    (length,) = _LENGTH.unpack(head)
+    data = file.read(length)
+    _check(path, number, data, length, file.read(_CHECKSUM.size), "the bytes of")
+    return data
+
+
+def _check(path, number, data, length, checksum, what):
+    if len(data) < length or len(checksum) < _CHECKSUM.size:
+        raise ValueError(f"{path} must hold whole records; it ends within record {number}.")
+    if _CHECKSUM.unpack(checksum)[0] != masked_crc32c(data):
+        raise ValueError(f"{path} must hold the checksums of its records; that of {what} record {number} is another one.")
+
+
+def _is_gzip(path):
+    return str(path).endswith(".gz")
+
+
+def _compressed(raw, path):
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if _is_gzip(path) else raw

@@ -1,0 +1,107 @@
+"""Pretraining examples in the TFRecord files of google-research/bert's `create_pretraining_data.py`, without TensorFlow.
+
+Features of an example, of `length` or `predictions` numbers: `input_ids`, `input_mask` (1 at real tokens), `segment_ids`;
+`masked_lm_positions`, `masked_lm_ids`, `masked_lm_weights` (floats, 1 at real predictions); `next_sentence_labels` (one number).
+"""
+
+import numpy as np
+
+from keras_bert_rebuild.data.record_file import read_records, write_records
+from keras_bert_rebuild.data.tf_example import decode_example, encode_example
+
+_OF_TOKENS = ("input_ids", "input_mask", "segment_ids")
+_OF_PREDICTIONS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+
+
+def write_pretraining_records(path, batches, max_predictions, pad_id=0):
+    """Write batches as Google's files have them.
+
+    Args:
+        path: a path; compressed if it ends in `.gz`.
+        batches: an iterable of batches, as from `PretrainingBatches`; those of single segments get 0 for a next-sentence label.
+        max_predictions: predictions of an example that the file has room for.
+        pad_id: the id of padding.
+
+    Raises:
+        ValueError: an example has more predictions.
+    """
+    write_records(path, (encode_example(features) for batch in batches for features in _examples(batch, max_predictions, pad_id)))
+
+
+def read_pretraining_records(path):
+    """The examples of a file, one after the other.
+
+    Args:
+        path: a path; compressed if it ends in `.gz`.
+
+    Yields:
+        A dictionary from the name of a feature to its array: int64, `masked_lm_weights` float32.
+
+    Raises:
+        ValueError: the file is damaged, or a record is not such an example.
+    """
+    for number, record in enumerate(read_records(path)):
+        try:
+            features = decode_example(record)
+        except ValueError as error:
+            raise ValueError(f"{path} must hold examples; in record {number}, {error}") from None
+        _check(path, number, features)
+        yield features
+
+
+def pretraining_batch(examples, next_sentence=True):
+    """Examples as a batch that a model trains on.
+
+    Args:
+        examples: dictionaries as from `read_pretraining_records`, of the same lengths.
+        next_sentence: whether the model has a head for the next-sentence label.
+
+    Returns:
+        `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`, as of
+        `PretrainingBatches.batch`: int32; labels are the tokens before masking, `(batch, length, 1)`.
+    """
+    stacked = {name: np.stack([example[name] for example in examples]) for name in (*_OF_TOKENS, *_OF_PREDICTIONS)}
+    tokens, segments = stacked["input_ids"].astype("int32"), stacked["segment_ids"].astype("int32")
+    labels, chosen = tokens.copy(), np.zeros_like(tokens)
+    rows, slots = np.nonzero(stacked["masked_lm_weights"])
+    positions = stacked["masked_lm_positions"][rows, slots]
+    labels[rows, positions] = stacked["masked_lm_ids"][rows, slots]
+    chosen[rows, positions] = 1
+    x, y = (tokens, segments, chosen), labels[..., None]
+    if not next_sentence:
+        return x, y
+    return x, (y, np.stack([example["next_sentence_labels"] for example in examples]).astype("int32"))
+
+
+def _examples(batch, max_predictions, pad_id):
+    (tokens, segments, chosen), y = batch
+    labels, is_random = y if isinstance(y, tuple) else (y, np.zeros((len(tokens), 1), "int32"))
+    for row in range(len(tokens)):
+        positions = np.flatnonzero(chosen[row])
+        if len(positions) > max_predictions:
+            raise ValueError(f"an example may have at most {max_predictions} predictions; got {len(positions)}.")
+        room = (0, max_predictions - len(positions))
+        yield {
+            "input_ids": tokens[row],
+            "input_mask": (labels[row, :, 0] != pad_id).astype("int32"),
+            "segment_ids": segments[row],
+            "masked_lm_positions": np.pad(positions, room),
+            "masked_lm_ids": np.pad(labels[row, positions, 0], room),
+            "masked_lm_weights": np.pad(np.ones(len(positions), "float32"), room),
+            "next_sentence_labels": is_random[row],
+        }
+
+
+def _check(path, number, features):
+    for names in (_OF_TOKENS, _OF_PREDICTIONS, ("next_sentence_labels",)):
+        for name in names:
+            if not isinstance(features.get(name), np.ndarray):
+                raise ValueError(f"{path} must hold pretraining examples; record {number} has no numbers {name}.")
+            size = 1 if len(names) == 1 else len(features[names[0]])
+            if len(features[name]) != size:
+                raise ValueError(f"{path}: {name} of record {number} must have {size} numbers; got {len(features[name])}.")
+    positions, length = features["masked_lm_positions"], len(features["input_ids"])
+    if len(positions) and not (positions.min() >= 0 and positions.max() < length):
+        raise ValueError(
+            f"{path}: positions of record {number} must be in 0 to {length - 1}; got {positions.min()} to {positions.max()}."
+        )

@@ -1,0 +1,25 @@
+"""A corpus whose every token is another one, so that an id tells where it stands."""
+
+import numpy as np
+
+from keras_bert_rebuild.data.corpus import TokenCorpus
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PAD, UNK, CLS, SEP, MASK = range(5)
+FIRST = len(SPECIAL)
+
+
+def small_corpus(documents=20, passages=10, longest=14, pieces=0.0, seed=0):
+    """Documents of passages of 2 to `longest` tokens, the id of a token its position and 5; some are `##` pieces."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, longest + 1, documents * passages)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    count = int(starts[-1])
+    continues = rng.random(count) < pieces
+    vocabulary = [*SPECIAL, *(f"##{i}" if piece else f"w{i}" for i, piece in enumerate(continues))]
+    return TokenCorpus(np.arange(FIRST, FIRST + count, dtype="int32"), starts, starts[::passages], vocabulary)
+
+
+def document_of(corpus, ids):
+    """The number of the document that tokens come from."""
+    return np.searchsorted(corpus.document_starts, np.asarray(ids) - FIRST, side="right") - 1
