@@ -30,6 +30,10 @@ def test_a_classifier_learns():
     assert load("03_classifier.py").main() >= 0.85
 
 
+def test_text_becomes_batches_that_can_be_made_again():
+    assert load("04_text_to_batches.py").main() == (True, "unaffable")
+
+
 def test_every_example_states_command_time_and_expected_output():
     for path in EXAMPLES.glob("*.py"):
         text = path.read_text(encoding="utf-8")

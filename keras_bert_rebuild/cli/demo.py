@@ -18,10 +18,11 @@ ARTICLE_MODEL = {
 SMALL_MODEL = {"head_num": 2, "transformer_num": 2, "embed_dim": 128, "feed_forward_dim": 512, "dropout_rate": 0.0}
 VOCAB_SIZE = 8000
 SEQ_LEN = 64
+PASSAGE_LEN = (SEQ_LEN - 3) // 2
 MAX_PREDICTIONS = 10
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
-DEFAULT_STEPS = 3000
+DEFAULT_STEPS = 4000
 EVALUATION_STEPS = 100
 
 SENTENCES = (
@@ -162,22 +163,21 @@ def _learn_vocabulary(console, documents, output):
 
 
 def _encode(console, documents, vocabulary, name):
-    import functools
+    import numpy as np
 
     from keras_bert_rebuild.cli.progress import track
     from keras_bert_rebuild.data.corpus import encode_documents
-    from keras_bert_rebuild.text.normalization import split_words
-    from keras_bert_rebuild.text.tokens import TOKEN_UNK
-    from keras_bert_rebuild.text.wordpiece import split_pieces
+    from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-    unknown = vocabulary[TOKEN_UNK]
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)
 
-    @functools.cache
-    def ids_of(word):
-        return [vocabulary.get(piece, unknown) for piece in split_pieces(word, vocabulary)]
+    def beginnings(document):
+        """What every passage begins with, so that two of them make an example."""
+        ids, lengths = tokenizer.encode_flat(document)
+        return [passage[:PASSAGE_LEN] for passage in np.split(ids, np.cumsum(lengths)[:-1])]
 
     documents = track(console, documents, f"tokenising {name} text", "documents")
-    return encode_documents(documents, lambda passage: [i for word in split_words(passage) for i in ids_of(word)], list(vocabulary))
+    return encode_documents(map(beginnings, documents), lambda ids: ids, list(vocabulary))
 
 
 def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
@@ -203,8 +203,10 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
     log_probabilities = unigram_log_probabilities(train_corpus.ids, len(vocabulary))
     model.get_layer("MLM-Sim").bias.assign(log_probabilities.astype("float32"))
     shape = (BATCH_SIZE, SEQ_LEN, MAX_PREDICTIONS)
-    batches = pretraining_batches(train_corpus, *shape, seed=seed, steps_per_epoch=steps)
-    held_out = pretraining_batches(test_corpus, *shape, seed=seed + 1, steps_per_epoch=EVALUATION_STEPS, repeat=True)
+    batches = pretraining_batches(train_corpus, *shape, seed=seed, short_seq_prob=0.0, steps_per_epoch=steps)
+    held_out = pretraining_batches(
+        test_corpus, *shape, seed=seed + 1, short_seq_prob=0.0, steps_per_epoch=EVALUATION_STEPS, repeat=True
+    )
     return model, batches, held_out
 
 

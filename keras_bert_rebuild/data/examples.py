@@ -90,6 +90,24 @@ class Examples:
         return np.where(sizes <= self.length, 0, first + below(draws, count))
 
 
+def from_passage_starts(store, spans, length):
+    """Spans that begin where a passage does, as sentence pairs should, and are as long as they may be.
+
+    A span goes back to the start of the passage that it begins in, unless that is more than half a length away. A token may then be
+    in two spans of a pass or in none; where spans are cut changes from pass to pass.
+
+    Args:
+        store: a `TokenCorpus` or what has its attributes.
+        spans: `Spans`.
+        length: tokens of a span at the most.
+    """
+    passages = np.asarray(store.passage_starts)
+    begin = passages[np.searchsorted(passages, spans.starts, side="right") - 1]
+    starts = np.where(spans.starts - begin <= length // 2, begin, spans.starts)
+    ends = np.minimum(starts + length, np.asarray(store.document_starts)[spans.documents + 1])
+    return Spans(spans.keys, spans.documents, starts, ends)
+
+
 def shortened(spans, rate, length):
     """Some of the spans cut to a random length, so that a model sees short inputs too.
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
-from keras_bert_rebuild.data.examples import Examples, shortened
+from keras_bert_rebuild.data.examples import Examples, from_passage_starts, shortened
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS
 from keras_bert_rebuild.data.rows import lay_out
@@ -135,7 +135,10 @@ class PretrainingBatches(EpochBatches):
 
     def _make(self, positions):
         pairs = self.next_sentence is not None
-        spans, targets = shortened(self.examples.at(positions), self.short_seq_prob, self.examples.length)
+        spans = self.examples.at(positions)
+        if pairs:
+            spans = from_passage_starts(self.store, spans, self.examples.length)
+        spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
         if self.next_sentence == "nsp":
             segments = next_sentence_pairs(self.store, spans, targets, self.random_next_rate)
         elif self.next_sentence == "sop":

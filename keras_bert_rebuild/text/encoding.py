@@ -17,7 +17,7 @@ class Encoding:
     """Token ids `(rows, length)`, int32."""
 
     segments: np.ndarray
-    """0 for the first text and for padding, 1 for the second, `(rows, length)`."""
+    """0 for the first text and for padding, 1 for the second (for RoBERTa 0, too), `(rows, length)`."""
 
     mask: np.ndarray
     """1 at tokens, 0 at padding, `(rows, length)`."""
@@ -42,6 +42,25 @@ class Encoding:
     def inputs(self):
         """What the model takes: `[ids, segments]`."""
         return [self.ids, self.segments]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The special tokens around the texts of a row: `[CLS] A [SEP]`, `[CLS] A [SEP] B [SEP]`."""
+
+    cls_id: int
+    sep_id: int
+    pad_id: int
+
+    separators: int = 1
+    """Separators between the texts of a pair."""
+
+    second_segment: int = 1
+    """Segment of the second text and the separator behind it."""
+
+    def size(self, sides):
+        """Special tokens of a row of so many texts."""
+        return 1 + sides + (sides - 1) * (self.separators - 1)
 
 
 @dataclass(frozen=True)
@@ -98,31 +117,30 @@ def remaining_room(lengths, room, side):
     return rest
 
 
-def assemble(sides, rows, special, pad_to, windowed=False):
+def assemble(sides, rows, frame, pad_to, max_context=None):
     """Rows of ids between special tokens.
 
     Args:
         sides: `FlatTokens` of the texts and, for pairs, of the second texts.
         rows: a `Rows`.
-        special: ids of `[CLS]`, `[SEP]` and padding.
+        frame: a `Frame`.
         pad_to: None, `"longest"`, a length, or a list of lengths of which the least that holds every row is taken.
-        windowed: give positions, too.
+        max_context: with windows, the side that they cut and what `has_max_context` gave for it; then positions are given, too.
 
     Returns:
         An `Encoding`; with offsets and words if the tokens have them.
     """
-    cls_id, sep_id, pad_id = special
-    totals = rows.counts.sum(1) + 1 + len(sides)
+    totals = rows.counts.sum(1) + frame.size(len(sides))
     width = _width(totals, pad_to)
     shape = (len(totals), width)
     columns = np.arange(width)
     mask = columns < totals[:, None]
-    encoding = Encoding(np.full(shape, pad_id, np.int32), np.zeros(shape, np.int32), mask.astype(np.int32), rows.texts)
-    encoding.ids[:, :1] = cls_id
+    encoding = Encoding(np.full(shape, frame.pad_id, np.int32), np.zeros(shape, np.int32), mask.astype(np.int32), rows.texts)
+    encoding.ids[:, :1] = frame.cls_id
     if sides[0].starts is not None:
         encoding.offsets, encoding.word_ids = np.zeros((*shape, 2), np.int32), np.full(shape, -1, np.int32)
-    if windowed:
-        encoding.positions = np.full(shape, -1, np.int32)
+    if max_context is not None:
+        encoding.positions, encoding.max_context = np.full(shape, -1, np.int32), np.zeros(shape, bool)
     start = np.ones((len(totals), 1), np.int64)
     for side, flat in enumerate(sides):
         counts = rows.counts[:, side, None]
@@ -133,12 +151,16 @@ def assemble(sides, rows, special, pad_to, windowed=False):
         if encoding.offsets is not None:
             encoding.offsets[places] = np.stack([flat.starts[source], flat.stops[source]], axis=-1)
             encoding.word_ids[places] = flat.words[source]
-        if windowed:
+        if max_context is not None:
             encoding.positions[places] = ragged_range(rows.first[:, side], rows.counts[:, side])
+            if side == max_context[0] and max_context[1]:
+                encoding.max_context[places] = np.concatenate(max_context[1])
         if side:
-            encoding.segments[(columns >= start) & mask] = 1
-        start = start + counts + 1
-        np.put_along_axis(encoding.ids, start - 1, sep_id, axis=1)
+            encoding.segments[(columns >= start) & mask] = frame.second_segment
+        separators = frame.separators if side < len(sides) - 1 else 1
+        for column in range(separators):
+            np.put_along_axis(encoding.ids, start + counts + column, frame.sep_id, axis=1)
+        start = start + counts + separators
     return encoding
 
 

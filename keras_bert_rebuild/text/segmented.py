@@ -7,16 +7,21 @@ import numpy as np
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
 
+# Unicode's white space; Python's own has four control characters more.
+WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
 
 class LiteralTokens:
     """Tokens that are one token wherever they are written.
 
     Args:
         ids: token to id; where two begin at the same character the longer one is meant.
+        takes_space: those of them that the white space before them belongs to.
     """
 
-    def __init__(self, ids):
+    def __init__(self, ids, takes_space=()):
         self._ids = ids
+        self._takes_space = takes_space
         longest_first = sorted(ids, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if ids else None
 
@@ -37,7 +42,8 @@ class LiteralTokens:
         """The parts of a text in order."""
         end = 0
         for match in self._pattern.finditer(text):
-            yield _Part(owner, end, text[end : match.start()], False)
+            before = text[end : match.start()]
+            yield _Part(owner, end, before.rstrip(WHITE) if match.group() in self._takes_space else before, False)
             yield _Part(owner, match.start(), match.group(), True)
             end = match.end()
         yield _Part(owner, end, text[end:], False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from small_corpus import SPECIAL, small_corpus
 
 from keras_bert_rebuild.data.corpus import TokenCorpus, encode_documents
-from keras_bert_rebuild.data.examples import Examples, Spans, shortened
+from keras_bert_rebuild.data.examples import Examples, Spans, from_passage_starts, shortened
 from keras_bert_rebuild.data.random_numbers import keys
 from keras_bert_rebuild.data.segment_pairs import _fit, next_sentence_pairs, sentence_order_pairs, single_segments
 
@@ -203,3 +203,17 @@ def test_a_single_segment_is_the_span(corpus):
     assert (single.first_starts == spans.starts).all()
     assert (single.first_lengths == spans.ends - spans.starts).all()
     assert not single.second_lengths.any()
+
+
+def test_spans_of_pairs_begin_where_passages_do_or_half_a_length_away_from_it():
+    store = small_corpus(documents=8, seed=5)
+    length = 16
+    spans = Examples(store, length, seed=1).at(np.arange(200))
+    moved = from_passage_starts(store, spans, length)
+    begin = np.array([store.passage_starts[store.passage_starts <= start].max() for start in spans.starts])
+    near = spans.starts - begin <= length // 2
+    assert near.any()
+    assert (moved.starts == np.where(near, begin, spans.starts)).all()
+    ends = store.document_starts[moved.documents + 1]
+    assert (moved.ends == np.minimum(moved.starts + length, ends)).all()
+    assert (store.document_starts[moved.documents] <= moved.starts).all()

@@ -1,0 +1,166 @@
+"""ALBERT's and XLM-RoBERTa's tokenizers for batches of texts."""
+
+import importlib.util
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.text.albert_normalization import normalized, normalized_and_places
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
+from keras_bert_rebuild.text.flat_tokens import FlatTokens
+from keras_bert_rebuild.text.sentencepiece_families import FAMILIES
+from keras_bert_rebuild.text.sentencepiece_places import piece_places
+
+SPACE = "▁"
+
+# In the table of ids: a token that the model itself finds in a text.
+_FOUND = -1
+
+
+class SentencePieceTokenizer(BatchTokenizer):
+    """Cut texts into the pieces of a SentencePiece model, many at a time, as ALBERT or XLM-RoBERTa does.
+
+    Words, for `word_ids`, are what spaces separate. Needs the sentencepiece package.
+
+    Args:
+        model: the path of a spiece.model or sentencepiece.bpe.model, or its bytes.
+        family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, texts in lower case and without accents; `"xlm_roberta"`: pairs
+            `<s> A </s></s> B </s>` all of segment 0, texts as they are, ids one above the model's.
+        lower: put texts in lower case; None: as the family does.
+        strip_accents: decompose characters and drop accents; None: as the family does.
+
+    Raises:
+        ValueError: sentencepiece is not installed, or the model is not of the family.
+
+    Reference: Lan et al., 2020; Conneau et al., 2020; Kudo & Richardson, 2018 (https://arxiv.org/abs/1808.06226).
+    """
+
+    def __init__(self, model, family, lower=None, strip_accents=None):
+        if family not in FAMILIES:
+            raise ValueError(f"family must be {' or '.join(FAMILIES)}; got {family!r}.")
+        self.family = family
+        self._family = FAMILIES[family]
+        self.lower = self._family.lower if lower is None else bool(lower)
+        self.strip_accents = self._family.strip_accents if strip_accents is None else bool(strip_accents)
+        if (self.lower or self.strip_accents) and not self._family.cleans:
+            raise ValueError(f"family {family!r} must take texts as they are; got lower {lower}, strip_accents {strip_accents}.")
+        self.separators, self.second_segment = self._family.separators, self._family.second_segment
+        self._model = _load(model)
+        self.vocabulary = _vocabulary(self._model, self._family)
+        self.tokens = {i: token for token, i in self.vocabulary.items()}
+        names = [getattr(self._family, name) for name in ("cls", "pad", "sep", "unk", "mask")]
+        missing = [name for name in names if name not in self.vocabulary]
+        if missing:
+            raise ValueError(f"a model of family {family!r} must have {', '.join(names)}; got one without {missing}.")
+        self.cls_id, self.pad_id, self.sep_id, self.unk_id, self.mask_id = (self.vocabulary[name] for name in names)
+        self.takes_space = (self._family.mask,)
+        self._ids = _ids_in_texts(self._model, self.vocabulary, names)
+
+    @classmethod
+    def from_pretrained(cls, path, **options):
+        """The tokenizer of a checkpoint.
+
+        Args:
+            path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are as
+                tokenizer_config.json says where there is one.
+            options: `lower` or `strip_accents` to overrule the file.
+        """
+        path = Path(path)
+        settings = path / "tokenizer_config.json"
+        values = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+        if (path / "spiece.model").is_file():
+            accents = values.get("keep_accents")
+            said = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
+            return cls(path / "spiece.model", "albert", **{**said, **options})
+        if (path / "sentencepiece.bpe.model").is_file():
+            return cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
+        raise ValueError(f"a folder with spiece.model or sentencepiece.bpe.model must be at {path}; there is none.")
+
+    def __reduce__(self):
+        return type(self), (self._model.serialized_model_proto(), self.family, self.lower, self.strip_accents)
+
+    def _encode_texts(self, texts, places, are_words):
+        check_unicode(texts)
+        origins = [None] * len(texts)
+        if self._family.cleans and places:
+            placed = [normalized_and_places(text, self.lower, self.strip_accents) for text in texts]
+            texts, origins = [text for text, _, _ in placed], [(starts, stops) for _, starts, stops in placed]
+        elif self._family.cleans:
+            texts = [normalized(text, self.lower, self.strip_accents) for text in texts]
+        pieces = self._model.encode(texts, out_type=str) if texts else []
+        if self._family.splits_digit_commas:
+            pieces = [self._split_digit_commas(row) for row in pieces]
+        lengths = np.array([len(row) for row in pieces], np.int64)
+        ids = np.fromiter((self._ids.get(piece, self.unk_id) for row in pieces for piece in row), np.int32)
+        if (ids == _FOUND).any():
+            found = next(piece for row in pieces for piece in row if self._ids.get(piece) == _FOUND)
+            raise ValueError(f"texts must not have {found}, which this model itself reads, in them without special_tokens_in_text.")
+        flat = FlatTokens(ids, lengths)
+        if places:
+            rows = [piece_places(self._model, *row) for row in zip(texts, pieces, origins, strict=True)]
+            flat.starts, flat.stops, flat.words = (
+                np.fromiter(itertools.chain.from_iterable(row[column] for row in rows), np.int64) for column in range(3)
+            )
+        return flat
+
+    def _split_digit_commas(self, pieces):
+        """A comma at the end of a piece, behind a digit, becomes a piece, and what is before it is cut anew."""
+        if not any(piece[-1] == "," and len(piece) > 1 and piece[-2].isdigit() for piece in pieces):
+            return pieces
+        split = []
+        for piece in pieces:
+            if piece[-1] == "," and len(piece) > 1 and piece[-2].isdigit():
+                anew = self._model.encode(piece[:-1].replace(SPACE, ""), out_type=str)
+                if piece[0] != SPACE and anew[0][0] == SPACE:
+                    anew = anew[1:] if len(anew[0]) == 1 else [anew[0][1:], *anew[1:]]
+                split += [*anew, ","]
+            else:
+                split.append(piece)
+        return split
+
+    def _join(self, ids):
+        """The pieces joined, a space for every mark of one; special tokens have one before them and behind them."""
+        special = self.special_ids
+        text = "".join(f" {self.tokens[i]} " if i in special else self.tokens[i] for i in ids)
+        return " ".join(filter(None, text.replace(SPACE, " ").split(" ")))
+
+
+def _load(model):
+    if importlib.util.find_spec("sentencepiece") is None:
+        raise ValueError(
+            "this tokenizer needs sentencepiece, which is not installed here: pip install keras_bert_rebuild[sentencepiece]."
+        )
+    import sentencepiece
+
+    if not isinstance(model, bytes):
+        if not Path(model).is_file():
+            raise ValueError(f"a SentencePiece model must be at {model}; there is none.")
+        model = Path(model).read_bytes()
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise ValueError(f"a SentencePiece model must be a file of that format; it cannot be read: {error}.") from error
+    if any(map(processor.is_byte, range(len(processor)))):
+        raise ValueError("a SentencePiece model must have no pieces for bytes, as ALBERT's and XLM-RoBERTa's; got one that has.")
+    return processor
+
+
+def _vocabulary(model, family):
+    pieces = [model.id_to_piece(i) for i in range(len(model))]
+    first = tuple(pieces[: len(family.replaced)])
+    if first != family.replaced:
+        raise ValueError(f"the first pieces of such a model must be {', '.join(family.replaced)}; got {', '.join(first)}.")
+    return {token: i for i, token in enumerate((*family.front, *pieces[len(family.replaced) :], *family.behind))}
+
+
+def _ids_in_texts(model, vocabulary, special):
+    """From piece to id; those that no text can have are left out, as their names are text."""
+    ids = {}
+    for i in range(len(model)):
+        piece = model.id_to_piece(i)
+        if not (model.is_control(i) or model.is_unknown(i) or model.is_unused(i)):
+            ids[piece] = _FOUND if piece in special else vocabulary[piece]
+    return ids

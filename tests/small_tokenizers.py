@@ -1,0 +1,68 @@
+"""Files of tokenizers small enough to be trained in a test."""
+
+import io
+
+from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+from tokenizers.models import BPE
+
+SENTENCES = [
+    "The harbour was quiet in the hour before the boats went out, and the gulls stood along the wall in a row.",
+    "Old Marten had mended nets at the same bench for forty years; he never answered before his second cup of tea.",
+    "She put the letter where he could see it, and waited. He read it twice, in 1,204 seconds, then in 37.",
+    "It's \"unbelievable\", isn't it? They'd say: naïve café, déjà vu, Ärger über Öl.",
+    "In 2007, in 1996, and by 1, 5 and 9, the lighthouse (on the northern point) was shut.",
+    "the letters, the lamps, the coins, the steps of the quay: numbers and letters, hours and years",
+] * 3
+
+LINES = [
+    "",
+    " ",
+    "The harbour was quiet.",
+    "  two  spaces,\ttab\nand a line \n",
+    "naïve café, déjà vu, Ärger über Öl, ﬁne ½ ² １２３ Ａ™",
+    "e\u0301 cafe\u0301 a\u0327\u0301",
+    "don't ``quote'' it's 1,204 and 2007, 9,",
+    "中文字符と日本語 한국어 😀👨‍👩‍👧🏽 x",
+    "ΑΣ ΟΔΟΣ Σ",
+    "<mask> [MASK] </s> <s> <pad> [SEP]",
+    "x" * 300,
+    "\0 a\x01b a\u200bb a\u00adb \ufeffq",
+]
+
+
+def byte_level_bpe(folder):
+    """Write vocab.json, merges.txt and tokenizer.json; the tokenizer that was trained."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.model.save(str(folder))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def sentencepiece(family, sentences=None, **options):
+    """The bytes of a model with the special tokens of a family."""
+    import sentencepiece
+
+    special = {
+        "albert": {
+            "pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1,
+            "control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "normalization_rule_name": "nmt_nfkc",
+        },
+        "xlm_roberta": {"normalization_rule_name": "nmt_nfkc"},
+    }[family]  # fmt: skip
+    model = io.BytesIO()
+    if sentences is None:
+        sentences = [line.lower() for line in SENTENCES] if family == "albert" else SENTENCES
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **{"vocab_size": 160, **special, **options},
+    )
+    return model.getvalue()

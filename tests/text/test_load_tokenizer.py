@@ -1,0 +1,79 @@
+"""`load_tokenizer` tells the kind of a tokenizer from its files."""
+
+import importlib.util
+import json
+
+import minilm
+import pytest
+import small_tokenizers
+
+from keras_bert_rebuild import ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+
+needs_sentencepiece = pytest.mark.skipif(not importlib.util.find_spec("sentencepiece"), reason="needs sentencepiece")
+
+
+def write(folder, name, value):
+    (folder / name).write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+
+
+@pytest.fixture
+def bpe(tmp_path):
+    small_tokenizers.byte_level_bpe(tmp_path)
+    return tmp_path
+
+
+def test_vocab_txt_is_wordpiece():
+    assert isinstance(load_tokenizer(minilm.FOLDER), WordPieceTokenizer)
+    assert load_tokenizer(minilm.FOLDER / "vocab.txt", cased=True).cased
+
+
+def test_vocab_json_is_byte_level_bpe(bpe):
+    assert isinstance(load_tokenizer(bpe), ByteLevelBPETokenizer)
+    assert isinstance(load_tokenizer(bpe / "merges.txt"), ByteLevelBPETokenizer)
+    (bpe / "vocab.json").unlink()
+    assert isinstance(load_tokenizer(bpe), ByteLevelBPETokenizer)
+    assert isinstance(load_tokenizer(bpe / "tokenizer.json"), ByteLevelBPETokenizer)
+    dotted = bpe / "release-1.0"
+    dotted.mkdir()
+    (bpe / "tokenizer.json").rename(dotted / "tokenizer.json")
+    assert isinstance(load_tokenizer(dotted), ByteLevelBPETokenizer)
+
+
+@needs_sentencepiece
+@pytest.mark.parametrize(("family", "file"), [("albert", "spiece.model"), ("xlm_roberta", "sentencepiece.bpe.model")])
+def test_sentencepiece_models_have_their_family(tmp_path, family, file):
+    (tmp_path / file).write_bytes(small_tokenizers.sentencepiece(family))
+    for path in (tmp_path, tmp_path / file):
+        tokenizer = load_tokenizer(path)
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        assert tokenizer.family == family
+    write(tmp_path, "config.json", {"model_type": family.replace("_", "-")})
+    assert load_tokenizer(tmp_path).family == family
+    write(tmp_path, "config.json", {"model_type": "camembert"})
+    with pytest.raises(ValueError, match=r"must be of a model of type .*; the settings beside it say \['camembert'\]"):
+        load_tokenizer(tmp_path)
+
+
+def test_settings_decide_between_several(bpe):
+    write(bpe, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
+    with pytest.raises(ValueError, match="there are several"):
+        load_tokenizer(bpe)
+    write(bpe, "config.json", {"model_type": "bert"})
+    assert isinstance(load_tokenizer(bpe), WordPieceTokenizer)
+    write(bpe, "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizerFast"})
+    write(bpe, "config.json", {"model_type": "roberta"})
+    assert isinstance(load_tokenizer(bpe), ByteLevelBPETokenizer)
+    assert isinstance(load_tokenizer(bpe / "vocab.txt"), WordPieceTokenizer)
+
+
+def test_what_is_none_of_the_three_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="must be at nowhere; there is none"):
+        load_tokenizer("nowhere")
+    with pytest.raises(ValueError, match="; none is"):
+        load_tokenizer(tmp_path)
+    write(tmp_path, "tokenizer.json", {"model": {"type": "Unigram"}})
+    with pytest.raises(ValueError, match=r"tokenizer.json holds a Unigram model"):
+        load_tokenizer(tmp_path)
+    write(tmp_path, "tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"})
+    with pytest.raises(ValueError, match="settings say 'bertjapanese'"):
+        load_tokenizer(tmp_path)
