@@ -35,7 +35,7 @@ def batches(lines):
 
 def ours(tokenizer, offsets):
     def run(lines):
-        return [tokenizer.encode_batch(batch, return_offsets=offsets) for batch in batches(lines)]
+        return [tokenizer.encode_batch(batch, return_offsets=offsets, pad_to="longest") for batch in batches(lines)]
 
     return run
 

@@ -47,7 +47,7 @@ def main():
 
         tokenizer = WordPieceTokenizer(vocabulary)
         text = "Unaffable"
-        encoding = tokenizer.encode_batch([text], return_offsets=True)
+        encoding = tokenizer.encode_batch([text], return_offsets=True, pad_to="longest")
         pieces = [tokenizer.tokens[i] for i in encoding.ids[0, 1:-1].tolist()]
         print(f"    {text} -> {' '.join(pieces)}   at {encoding.offsets[0, 1:-1].tolist()}")
     return same, "".join(piece.removeprefix("##") for piece in pieces)

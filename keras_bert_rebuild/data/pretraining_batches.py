@@ -1,5 +1,7 @@
 """Pretraining batches as a pure function of corpus, seed, epoch and index."""
 
+from pathlib import Path
+
 import numpy as np
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
@@ -8,17 +10,22 @@ from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS
 from keras_bert_rebuild.data.rows import lay_out
 from keras_bert_rebuild.data.segment_pairs import next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 
 NEXT_SENTENCE = ("nsp", "sop", None)
 
 
-def pretraining_batches(store, batch_size, seq_len, max_predictions, seed=0, **settings):
+def pretraining_batches(store, batch_size, seq_len, max_predictions, seed=0, process_index=0, process_count=1, **settings):
     """Batches for `fit` and `evaluate` of a model with an MLM head, and beside it an NSP head, a SOP head or none.
 
-    See `PretrainingBatches` for the arguments and what a batch is.
+    Args:
+        store: a `TokenStore`, the folder of one, or a `TokenCorpus`.
+        batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings: as of `PretrainingBatches`, which says
+            what a batch is.
     """
-    return PretrainingBatches(store, batch_size, seq_len, max_predictions, seed, **settings)
+    store = TokenStore(store) if isinstance(store, (str, Path)) else store
+    return PretrainingBatches(store, batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings)
 
 
 class PretrainingBatches(EpochBatches):

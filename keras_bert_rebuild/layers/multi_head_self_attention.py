@@ -30,7 +30,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
 
     Call arguments:
         inputs: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding; filled in by Keras.
+        mask: `(batch, length)`, False at padding; filled in by Keras. Given by hand, also `(batch, 1, length, length)`, True where
+            a query may look at a key, as of `block_diagonal_mask`.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -91,7 +92,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         if mask is None:
             # Never no mask at all: Keras's TPU kernel takes that for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
-        mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+        if len(mask.shape) == 2:
+            mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
         if self.attention_dropout > 0 and training:
             attended = self._attend_with_dropout(query, key, value, mask)
         else:

@@ -5,6 +5,7 @@ import abc
 import numpy as np
 
 from keras_bert_rebuild.text import encoding as rows_of
+from keras_bert_rebuild.text.align_labels import align_labels
 from keras_bert_rebuild.text.flat_tokens import concatenate
 from keras_bert_rebuild.text.segmented import LiteralTokens, encode_words
 from keras_bert_rebuild.text.windows import has_max_context, window_rows
@@ -55,10 +56,9 @@ class BatchTokenizer(abc.ABC):
         self,
         texts,
         pairs=None,
-        *,
         max_len=None,
         truncation="longest_first",
-        pad_to="longest",
+        pad_to=None,
         return_offsets=False,
         is_pretokenized=False,
         special_tokens_in_text=False,
@@ -71,8 +71,8 @@ class BatchTokenizer(abc.ABC):
             pairs: the second text of every pair, or None.
             max_len: tokens of a row at the most, special ones included; longer ones are cut.
             truncation: `longest_first` (Google's: from the end of the longer one, token by token), `only_first`, `only_second`.
-            pad_to: `"longest"` row of the batch, a length, a list of lengths of which the least that holds all rows is taken, or
-                None for lists of rows of their own lengths.
+            pad_to: None for lists of arrays, every row of its own length; for arrays `"longest"`, the longest row of the batch, a
+                length, or a list of lengths of which the least that holds all rows is taken.
             return_offsets: give `offsets` and `word_ids`, too.
             is_pretokenized: texts are lists of words; `word_ids` then counts these and offsets are inside a word.
             special_tokens_in_text: `[MASK]`, `[SEP]` and the others written in a text are these tokens; else they are text, as is
@@ -115,6 +115,8 @@ class BatchTokenizer(abc.ABC):
     def tokenize(self, text):
         """The tokens of a text, without special ones, as strings."""
         return [self.tokens[i] for i in self.encode_flat([text])[0].tolist()]
+
+    align_labels = staticmethod(align_labels)
 
     def decode(self, ids, skip_special_tokens=True):
         """A text for ids.

@@ -29,7 +29,7 @@ class WordPieceTokenizer(BatchTokenizer):
     Example:
 
     >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", "!"])
-    >>> tokenizer.encode_batch(["Unaffable!", "Why"], return_offsets=True).ids.tolist()
+    >>> tokenizer.encode_batch(["Unaffable!", "Why"], return_offsets=True, pad_to="longest").ids.tolist()
     [[2, 5, 6, 7, 8, 3], [2, 1, 3, 0, 0, 0]]
 
     Reference: Devlin et al., 2019, section 3; `tokenization.py` of google-research/bert.

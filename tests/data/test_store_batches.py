@@ -32,11 +32,14 @@ def test_batches_of_a_store_are_those_of_the_same_text_in_memory(tmp_path, rng, 
         read_documents(tmp_path / "corpus.txt"), lambda passage: tokenizer.encode_flat([passage])[0], VOCABULARY
     )
     assert store.num_tokens == corpus.num_tokens
-    made = [pretraining_batches(each, 4, 24, 4, seed=3, next_sentence=next_sentence) for each in (store, corpus)]
+    made = [
+        pretraining_batches(each, 4, 24, 4, seed=3, next_sentence=next_sentence) for each in (store, corpus, tmp_path / "tokens")
+    ]
     for epoch in (0, 2):
         for index in (0, len(made[0]) - 1):
-            for a, b in zip(*(_flat(each.batch(epoch, index)) for each in made), strict=True):
+            for a, b, c in zip(*(_flat(each.batch(epoch, index)) for each in made), strict=True):
                 np.testing.assert_array_equal(a, b)
+                np.testing.assert_array_equal(a, c)
 
 
 def _flat(batch):

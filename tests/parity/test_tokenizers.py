@@ -149,7 +149,7 @@ def test_lists_of_words_of_roberta(roberta, tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     theirs = transformers.RobertaTokenizerFast.from_pretrained(tmp_path, add_prefix_space=True)
     words = ["The", "", "harbour,", "naïve", "x"]
-    encoding = ours.encode_batch([words], is_pretokenized=True)
+    encoding = ours.encode_batch([words], is_pretokenized=True, pad_to="longest")
     expected = theirs([words], is_split_into_words=True, return_offsets_mapping=True)
     assert encoding.ids[0].tolist() == expected["input_ids"][0]
     assert encoding.word_ids[0].tolist() == [-1 if word is None else word for word in expected.word_ids(0)]

@@ -40,7 +40,7 @@ def test_ids_places_and_words_are_those_of_tokenizers(tokenizer, trained):
 
 
 def test_pairs_have_two_separators_and_one_segment(tokenizer):
-    encoding = tokenizer.encode_batch(["The harbour", "x"], ["was quiet.", "the letters"])
+    encoding = tokenizer.encode_batch(["The harbour", "x"], ["was quiet.", "the letters"], pad_to="longest")
     first, second = tokenizer.encode_flat(["The harbour"])[0].tolist(), tokenizer.encode_flat(["was quiet."])[0].tolist()
     length = len(first) + len(second) + 4
     assert encoding.ids[0, :length].tolist() == [0, *first, 2, 2, *second, 2]
@@ -53,7 +53,7 @@ def test_cut_pairs_are_as_long_as_was_said(tokenizer, truncation):
     texts, pairs = ["the the the the the the the the the"], ["the lamps, the lamps"]
     whole = [tokenizer.encode_flat(side)[0].tolist() for side in (texts, pairs)]
     for max_len in range(14, 26):
-        ids = tokenizer.encode_batch(texts, pairs, max_len=max_len, truncation=truncation).ids[0].tolist()
+        ids = tokenizer.encode_batch(texts, pairs, max_len=max_len, truncation=truncation, pad_to="longest").ids[0].tolist()
         middle = ids.index(2)
         first, second = ids[1:middle], ids[middle + 2 : -1]
         assert len(ids) == min(max_len, len(whole[0]) + len(whole[1]) + 4)
@@ -66,7 +66,7 @@ def test_cut_pairs_are_as_long_as_was_said(tokenizer, truncation):
 def test_windows_of_the_second_text_show_all_of_it(tokenizer):
     context = " ".join(small_tokenizers.SENTENCES[:3])
     encoding = tokenizer.encode_batch(
-        ["who waited?"], [context], max_len=40, stride=5, truncation="only_second", return_offsets=True
+        ["who waited?"], [context], max_len=40, stride=5, truncation="only_second", return_offsets=True, pad_to="longest"
     )
     ids = tokenizer.encode_flat([context])[0]
     first = len(tokenizer.encode_flat(["who waited?"])[0])
@@ -82,8 +82,8 @@ def test_windows_of_the_second_text_show_all_of_it(tokenizer):
 
 def test_the_mask_takes_the_space_before_it(tokenizer):
     text = "the  <mask> was<mask>, </s>"
-    assert 4 not in tokenizer.encode_batch([text]).ids
-    encoding = tokenizer.encode_batch([text], special_tokens_in_text=True, return_offsets=True)
+    assert 4 not in tokenizer.encode_batch([text], pad_to="longest").ids
+    encoding = tokenizer.encode_batch([text], special_tokens_in_text=True, return_offsets=True, pad_to="longest")
     tokens = [tokenizer.tokens[i] for i in encoding.ids[0].tolist()]
     assert [token for token in tokens if token == "Ġ"] == ["Ġ"]  # before </s>
     assert tokens.count("<mask>") == 2
@@ -96,7 +96,7 @@ def test_the_mask_takes_the_space_before_it(tokenizer):
 
 def test_lists_of_words_have_a_space_before_every_word(tokenizer):
     words = ["the", "", " letters,", "naïve"]
-    encoding = tokenizer.encode_batch([words], is_pretokenized=True)
+    encoding = tokenizer.encode_batch([words], is_pretokenized=True, pad_to="longest")
     expected = tokenizer.encode_flat([" the", " letters,", " naïve"])[0].tolist()
     assert encoding.ids[0].tolist() == [0, *expected, 2]
     covered = [set() for _ in words]
@@ -120,7 +120,7 @@ def test_a_space_before_texts_is_read_from_the_folder(tokenizer, trained, tmp_pa
         (tmp_path / file).write_bytes((trained[0] / file).read_bytes())
     (tmp_path / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
     spaced = ByteLevelBPETokenizer.from_pretrained(tmp_path)
-    encoding = spaced.encode_batch(["letters"], return_offsets=True)
+    encoding = spaced.encode_batch(["letters"], return_offsets=True, pad_to="longest")
     assert spaced.tokenize("letters") == tokenizer.tokenize(" letters") != tokenizer.tokenize("letters")
     assert encoding.offsets[0, 1:-1].tolist()[0][0] == 0
     assert encoding.offsets[0, 1:-1].tolist()[-1][1] == 7
@@ -131,10 +131,13 @@ def test_a_space_before_texts_is_read_from_the_folder(tokenizer, trained, tmp_pa
     ("call", "message"),
     [
         (
-            lambda t, _: t.encode_batch(["a"], ["b"], max_len=3),
+            lambda t, _: t.encode_batch(["a"], ["b"], max_len=3, pad_to="longest"),
             "must be at least 4 for a pair, to hold <s> and </s>; got 3",
         ),
-        (lambda t, _: t.encode_batch(["ab\ud800"]), r"texts must be Unicode; got half of a pair, '\\ud800', at character 2"),
+        (
+            lambda t, _: t.encode_batch(["ab\ud800"], pad_to="longest"),
+            r"texts must be Unicode; got half of a pair, '\\ud800', at character 2",
+        ),
         (lambda t, _: t.decode([9999]), "ids must be in the vocabulary of 420 tokens; got 9999"),
         (lambda t, _: ByteLevelBPETokenizer({"a": 0}, []), r"must have <s>, <pad>, </s> and <unk>; got one without"),
         (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, ["a b c"]), "must be two tokens with a space between them; got 'a b c'"),
@@ -165,5 +168,5 @@ def test_other_bpe_models_are_refused(trained, tmp_path, change, message):
 
 
 def test_nothing_gives_empty_rows(tokenizer):
-    assert tokenizer.encode_batch([]).ids.shape == (0, 0)
-    assert tokenizer.encode_batch([""], return_offsets=True).ids.tolist() == [[0, 2]]
+    assert tokenizer.encode_batch([], pad_to="longest").ids.shape == (0, 0)
+    assert tokenizer.encode_batch([""], return_offsets=True, pad_to="longest").ids.tolist() == [[0, 2]]

@@ -58,7 +58,7 @@ def test_a_comma_behind_a_digit_is_a_token_of_its_own():
     file = small_tokenizers.sentencepiece("albert", sentences, vocab_size=40, user_defined_symbols=["7,"])
     tokenizer = SentencePieceTokenizer(file, "albert")
     assert "7," in sentencepiece.SentencePieceProcessor(model_proto=file).encode("in 2007, x", out_type=str)
-    encoding = tokenizer.encode_batch(["in 2007, x"], return_offsets=True)
+    encoding = tokenizer.encode_batch(["in 2007, x"], return_offsets=True, pad_to="longest")
     tokens = [tokenizer.tokens[i] for i in encoding.ids[0].tolist()]
     assert tokens[-4:-1] != ["7,", "▁", "x"]
     assert "7," not in tokens
@@ -73,11 +73,11 @@ def test_xlm_robertas_ids_are_one_above_the_models(models):
     assert tokenizer.mask_id == len(model) + 1 == len(tokenizer) - 1
     for line in PLAIN:
         expected = [i + 1 if i else 3 for i in model.encode(line)]
-        assert tokenizer.encode_batch([line]).ids[0].tolist() == [0, *expected, 2]
+        assert tokenizer.encode_batch([line], pad_to="longest").ids[0].tolist() == [0, *expected, 2]
 
 
 def test_pairs_are_as_the_family_has_them(tokenizer):
-    encoding = tokenizer.encode_batch(["the harbour"], ["the letters"])
+    encoding = tokenizer.encode_batch(["the harbour"], ["the letters"], pad_to="longest")
     first, second = (tokenizer.encode_flat([text])[0].tolist() for text in ("the harbour", "the letters"))
     cls, sep = tokenizer.cls_id, tokenizer.sep_id
     albert = tokenizer.family == "albert"
@@ -111,7 +111,7 @@ def test_the_slice_of_every_token_normalised_is_the_token(tokenizer):
 def test_places_are_exact(models):
     tokenizer = SentencePieceTokenizer(models["albert"], "albert")
     text = "  Thé ``HARBOUR''  "
-    encoding = tokenizer.encode_batch([text], return_offsets=True)
+    encoding = tokenizer.encode_batch([text], return_offsets=True, pad_to="longest")
     places = encoding.offsets[0, 1:-1].tolist()
     assert places[0][0] == 2
     assert places[-1] == [15, 17]
@@ -123,8 +123,8 @@ def test_places_are_exact(models):
 def test_special_tokens_in_text_are_text_unless_asked_for(tokenizer):
     mask = tokenizer.tokens[tokenizer.mask_id]
     text = f"the {mask} was"
-    assert tokenizer.mask_id not in tokenizer.encode_batch([text]).ids
-    encoding = tokenizer.encode_batch([text], special_tokens_in_text=True, return_offsets=True)
+    assert tokenizer.mask_id not in tokenizer.encode_batch([text], pad_to="longest").ids
+    encoding = tokenizer.encode_batch([text], special_tokens_in_text=True, return_offsets=True, pad_to="longest")
     (column,) = np.flatnonzero(encoding.ids[0] == tokenizer.mask_id)
     start, stop = encoding.offsets[0, column]
     assert text[start:stop] == mask
@@ -139,21 +139,21 @@ def test_a_model_that_reads_special_tokens_itself_refuses_them():
     file = small_tokenizers.sentencepiece("albert", control_symbols=["[CLS]", "[SEP]"], user_defined_symbols=["[MASK]"])
     tokenizer = SentencePieceTokenizer(file, "albert", lower=False)
     with pytest.raises(ValueError, match=r"texts must not have \[MASK\]"):
-        tokenizer.encode_batch(["the [MASK]"])
-    assert 4 in tokenizer.encode_batch(["the [MASK]"], special_tokens_in_text=True).ids
+        tokenizer.encode_batch(["the [MASK]"], pad_to="longest")
+    assert 4 in tokenizer.encode_batch(["the [MASK]"], special_tokens_in_text=True, pad_to="longest").ids
 
 
 def test_lists_of_words_keep_their_numbers(tokenizer):
-    encoding = tokenizer.encode_batch([["the", "", "letters,"], []], is_pretokenized=True)
+    encoding = tokenizer.encode_batch([["the", "", "letters,"], []], is_pretokenized=True, pad_to="longest")
     assert {int(word) for word in encoding.word_ids[0]} == {-1, 0, 2}
     assert encoding.word_ids[1].max() == -1
 
 
 def test_decode_joins_the_pieces(tokenizer):
     text = "the harbour was quiet, and the gulls stood"
-    assert tokenizer.decode(tokenizer.encode_batch([text]).ids[0]) == text
+    assert tokenizer.decode(tokenizer.encode_batch([text], pad_to="longest").ids[0]) == text
     cls, sep = tokenizer.tokens[tokenizer.cls_id], tokenizer.tokens[tokenizer.sep_id]
-    assert tokenizer.decode(tokenizer.encode_batch([text]).ids[0], False) == f"{cls} {text} {sep}"
+    assert tokenizer.decode(tokenizer.encode_batch([text], pad_to="longest").ids[0], False) == f"{cls} {text} {sep}"
 
 
 def test_case_and_accents_are_read_from_the_folder(models, tmp_path):
@@ -166,12 +166,12 @@ def test_case_and_accents_are_read_from_the_folder(models, tmp_path):
 
 def test_a_tokenizer_travels_to_other_processes(tokenizer):
     other = pickle.loads(pickle.dumps(tokenizer))
-    assert other.encode_batch(PLAIN).ids.tolist() == tokenizer.encode_batch(PLAIN).ids.tolist()
+    assert other.encode_batch(PLAIN, pad_to="longest").ids.tolist() == tokenizer.encode_batch(PLAIN, pad_to="longest").ids.tolist()
 
 
 def test_nothing_gives_empty_rows(tokenizer):
-    assert tokenizer.encode_batch([]).ids.shape == (0, 0)
-    assert tokenizer.encode_batch(["", " "], return_offsets=True).ids.shape == (2, 2)
+    assert tokenizer.encode_batch([], pad_to="longest").ids.shape == (0, 0)
+    assert tokenizer.encode_batch(["", " "], return_offsets=True, pad_to="longest").ids.shape == (2, 2)
 
 
 def test_wrong_input_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
@@ -188,7 +188,7 @@ def test_wrong_input_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="must be a file of that format"):
         SentencePieceTokenizer(b"nonsense", "albert")
     with pytest.raises(ValueError, match="texts must be Unicode"):
-        SentencePieceTokenizer(models["albert"], "albert").encode_batch(["\udfff"])
+        SentencePieceTokenizer(models["albert"], "albert").encode_batch(["\udfff"], pad_to="longest")
     with pytest.raises(ValueError, match="no pieces for bytes"):
         SentencePieceTokenizer(small_tokenizers.sentencepiece("albert", byte_fallback=True, vocab_size=400), "albert")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -31,7 +31,7 @@ def test_windows_cover_a_text_and_share_the_stride(count, room, data):
 @given(count=st.integers(1, 60), room=st.integers(1, 20), data=st.data())
 def test_every_token_has_its_maximal_context_in_one_window(count, room, data):
     stride = data.draw(st.integers(0, room - 1))
-    encoding = TOKENIZER.encode_batch([numbers(count)], max_len=room + 2, stride=stride)
+    encoding = TOKENIZER.encode_batch([numbers(count)], max_len=room + 2, stride=stride, pad_to="longest")
     best = encoding.positions[encoding.max_context]
     assert sorted(best.tolist()) == list(range(count))
 
@@ -44,7 +44,13 @@ def test_every_token_has_its_maximal_context_in_one_window(count, room, data):
 
 def test_a_question_stands_before_every_window_of_its_passage():
     encoding = TOKENIZER.encode_batch(
-        ["1 2", "3"], [numbers(12), numbers(2)], max_len=10, truncation="only_second", stride=2, return_offsets=True
+        ["1 2", "3"],
+        [numbers(12), numbers(2)],
+        max_len=10,
+        truncation="only_second",
+        stride=2,
+        return_offsets=True,
+        pad_to="longest",
     )
     assert encoding.texts.tolist() == [0, 0, 0, 0, 1]
     assert [TOKENIZER.decode(ids) for ids in encoding.ids] == [
@@ -61,4 +67,4 @@ def test_a_question_stands_before_every_window_of_its_passage():
 
 def test_a_window_without_room_is_refused():
     with pytest.raises(ValueError, match="stride must be less than the 1 tokens that a window of text 0 has room for; got 2"):
-        TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2)
+        TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2, pad_to="longest")

@@ -133,7 +133,8 @@ def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
 def test_both_ways_have_the_same_places():
     texts = [*HOSTILE, *list(decomposable_lines())[::50]] * 2
     one, other = (
-        WordPieceTokenizer(SMALL, cased=False, fast=fast).encode_batch(texts, return_offsets=True) for fast in (False, True)
+        WordPieceTokenizer(SMALL, cased=False, fast=fast).encode_batch(texts, return_offsets=True, pad_to="longest")
+        for fast in (False, True)
     )
     for name in ("ids", "mask", "offsets", "word_ids"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
@@ -156,7 +157,7 @@ def test_a_graph_that_takes_text_has_googles_ids(path, cased):
 
 def test_an_unknown_word_is_unknown_whole_and_keeps_its_place():
     tokenizer = WordPieceTokenizer(SMALL)
-    encoding = tokenizer.encode_batch(["hello, hellox! ab"], return_offsets=True)
+    encoding = tokenizer.encode_batch(["hello, hellox! ab"], return_offsets=True, pad_to="longest")
     assert tokenizer.decode(encoding.ids[0], skip_special_tokens=False) == "[CLS] hello , [UNK] ! ab [SEP]"
     assert encoding.offsets[0].tolist() == [[0, 0], [0, 5], [5, 6], [7, 13], [13, 14], [15, 17], [0, 0]]
     assert encoding.word_ids[0].tolist() == [-1, 0, 1, 2, 3, 4, -1]
@@ -191,11 +192,11 @@ def test_pairs_are_cut_as_google_cuts_them():
 def test_only_the_named_text_is_cut():
     tokenizer = WordPieceTokenizer(SMALL)
     words = lambda truncation: tokenizer.decode(  # noqa: E731
-        tokenizer.encode_batch(["a b c d"], ["e h i l"], max_len=9, truncation=truncation).ids[0]
+        tokenizer.encode_batch(["a b c d"], ["e h i l"], max_len=9, truncation=truncation, pad_to="longest").ids[0]
     )
     assert (words("only_first"), words("only_second")) == ("a b e h i l", "a b c d e h")
     with pytest.raises(ValueError, match=r"must leave room for a token of that text; the other one of pair 0 has 4 tokens"):
-        tokenizer.encode_batch(["a b c d"], ["e"], max_len=6, truncation="only_second")
+        tokenizer.encode_batch(["a b c d"], ["e"], max_len=6, truncation="only_second", pad_to="longest")
 
 
 @pytest.mark.parametrize(("pad_to", "width"), [("longest", 5), (12, 12), ([4, 8, 16], 8)])
@@ -207,11 +208,17 @@ def test_padding_goes_as_far_as_it_is_told(pad_to, width):
     assert encoding.inputs[0].dtype == encoding.inputs[1].dtype == np.int32
 
 
+def test_rows_have_their_own_lengths_unless_padding_is_asked_for():
+    encoding = WordPieceTokenizer(SMALL).encode_batch(["a b c", "a"], return_offsets=True)
+    for rows_of_field in (encoding.ids, encoding.segments, encoding.mask, encoding.offsets, encoding.word_ids):
+        assert [len(row) for row in rows_of_field] == [5, 3]
+
+
 def test_special_tokens_in_text_are_text_unless_asked_for():
     tokenizer = WordPieceTokenizer(minilm.FOLDER / "vocab.txt")
     text = "the [MASK] of[SEP]it [mask]"
-    assert 103 not in tokenizer.encode_batch([text]).ids
-    encoding = tokenizer.encode_batch([text, "plain"], special_tokens_in_text=True, return_offsets=True)
+    assert 103 not in tokenizer.encode_batch([text], pad_to="longest").ids
+    encoding = tokenizer.encode_batch([text, "plain"], special_tokens_in_text=True, return_offsets=True, pad_to="longest")
     assert tokenizer.decode(encoding.ids[0], False) == "[CLS] the [MASK] of [SEP] it [ mask ] [SEP]"
     places = [text[start:stop] for start, stop in encoding.offsets[0]]
     assert places == ["", "the", "[MASK]", "of", "[SEP]", "it", "[", "mask", "]", ""]
@@ -220,7 +227,9 @@ def test_special_tokens_in_text_are_text_unless_asked_for():
 
 
 def test_lists_of_words_keep_their_numbers():
-    encoding = WordPieceTokenizer(SMALL).encode_batch([["hello", "unaffable!", "", "a"], [], ["ab"]], is_pretokenized=True)
+    encoding = WordPieceTokenizer(SMALL).encode_batch(
+        [["hello", "unaffable!", "", "a"], [], ["ab"]], is_pretokenized=True, pad_to="longest"
+    )
     assert encoding.word_ids.tolist() == [[-1, 0, 1, 1, 1, 1, 3, -1], [-1] * 8, [-1, 0, *[-1] * 6]]
     assert encoding.offsets[0].tolist()[1:-1] == [[0, 5], [0, 2], [2, 5], [5, 9], [9, 10], [0, 1]]
 
@@ -235,7 +244,10 @@ def test_added_tokens_are_one_token_wherever_they_stand():
 def test_a_tokenizer_travels_to_other_processes():
     tokenizer = WordPieceTokenizer(SMALL).add_tokens(["C++"])
     other = pickle.loads(pickle.dumps(tokenizer))
-    assert other.encode_batch(["C++ hello"]).ids.tolist() == tokenizer.encode_batch(["C++ hello"]).ids.tolist()
+    assert (
+        other.encode_batch(["C++ hello"], pad_to="longest").ids.tolist()
+        == tokenizer.encode_batch(["C++ hello"], pad_to="longest").ids.tolist()
+    )
 
 
 def test_decode_joins_the_pieces():
@@ -256,15 +268,15 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda t: t.encode_batch("abc"), "texts must be a list of texts; got str 'abc'"),
-        (lambda t: t.encode_batch(["a", None]), "texts must be strings; number 1 is NoneType"),
-        (lambda t: t.encode_batch(["a"], ["b", "c"]), "pairs must have a text for each of the 1 texts; got 2"),
-        (lambda t: t.encode_batch(["a"], max_len=1), "max_len must be at least 2"),
+        (lambda t: t.encode_batch("abc", pad_to="longest"), "texts must be a list of texts; got str 'abc'"),
+        (lambda t: t.encode_batch(["a", None], pad_to="longest"), "texts must be strings; number 1 is NoneType"),
+        (lambda t: t.encode_batch(["a"], ["b", "c"], pad_to="longest"), "pairs must have a text for each of the 1 texts; got 2"),
+        (lambda t: t.encode_batch(["a"], max_len=1, pad_to="longest"), "max_len must be at least 2"),
         (lambda t: t.encode_batch(["a b c"], pad_to=4), "pad_to must hold the longest row of 5 tokens; got 4"),
-        (lambda t: t.encode_batch(["a"], truncation="no"), "truncation must be"),
-        (lambda t: t.encode_batch(["a"], stride=1), "stride must be"),
-        (lambda t: t.encode_batch(["a b c d e"], max_len=4, stride=2), "stride must be less than the 2 tokens"),
-        (lambda t: t.encode_batch(["a b"], is_pretokenized=True), "text must be a list of words"),
+        (lambda t: t.encode_batch(["a"], truncation="no", pad_to="longest"), "truncation must be"),
+        (lambda t: t.encode_batch(["a"], stride=1, pad_to="longest"), "stride must be"),
+        (lambda t: t.encode_batch(["a b c d e"], max_len=4, stride=2, pad_to="longest"), "stride must be less than the 2 tokens"),
+        (lambda t: t.encode_batch(["a b"], is_pretokenized=True, pad_to="longest"), "text must be a list of words"),
         (lambda t: WordPieceTokenizer(["a"]), r"without \['\[PAD\]', '\[UNK\]'"),
         (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "must be at nowhere; there is none"),
     ],
@@ -275,8 +287,8 @@ def test_wrong_input_is_refused_in_a_sentence(call, message):
 
 
 def test_nothing_gives_empty_rows():
-    assert WordPieceTokenizer(SMALL).encode_batch([]).ids.shape == (0, 0)
-    assert WordPieceTokenizer(SMALL).encode_batch(["", "\0"]).ids.tolist() == [[2, 3], [2, 3]]
+    assert WordPieceTokenizer(SMALL).encode_batch([], pad_to="longest").ids.shape == (0, 0)
+    assert WordPieceTokenizer(SMALL).encode_batch(["", "\0"], pad_to="longest").ids.tolist() == [[2, 3], [2, 3]]
 
 
 def test_memory_is_bounded(monkeypatch):

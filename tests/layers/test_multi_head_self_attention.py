@@ -1,0 +1,16 @@
+"""Masks of attention."""
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild import MultiHeadSelfAttention
+from keras_bert_rebuild.data.packing import block_diagonal_mask
+
+
+def test_packed_sequences_do_not_see_one_another(rng):
+    layer = MultiHeadSelfAttention(2)
+    first, second = (rng.normal(size=(1, length, 8)).astype("float32") for length in (3, 4))
+    mask = block_diagonal_mask(np.array([[1, 1, 1, 2, 2, 2, 2]]))
+    packed = layer(np.concatenate([first, second], axis=1), mask=mask)
+    apart = [keras.ops.convert_to_numpy(layer(each)) for each in (first, second)]
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(packed), np.concatenate(apart, axis=1), atol=1e-6)
