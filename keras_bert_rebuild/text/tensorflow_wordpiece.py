@@ -19,6 +19,19 @@ LONG_STRETCH = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
 WORD_END = r"([\p{P}$+<=>^`|~" + "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS) + "])"
 
 
+def is_available():
+    """Whether tensorflow-text can be imported; one of another version than TensorFlow's cannot."""
+    try:
+        import tensorflow as tf
+    except ImportError:
+        return False
+    try:
+        import tensorflow_text  # noqa: F401
+    except (ImportError, tf.errors.NotFoundError):
+        return False
+    return True
+
+
 class TensorFlowWordPiece:
     """From strings to ids, with the operations of tensorflow-text.
 

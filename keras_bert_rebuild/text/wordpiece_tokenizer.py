@@ -1,6 +1,5 @@
 """Google's tokenizer for batches of texts."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -112,13 +111,15 @@ class WordPieceTokenizer(BatchTokenizer):
 
     def _tensorflow(self):
         """The way through tensorflow-text for much new text, or None."""
-        running = self._fast or (self._fast is None and "tensorflow" in sys.modules)
-        installed = running and importlib.util.find_spec("tensorflow_text") is not None
-        if self._fast and not installed:
-            raise ValueError("fast=True needs tensorflow-text, which is not installed here: pip install tensorflow-text.")
-        if not installed:
+        if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
             return None
         from keras_bert_rebuild.text.tensorflow_pieces import TensorFlowPieces
+        from keras_bert_rebuild.text.tensorflow_wordpiece import is_available
+
+        if not is_available():
+            if self._fast:
+                raise ValueError("fast=True needs tensorflow-text of TensorFlow's own version, which is not installed here.")
+            return None
 
         # Ids that no token has, after a repeated line, are given to tokens that no text can have.
         tokens = [self.tokens.get(i) or f" {i}" for i in range(max(self.tokens) + 1)]

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import sys
 import unicodedata
 
 import google_oracle
@@ -284,6 +285,15 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
 def test_wrong_input_is_refused_in_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call(WordPieceTokenizer(SMALL))
+
+
+def test_without_tensorflow_text_the_python_way_is_taken(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    texts = [f"hello {n}" for n in range(100)]
+    expected = rows(WordPieceTokenizer(SMALL, fast=False), texts)
+    assert rows(WordPieceTokenizer(SMALL), texts) == expected
+    with pytest.raises(ValueError, match="fast=True needs tensorflow-text"):
+        rows(WordPieceTokenizer(SMALL, fast=True), texts)
 
 
 def test_nothing_gives_empty_rows():
