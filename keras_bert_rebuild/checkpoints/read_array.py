@@ -1,11 +1,6 @@
 """An array from a stretch of a file."""
 
-import math
-
-import numpy as np
-
-# Backends take an array whose memory begins at such a multiple as it is, and copy any other.
-ALIGNMENT = 64
+from keras_bert_rebuild.checkpoints.aligned import aligned_array
 
 
 def read_array(path, dtype, shape, offset):
@@ -22,12 +17,9 @@ def read_array(path, dtype, shape, offset):
     Raises:
         ValueError: the file ends before the array does.
     """
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.empty(size + ALIGNMENT, "uint8")
-    start = -memory.ctypes.data % ALIGNMENT
-    array = memory[start : start + size]
+    array = aligned_array(shape, dtype)
     with path.open("rb") as file:
         file.seek(offset)
-        if file.readinto(array) != size:
-            raise ValueError(f"{path} is damaged: it ends before byte {offset + size}.")
-    return array.view(dtype).reshape(shape)
+        if file.readinto(array.reshape(-1).view("uint8")) != array.nbytes:
+            raise ValueError(f"{path} is damaged: it ends before byte {offset + array.nbytes}.")
+    return array

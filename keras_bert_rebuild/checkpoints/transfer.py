@@ -8,6 +8,7 @@ from collections import namedtuple
 import keras
 import numpy as np
 
+from keras_bert_rebuild.checkpoints.backend_values import handed_over
 from keras_bert_rebuild.checkpoints.layouts import LAYOUTS
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
@@ -156,5 +157,5 @@ def _fill(step, source, report, offset, extend):
     array = LAYOUTS[row.layout].to_ours(array, shape)
     if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16, which not every backend takes from NumPy
         array = array.astype("float32")
-    variable.assign(array)
+    variable.assign(handed_over(array))
     report.loaded.append((variable.path, name, tuple(source.shape(name))))

@@ -5,6 +5,7 @@ import warnings
 
 import keras
 
+from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
@@ -59,7 +60,7 @@ def from_pretrained(
         raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
     checkpoint = find_checkpoint(path, config)
     # What is filled from the file need not be drawn first; what may stay as it is must be.
-    initialization = skipped_initialization() if strict else contextlib.nullcontext()
+    initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
     with _dtype_policy(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
             return _load_keras(checkpoint, trainable, heads=heads, seq_len=seq_len, output_layer_num=output_layer_num)
