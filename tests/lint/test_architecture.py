@@ -24,6 +24,7 @@ RANKS = {
     "training": 2,
     "tasks": 3,
     "explain": 3,
+    "recipes": 3,
     "export": 4,
     # Anything may be imported by these; nothing imports them.
     "cli": 5,
@@ -38,13 +39,15 @@ RANKS = {
 }
 ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
 
-# The only files that may import a backend: TensorFlow for its datasets, torch for its pickles.
+# The only files that may import a backend: TensorFlow for its datasets, torch for its pickles, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "text/tensorflow_wordpiece.py",
     "text/tensorflow_pieces.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
+    "checkpoints/tensorflow_values.py",
+    "checkpoints/jax_values.py",
     "data/tf_pretraining_batches.py",
 }
 
