@@ -94,7 +94,9 @@ class CorpusReader:
         for passage, length in self._lines():
             if not passage:
                 if document:
-                    text += b"\n\n" + document if text else document
+                    # In two steps: joined first they would be in memory once more, and leave a hole too small for the next ones.
+                    text += b"\n\n" if text else b""
+                    text += document
                     size += document_size
                 document, document_size, was_cut = bytearray(), 0, False
                 continue

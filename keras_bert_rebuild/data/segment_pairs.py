@@ -26,25 +26,26 @@ class Segments:
 def next_sentence_pairs(store, spans, targets, random_next_rate=0.5):
     """Pairs for the next-sentence task.
 
-    The first segment is the passages of a span up to one of its inner boundaries, drawn at random. The second is the rest of the
-    span, or as many tokens of another document, from the start of a passage, drawn at random. A span that lies within a passage is
-    the first segment as a whole, with a second one of another document. Where the two do not fit, the longer loses tokens of its
-    front and its back, drawn at random.
+    The first segment is a span up to one of its inner boundaries of passages, drawn at random, or up to any token where it has
+    none. The second is the rest of the span, or as many tokens of another document, from the start of a passage, drawn at random.
+    Google's code always pairs a span that lies within a passage with another document; where passages are paragraphs most pairs
+    would then be random ones, and here they are not. Only a span of a single token always is. Where the two segments do not fit,
+    the longer loses tokens of its front and its back, drawn at random.
 
     Args:
         store: a corpus of at least two documents.
         spans: `Spans`.
         targets: tokens that both segments may have together, `(examples,)`, at least 2.
-        random_next_rate: rate of random second segments where there is a choice.
+        random_next_rate: rate of random second segments.
 
     Returns:
         `Segments`; their label is 1 where the second segment is a random one.
 
     Reference: Devlin et al., 2019, appendix A.2; `create_instances_from_document` of google-research/bert.
     """
-    boundary, inner = _inner_boundary(store, spans)
-    is_random = ~inner | (uniform_at(spans.keys, _RANDOM, Stream.PAIR) < random_next_rate)
-    starts, lengths = spans.starts.copy(), np.where(inner, boundary, spans.ends) - spans.starts
+    boundary = _division(store, spans)
+    is_random = (boundary == spans.ends) | (uniform_at(spans.keys, _RANDOM, Stream.PAIR) < random_next_rate)
+    starts, lengths = spans.starts.copy(), boundary - spans.starts
     second_starts, second_lengths = boundary.copy(), spans.ends - boundary
     rows = np.flatnonzero(is_random)
     second_starts[rows], passage, rest = _random_passages(store, spans, rows)
@@ -70,10 +71,7 @@ def sentence_order_pairs(store, spans, swap_rate=0.5):
 
     Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
     """
-    boundary, inner = _inner_boundary(store, spans)
-    sizes = spans.ends - spans.starts
-    anywhere = spans.starts + 1 + below(uniform_at(spans.keys, _BOUNDARY, Stream.PAIR), np.maximum(sizes - 1, 1))
-    boundary = np.where(inner, boundary, np.minimum(anywhere, spans.ends))
+    boundary = _division(store, spans)
     swapped = (uniform_at(spans.keys, _RANDOM, Stream.PAIR) < swap_rate) & (boundary < spans.ends)
     first, second = (spans.starts, boundary - spans.starts), (boundary, spans.ends - boundary)
     pairs = [np.where(swapped, b, a) for a, b in zip((*first, *second), (*second, *first), strict=True)]
@@ -86,12 +84,14 @@ def single_segments(spans):
     return Segments(spans.starts, spans.ends - spans.starts, spans.ends, nothing, nothing.astype("int32"))
 
 
-def _inner_boundary(store, spans):
-    """A start of a passage inside of every span, drawn at random, and whether there is any."""
+def _division(store, spans):
+    """Where spans are divided: at a start of a passage inside, drawn at random, else at any token; a single token is not."""
+    draws = uniform_at(spans.keys, _BOUNDARY, Stream.PAIR)
     low = np.searchsorted(store.passage_starts, spans.starts, side="right")
     count = np.searchsorted(store.passage_starts, spans.ends, side="left") - low
-    chosen = low + below(uniform_at(spans.keys, _BOUNDARY, Stream.PAIR), np.maximum(count, 1))
-    return np.asarray(store.passage_starts)[chosen], count > 0
+    at_passage = np.asarray(store.passage_starts)[low + below(draws, np.maximum(count, 1))]
+    anywhere = spans.starts + 1 + below(draws, np.maximum(spans.ends - spans.starts - 1, 1))
+    return np.where(count > 0, at_passage, np.minimum(anywhere, spans.ends))
 
 
 def _random_passages(store, spans, rows):

@@ -60,15 +60,17 @@ def make_shard_writer(folder, cased, dtype):
 
     folder = Path(folder)
     vocabulary = load_vocabulary(folder / "vocab.txt")
-    tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False)
     unknown = vocabulary[TOKEN_UNK]
-
-    def encode_flat(texts):
-        ids, lengths = tokenizer.encode_flat(texts)
-        return ids.astype(dtype), lengths
 
     def write(task):
         number, text = task
+        # A tokenizer remembers the words it has met. One for every block forgets them, or memory would grow with the corpus.
+        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False)
+
+        def encode_flat(texts):
+            ids, lengths = tokenizer.encode_flat(texts)
+            return ids.astype(dtype), lengths
+
         arrays = encode_block(text, encode_flat)
         record = {
             "number": number,

@@ -104,9 +104,10 @@ def test_a_part_of_the_spans_is_cut_to_lengths_from_2_on():
 def test_half_of_the_second_segments_are_of_another_document(corpus):
     spans = many_spans(corpus)
     pairs = next_sentence_pairs(corpus, spans, np.full(len(spans.keys), LENGTH))
-    inner = has_inner_boundary(corpus, spans)
-    assert within(pairs.labels[inner].mean(), 0.5, inner.sum())
-    assert pairs.labels[~inner].all()
+    inner, single = has_inner_boundary(corpus, spans), spans.ends - spans.starts == 1
+    for kind in (inner, ~inner & ~single):
+        assert within(pairs.labels[kind].mean(), 0.5, kind.sum())
+    assert pairs.labels[single].all()
     other = np.searchsorted(corpus.document_starts, pairs.second_starts, side="right") - 1
     assert (other != spans.documents)[pairs.labels == 1].all()
     assert (other == spans.documents)[pairs.labels == 0].all()
@@ -130,7 +131,8 @@ def test_segments_that_follow_are_the_two_parts_of_a_span(corpus):
     assert (pairs.first_starts == spans.starts)[follows].all()
     assert (pairs.first_starts + pairs.first_lengths == pairs.second_starts)[follows].all()
     assert (pairs.second_starts + pairs.second_lengths == spans.ends)[follows].all()
-    assert np.isin(pairs.second_starts[follows], corpus.passage_starts).all()
+    assert np.isin(pairs.second_starts, corpus.passage_starts)[follows & has_inner_boundary(corpus, spans)].all()
+    assert (pairs.second_lengths >= 1).all()
 
 
 def test_random_segments_fill_the_room_that_is_left(corpus):

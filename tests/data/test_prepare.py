@@ -1,5 +1,6 @@
 """Preparing a corpus: the same bytes however it is done, and again after a kill."""
 
+import gc
 import gzip
 import json
 import lzma
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from keras_bert_rebuild.data.prepare import prepare
 from keras_bert_rebuild.data.read_corpus import CorpusReader
 from keras_bert_rebuild.data.token_store import TokenStore
+from keras_bert_rebuild.data.tokenise_block import make_shard_writer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
@@ -103,6 +106,21 @@ def test_slices_of_a_block_change_nothing(tmp_path, corpus, vocabulary, monkeypa
         monkeypatch.setattr("keras_bert_rebuild.data.tokenise_block._SLICE", size)
         prepare(corpus, vocabulary, tmp_path / f"out{size}", workers=1)
         assert contents(tmp_path / f"out{size}") == contents(tmp_path / "out1")
+
+
+def test_words_of_earlier_blocks_take_no_memory(tmp_path, vocabulary):
+    vocabulary.rename(tmp_path / "vocab.txt")
+    write = make_shard_writer(tmp_path, False, "uint16")
+    tracemalloc.start()
+    try:
+        held = []
+        for number in range(8):
+            write((number, bytearray(" ".join(f"w{number * 1000 + i}" for i in range(1000)), "ascii")))
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(held[2:]) < held[1] + 20_000, held
 
 
 def test_compressed_corpora_give_the_same_shards(tmp_path, corpus, vocabulary):
