@@ -1,6 +1,7 @@
 """What tokenizers for batches of texts have in common: rows, pairs, cutting, windows, padding."""
 
 import abc
+import itertools
 
 import numpy as np
 
@@ -10,8 +11,8 @@ from keras_bert_rebuild.text.flat_tokens import concatenate
 from keras_bert_rebuild.text.segmented import LiteralTokens, encode_words
 from keras_bert_rebuild.text.windows import has_max_context, window_rows
 
-# Texts that go through at once, so that what is computed on the way stays small.
-SLICE = 1024
+# Characters that go through at once, so that what is computed on the way stays small and near the processor.
+SLICE = 1 << 16
 
 
 class BatchTokenizer(abc.ABC):
@@ -155,8 +156,8 @@ class BatchTokenizer(abc.ABC):
         texts = strings("texts", texts)
         written = (*self.added_tokens, *((self.tokens[i] for i in sorted(self.special_ids)) if special_tokens_in_text else ()))
         literals = LiteralTokens({token: self.vocabulary[token] for token in written if token}, self.takes_space)
-        slices = (texts[i : i + SLICE] for i in range(0, max(len(texts), 1), SLICE))
-        return concatenate(literals.encode(part, lambda plain: self._encode_texts(plain, places, are_words)) for part in slices)
+        encode = lambda plain: self._encode_texts(plain, places, are_words)  # noqa: E731
+        return concatenate(literals.encode(part, encode) for part in slices(texts))
 
     def _check(self, texts, pairs, max_len, truncation, stride, frame):
         text_list("texts", texts)
@@ -174,6 +175,14 @@ class BatchTokenizer(abc.ABC):
                 "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to cut into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."
             )
+
+
+def slices(texts):
+    """Texts in parts of some `SLICE` characters; one part at least."""
+    behind = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    cuts = np.flatnonzero(np.diff(behind // SLICE)) + 1
+    for begin, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
+        yield texts[begin:end]
 
 
 def text_list(name, value):

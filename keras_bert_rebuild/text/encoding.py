@@ -133,33 +133,35 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
     totals = rows.counts.sum(1) + frame.size(len(sides))
     width = _width(totals, pad_to)
     shape = (len(totals), width)
-    columns = np.arange(width)
-    mask = columns < totals[:, None]
+    columns = np.arange(width, dtype=np.int32)
+    mask = columns < totals.astype(np.int32)[:, None]
     encoding = Encoding(np.full(shape, frame.pad_id, np.int32), np.zeros(shape, np.int32), mask.astype(np.int32), rows.texts)
     encoding.ids[:, :1] = frame.cls_id
     if sides[0].starts is not None:
         encoding.offsets, encoding.word_ids = np.zeros((*shape, 2), np.int32), np.full(shape, -1, np.int32)
     if max_context is not None:
         encoding.positions, encoding.max_context = np.full(shape, -1, np.int32), np.zeros(shape, bool)
-    start = np.ones((len(totals), 1), np.int64)
+    first = np.arange(len(totals)) * width
+    start = np.ones(len(totals), np.int64)
     for side, flat in enumerate(sides):
-        counts = rows.counts[:, side, None]
-        # Row by row, the order in which the tokens lie.
-        places = (columns >= start) & (columns < start + counts)
+        counts = rows.counts[:, side]
+        # Places are counted over all rows: to go to a few places costs less than to look at every place.
+        places = ragged_range(first + start, counts)
         source = _source(flat, rows, side)
-        encoding.ids[places] = flat.ids[source]
+        encoding.ids.ravel()[places] = flat.ids[source]
         if encoding.offsets is not None:
-            encoding.offsets[places] = np.stack([flat.starts[source], flat.stops[source]], axis=-1)
-            encoding.word_ids[places] = flat.words[source]
+            offsets = encoding.offsets.reshape(-1, 2)
+            offsets[places, 0], offsets[places, 1] = flat.starts[source], flat.stops[source]
+            encoding.word_ids.ravel()[places] = flat.words[source]
         if max_context is not None:
-            encoding.positions[places] = ragged_range(rows.first[:, side], rows.counts[:, side])
+            encoding.positions.ravel()[places] = ragged_range(rows.first[:, side], counts)
             if side == max_context[0] and max_context[1]:
-                encoding.max_context[places] = np.concatenate(max_context[1])
-        if side:
-            encoding.segments[(columns >= start) & mask] = frame.second_segment
+                encoding.max_context.ravel()[places] = np.concatenate(max_context[1])
         separators = frame.separators if side < len(sides) - 1 else 1
         for column in range(separators):
-            np.put_along_axis(encoding.ids, start + counts + column, frame.sep_id, axis=1)
+            encoding.ids.ravel()[first + start + counts + column] = frame.sep_id
+        if side:
+            encoding.segments[(columns >= start[:, None]) & mask] = frame.second_segment
         start = start + counts + separators
     return encoding
 

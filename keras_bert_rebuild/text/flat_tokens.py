@@ -63,9 +63,3 @@ def ragged_range(starts, counts):
     """
     behind = np.cumsum(counts)
     return np.arange(behind[-1] if len(behind) else 0) + np.repeat(starts - behind + counts, counts)
-
-
-def restarted(sizes, starts, counts):
-    """What lies before every item in its own text: running sums that begin anew at every text."""
-    before = np.cumsum(sizes) - sizes
-    return before - np.repeat(before[starts], counts)

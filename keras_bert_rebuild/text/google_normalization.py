@@ -1,76 +1,34 @@
 """Google's `BasicTokenizer`: text into words, knowing for every character where it came from."""
 
-import re
 import unicodedata
 
 from keras_bert_rebuild.text.normalization import is_cjk_character, is_control, is_punctuation
 
-# Stands for a character whose form depends on its neighbours: such a text takes the slow way. No cleaned text has it.
+# Stands for a character whose form depends on its neighbours. No cleaned text has it.
 CONTEXT = "\0"
 
-_WORD = re.compile("[^ ]+")
 
-
-class CharacterTable(dict):
-    """From code point to what the character becomes, for `str.translate`; filled as characters turn up.
-
-    Words come out with spaces around them, punctuation marks and CJK characters too.
+def normalised(char, cased):
+    """What a character becomes, with spaces around it if it is a word of its own; `CONTEXT` if that depends on its neighbours.
 
     Args:
+        char: a character.
         cased: keep case and accents.
-    """
-
-    def __init__(self, cased):
-        super().__init__()
-        self.cased = cased
-
-    def __missing__(self, code):
-        self[code] = value = self._normalise(chr(code))
-        return value
-
-    def _normalise(self, char):
-        if is_dropped(char):
-            return ""
-        if _is_white(char):
-            return " "
-        chars = char
-        if not self.cased:
-            decomposed = unicodedata.normalize("NFD", char.lower())
-            if char == "Σ" or any(_reorders(c) for c in decomposed):
-                return CONTEXT
-            chars = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
-        spaced = "".join(f" {c} " if is_punctuation(c) else c for c in chars)
-        return f" {spaced} " if is_cjk_character(char) else spaced
-
-
-def words_of(text, table):
-    """The words of a text.
-
-    Args:
-        text: any string.
-        table: a `CharacterTable`.
-
-    Returns:
-        A list of strings.
 
     Reference: `BasicTokenizer` in `tokenization.py` of google-research/bert.
     """
-    spaced = text.translate(table)
-    return (_spaced_in_context(text)[0] if CONTEXT in spaced else spaced).split()
-
-
-def words_and_origins(text, table):
-    """The words of a text with, for every character of a word, the index in the text of the character that it came from.
-
-    Returns:
-        A list of pairs of a string and a list of int.
-    """
-    spaced = text.translate(table)
-    if CONTEXT in spaced:
-        spaced, origins = _spaced_in_context(text)
-    else:
-        origins = [i for i, char in enumerate(text) for _ in table[ord(char)]]
-    return [(match.group(), origins[match.start() : match.end()]) for match in _WORD.finditer(spaced)]
+    if is_dropped(char):
+        return ""
+    if _is_white(char):
+        return " "
+    chars = char
+    if not cased:
+        decomposed = unicodedata.normalize("NFD", char.lower())
+        if char == "Σ" or any(_reorders(c) for c in decomposed):
+            return CONTEXT
+        chars = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    spaced = "".join(f" {c} " if is_punctuation(c) else c for c in chars)
+    return f" {spaced} " if is_cjk_character(char) else spaced
 
 
 def is_dropped(char):
@@ -87,8 +45,12 @@ def _reorders(char):
     return unicodedata.combining(char) != 0 and unicodedata.category(char) != "Mn"
 
 
-def _spaced_in_context(text):
-    """Uncased text with spaces around words, a word at a time, and the origin of every character."""
+def spaced_in_context(text):
+    """Uncased text with spaces around words, however its characters depend on each other.
+
+    Returns:
+        The string, and for each of its characters the index in the text of the one that it came from, -1 for a space.
+    """
     spaced = []
     for token in _tokens(text):
         lowered = "".join(char for char, _ in token).lower()

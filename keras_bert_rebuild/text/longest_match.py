@@ -22,7 +22,8 @@ class LongestMatch:
         """The pieces of a word.
 
         Returns:
-            A list of (id, start, stop), the characters that a piece stands for; or None if the word is unknown.
+            A list of id and stop by turns: a piece stands for the characters up to its stop, from that of the one before on. None
+            if the word is unknown.
         """
         length = len(word)
         if length > MAX_WORD_CHARACTERS:
@@ -30,7 +31,7 @@ class LongestMatch:
         pieces, start = [], 0
         known, longest = self._first, self._longest_first
         while start < length:
-            stop = min(start + longest.get(word[start], 0), length)
+            stop = min(start + longest.get(word[start : start + 2], 1), length)
             while stop > start:
                 i = known.get(word[start:stop])
                 if i is not None:
@@ -38,16 +39,16 @@ class LongestMatch:
                 stop -= 1
             else:
                 return None
-            pieces.append((i, start, stop))
+            pieces += i, stop
             start = stop
             known, longest = self._rest, self._longest_rest
         return pieces
 
 
 def _longest(pieces):
-    """For every first character the length of the longest piece that starts with it."""
+    """For every first two characters the length of the longest piece that starts with them."""
     longest = {}
     for piece in pieces:
-        if piece:
-            longest[piece[0]] = max(longest.get(piece[0], 0), len(piece))
+        if len(piece) > 1:
+            longest[piece[:2]] = max(longest.get(piece[:2], 0), len(piece))
     return longest

@@ -75,14 +75,6 @@ class TensorFlowWordPiece:
 
         return tf.cast(self._tokenizer.tokenize(self.normalise(texts)), tf.int32)
 
-    def with_offsets(self, texts):
-        """Ids, and the bytes of the normalised text where tokens start and end, ragged; and the bytes of every normalised text."""
-        import tensorflow as tf
-
-        normalised = self.normalise(texts)
-        ids, starts, ends = self._tokenizer.tokenize_with_offsets(normalised)
-        return tf.cast(ids, tf.int32), starts, ends, tf.strings.length(normalised)
-
 
 def _without_long_words(texts, is_long):
     """In the texts that are marked, words too long for Google's algorithm become one that is too long for tensorflow-text's."""

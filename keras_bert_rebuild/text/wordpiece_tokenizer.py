@@ -51,7 +51,7 @@ class WordPieceTokenizer(BatchTokenizer):
             raise ValueError(f"a vocabulary must have [PAD], [UNK], [CLS] and [SEP]; got one without {missing}.")
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = ids.values()
         self.mask_id = vocabulary.get(TOKEN_MASK)
-        self._tables = {}
+        self._table = None
 
     @classmethod
     def from_pretrained(cls, path, **options):
@@ -93,24 +93,21 @@ class WordPieceTokenizer(BatchTokenizer):
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
         following = max(self.vocabulary.values()) + 1
         vocabulary = {**self.vocabulary, **{token: following + i for i, token in enumerate(new)}}
-        table = PieceTable(vocabulary, self.unk_id, self.cased, offsets=False)
-        literal = [token for token in new if table.encode([token]).ids.tolist() != [vocabulary[token]]]
+        table = PieceTable(vocabulary, self.unk_id, self.cased)
+        literal = [token for token in new if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
         return type(self)(vocabulary, self.cased, (*self.added_tokens, *literal), self._fast)
 
     def _encode_texts(self, texts, places, are_words):
-        return self._table(places).encode(texts)
+        if self._table is None:
+            self._table = PieceTable(self.vocabulary, self.unk_id, self.cased, self._tensorflow())
+        return self._table.encode(texts, places)
 
     def _join(self, ids):
         """Pieces joined to words, a space between words."""
         return " ".join(self.tokens[i] for i in ids).replace(" ##", "")
 
-    def _table(self, places):
-        if places not in self._tables:
-            self._tables[places] = PieceTable(self.vocabulary, self.unk_id, self.cased, places, self._tensorflow())
-        return self._tables[places]
-
     def _tensorflow(self):
-        """The way through tensorflow-text for much new text, or None."""
+        """The way through tensorflow-text for many new words, or None."""
         if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
             return None
         from keras_bert_rebuild.text.tensorflow_pieces import TensorFlowPieces
@@ -123,5 +120,4 @@ class WordPieceTokenizer(BatchTokenizer):
 
         # Ids that no token has, after a repeated line, are given to tokens that no text can have.
         tokens = [self.tokens.get(i) or f" {i}" for i in range(max(self.tokens) + 1)]
-        slow = PieceTable(self.vocabulary, self.unk_id, self.cased, offsets=True)
-        return TensorFlowPieces(tokens, self.unk_id, self.cased, slow.encode)
+        return TensorFlowPieces(tokens, self.unk_id)

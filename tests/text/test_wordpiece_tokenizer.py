@@ -106,7 +106,7 @@ ASSIGNED = st.characters(exclude_categories=["Cn", "Cs"])
 def test_random_text_has_googles_ids(texts, fast):
     tokenizer = FUZZED.setdefault(fast, WordPieceTokenizer(SMALL, cased=False, fast=fast))
     # Only many new words at once go through tensorflow-text.
-    many = [*texts, *(f"x{next(NUMBERS)}" for _ in range(70) if fast)]
+    many = [*texts, *(f"x{next(NUMBERS)}" for _ in range(130) if fast)]
     assert rows(tokenizer, many) == [google_oracle.ids(text, tokenizer.vocabulary, False) for text in many]
 
 
@@ -132,13 +132,52 @@ def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
 
 @pytest.mark.tensorflow
 def test_both_ways_have_the_same_places():
-    texts = [*HOSTILE, *list(decomposable_lines())[::50]] * 2
-    one, other = (
-        WordPieceTokenizer(SMALL, cased=False, fast=fast).encode_batch(texts, return_offsets=True, pad_to="longest")
-        for fast in (False, True)
-    )
-    for name in ("ids", "mask", "offsets", "word_ids"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    texts = [*HOSTILE, *list(decomposable_lines())[::50]]
+    one, other = (WordPieceTokenizer(SMALL, cased=False, fast=fast) for fast in (False, True))
+    # With half of a surrogate pair, without, and from memory.
+    for batch in (texts, [text for text in texts if "\ud800" not in text], texts * 2):
+        expected, found = (t.encode_batch(batch, return_offsets=True, pad_to="longest") for t in (one, other))
+        for name in ("ids", "mask", "offsets", "word_ids"):
+            np.testing.assert_array_equal(getattr(expected, name), getattr(found, name))
+
+
+@pytest.mark.parametrize("fast", WAYS)
+def test_a_word_has_the_same_ids_however_many_are_new_with_it(monkeypatch, fast):
+    from keras_bert_rebuild.text import batch_tokenizer, piece_table
+
+    lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::200]] if "\ud800" not in line]
+    expected = [google_oracle.ids(line, {token: i for i, token in enumerate(SMALL)}, False) for line in lines]
+    monkeypatch.setattr(piece_table, "MANY", 1)
+    for size in (1, 50, 1 << 16):
+        monkeypatch.setattr(batch_tokenizer, "SLICE", size)
+        tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=fast)
+        assert rows(tokenizer, lines) == expected
+        assert rows(tokenizer, lines[::-1]) == expected[::-1]
+
+
+def test_what_stops_half_way_leaves_no_words_without_tokens(monkeypatch):
+    from keras_bert_rebuild.text import piece_table
+
+    tokenizer = WordPieceTokenizer(SMALL)
+    assert tokenizer.tokenize("hello abab") == ["hello", "ab", "##a", "##b"]
+    add, left = piece_table.WordIndex.add, ["first"]
+
+    def interrupted(index, *arguments):
+        if left:
+            left.pop()
+            raise KeyboardInterrupt
+        add(index, *arguments)
+
+    monkeypatch.setattr(piece_table.WordIndex, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tokenizer.tokenize("aba")
+    assert tokenizer.tokenize("aba abab") == ["ab", "##a", "ab", "##a", "##b"]
+
+
+def test_a_token_that_no_text_can_have_is_no_word():
+    tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"], fast=False)
+    assert tokenizer.tokenize("ab a b zz") == ["ab", "a", "b", "[UNK]"]
+    assert tokenizer.tokenize("x" * 201) == ["[UNK]"]
 
 
 @pytest.mark.tensorflow
@@ -289,7 +328,7 @@ def test_wrong_input_is_refused_in_a_sentence(call, message):
 
 def test_without_tensorflow_text_the_python_way_is_taken(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    texts = [f"hello {n}" for n in range(100)]
+    texts = [f"hello {n}" for n in range(200)]
     expected = rows(WordPieceTokenizer(SMALL, fast=False), texts)
     assert rows(WordPieceTokenizer(SMALL), texts) == expected
     with pytest.raises(ValueError, match="fast=True needs tensorflow-text"):
@@ -305,9 +344,8 @@ def test_memory_is_bounded(monkeypatch):
     from keras_bert_rebuild.text import piece_table
 
     monkeypatch.setattr(piece_table, "MAX_TOKENS", 50)
-    monkeypatch.setattr(piece_table, "MAX_WORDS", 10)
     tokenizer = WordPieceTokenizer(SMALL, cased=False, fast=False)
     for n in range(30):
         text = f"hello a{n} {'ab' * n}"
         assert rows(tokenizer, [text]) == [google_oracle.ids(text, tokenizer.vocabulary, False)]
-        assert len(tokenizer._table(False)._ids) < 120
+        assert len(tokenizer._table._ids) < len(SMALL) + 50 + 60  # the bound, and one text

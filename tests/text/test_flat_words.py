@@ -1,0 +1,45 @@
+"""`WordSplitter` beside Google's algorithm written down plainly."""
+
+import unicodedata
+
+import google_oracle
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.text.flat_words import WordSplitter
+
+SPLITTERS = {cased: WordSplitter(cased) for cased in (False, True)}
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=["Cn", "Cs"]) | st.sampled_from("aΣ\u0301\U0001d165中 .\t\0İ"), max_size=20),
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("cased", [False, True])
+@given(texts=TEXTS)
+def test_words_are_googles_and_every_character_has_its_origin(cased, texts):
+    flat = SPLITTERS[cased](texts, True)
+    expected = [google_oracle.words(text, cased) for text in texts]
+    assert flat.lengths.tolist() == [len(words) for words in expected]
+    assert flat.strings(np.arange(len(flat.begins))) == [word for words in expected for word in words]
+    owners = np.repeat(np.arange(len(texts)), flat.lengths)
+    for begin, stop, owner in zip(flat.begins, flat.stops, owners, strict=True):
+        for character, origin in zip(flat.characters[begin:stop], flat.origins[begin:stop] - flat.texts[owner], strict=True):
+            source = texts[owner][origin]
+            form = source if cased else unicodedata.normalize("NFD", source.lower())
+            assert chr(character) in form or (source, chr(character)) == ("Σ", "ς")
+
+
+def test_without_places_none_are_given():
+    flat = WordSplitter(False)(["a b"], False)
+    assert flat.origins is None
+    assert flat.texts is None
+
+
+def test_no_texts_have_no_words():
+    for texts in ([], ["", " \0"]):
+        flat = WordSplitter(False)(texts, True)
+        assert flat.strings(np.arange(0)) == []
+        assert flat.lengths.tolist() == [0] * len(texts)
