@@ -1,0 +1,50 @@
+"""Adam with decoupled weight decay, by variable path."""
+
+import keras
+
+from keras_bert_rebuild.training.by_path import ByPathOptimizer
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class AdamW(ByPathOptimizer):
+    """Adam with decoupled weight decay: the optimizer of BERT.
+
+        m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
+        w ← w − rate · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
+
+    Everything is counted in optimizer steps: t, the schedule of the rate, the average, also where gradients are accumulated.
+
+    Args:
+        learning_rate: a rate, or a schedule such as `WarmupLinearDecay` with its lengths in optimizer steps.
+        weight_decay: share of a weight taken away at a rate of 1; 0 for none.
+        beta_1, beta_2: decay of the first and second moment, in [0, 1).
+        epsilon: added to the bias-corrected root.
+        no_decay: regular expressions; a variable in whose path one is found does not decay. By default biases and the gamma and
+            beta of layer normalisations.
+        rate_multipliers: `{regular expression: factor of the rate}`, the first that is found in the path counts, 1 where none is;
+            as from `layer_rates`. Weight decay is multiplied too.
+        ema_momentum: what stays of the averaged weights at a step, in [0, 1); `averaged_weights` puts them into the model. None:
+            no averages are kept.
+        bias_correction: False leaves 1 − βᵗ out, as the optimizer of google-research/bert does.
+        name: first part of the paths of the optimizer's variables; "AdamW" if None.
+        **kwargs: the clipping and accumulation arguments of `keras.optimizers.Optimizer`. `global_clipnorm` clips the norm of the
+            accumulated mean of all gradients.
+
+    Raises:
+        ValueError: a number out of its range, a pattern that is no regular expression, multipliers of which none is found.
+
+    Example:
+
+    >>> import numpy as np
+    >>> kernel, bias = keras.Variable(np.ones(1), name="kernel"), keras.Variable(np.ones(1), name="bias")
+    >>> optimizer = AdamW(0.5, weight_decay=0.5)
+    >>> optimizer.build([kernel, bias])
+    >>> optimizer.apply([np.zeros(1, "float32"), np.zeros(1, "float32")])
+    >>> kernel.numpy().tolist(), bias.numpy().tolist()
+    ([0.75], [1.0])
+
+    Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
+    """
+
+    def adapted(self, move, weight, rate):
+        return move

@@ -1,0 +1,201 @@
+"""What `AdamW` and `Lamb` share: Adam's moments, rules by variable path, averaged weights, the count of optimizer steps."""
+
+import math
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.training.path_patterns import NO_DECAY, check_patterns, first_match, matches_any
+
+# Keras's own averages move with every batch instead of every optimizer step, and ours are asked for by `ema_momentum` alone.
+_NOT_HERE = ("use_ema", "ema_overwrite_frequency")
+
+
+class ByPathOptimizer(keras.optimizers.Optimizer):
+    """Adam's moments with decoupled weight decay; what happens to a variable is a question of its path. Abstract.
+
+        m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
+        r = (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
+        w ← w − adapted(rate · (r + weight_decay · w))
+        average ← ema_momentum · average + (1 − ema_momentum) · w        from the weights before the first step on
+
+    A subclass says what `adapted` is. t counts optimizer steps, from 1; rate is that of the schedule at the optimizer steps done,
+    times the multiplier of the path; g is the mean of the accumulated gradients, clipped. The arithmetic and the state of a
+    float16 or bfloat16 variable are float32: what half precision loses of an average of squares is its last thousandth.
+
+    The name is that of the class unless given, not numbered anew at each build, so that paths of the state are the same in every
+    process: `AdamW/Encoder-1-FeedForward_output_kernel_momentum`, `..._velocity`, `..._average_offset`. The last is the average
+    less the weight. It starts at 0, which is right for weights that are loaded after the optimizer was built, and for one that
+    never has a gradient.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-4,
+        weight_decay=0.01,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        *,
+        no_decay=NO_DECAY,
+        rate_multipliers=None,
+        ema_momentum=None,
+        bias_correction=True,
+        name=None,
+        **kwargs,
+    ):
+        rate_multipliers = dict(rate_multipliers or {})
+        check_patterns("no_decay", no_decay)
+        check_patterns("rate_multipliers", rate_multipliers)
+        _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_momentum)
+        not_here = [argument for argument in _NOT_HERE if argument in kwargs]
+        if not_here:
+            raise ValueError(f"averaged weights are asked for by ema_momentum alone; got {', '.join(not_here)}.")
+        super().__init__(learning_rate=learning_rate, name=name or type(self).__name__, **kwargs)
+        # Not `self.weight_decay`: Keras decays on its own whenever that is set.
+        self.decay_rate = weight_decay or 0.0
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.no_decay = list(no_decay)
+        self.rate_multipliers = rate_multipliers
+        self.ema_momentum = ema_momentum
+        self.bias_correction = bias_correction
+        self.waiting_weights = None
+
+    @property
+    def learning_rate(self):
+        """The rate of the current optimizer step; Keras itself asks a schedule for that of the batch."""
+        if isinstance(self._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+            return self._learning_rate(self.iterations)
+        return super().learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate):
+        keras.optimizers.Optimizer.learning_rate.fset(self, learning_rate)
+
+    def build(self, var_list):
+        # Keras's reader of legacy .h5 files builds with an empty list and then sets the weights; both wait for the real variables.
+        if self.built or not var_list:
+            return
+        super().build(var_list)
+        self._momentums = [self._add_state(variable, "momentum") for variable in var_list]
+        self._velocities = [self._add_state(variable, "velocity") for variable in var_list]
+        if self.ema_momentum is not None:
+            self._average_offsets = [self._add_state(variable, "average_offset") for variable in var_list]
+        # In a TensorFlow graph `update_step` sees bare variables, which have no path.
+        self._decays = tuple(self.decays(variable) for variable in var_list)
+        self._multipliers = tuple(self.rate_multiplier(variable) for variable in var_list)
+        self._check_multipliers_are_used([variable.path for variable in var_list])
+        if self.waiting_weights is not None:
+            self.set_weights(self.waiting_weights)
+            self.waiting_weights = None
+
+    def set_weights(self, weights):
+        if self.built:
+            super().set_weights(weights)
+        else:
+            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
+
+    def apply(self, grads, trainable_variables=None):
+        # What a TensorFlow lookup gives as gradient names a row once for each time it was looked up. Keras takes the norm of the
+        # parts, not of their sum: the global norm of a segment table, two rows, would be far off.
+        super().apply([ops.add(g, 0.0) if hasattr(g, "dense_shape") else g for g in grads], trainable_variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        dtype = momentum.dtype
+        gradient, weight = ops.cast(gradient, dtype), ops.cast(variable, dtype)
+        self.assign_add(momentum, (gradient - momentum) * (1.0 - self.beta_1))
+        self.assign_add(velocity, (ops.square(gradient) - velocity) * (1.0 - self.beta_2))
+        correction_1, correction_2 = self._correction(self.beta_1, dtype), ops.sqrt(self._correction(self.beta_2, dtype))
+        rate = ops.cast(learning_rate, dtype) * self._multipliers[index]
+        # rate · r, with the corrections taken out of the arrays: two passes over memory less.
+        move = momentum / (ops.sqrt(velocity) + self.epsilon * correction_2) * (rate * correction_2 / correction_1)
+        if self._decays[index]:
+            if self.decay_rate:
+                move = move + weight * (rate * self.decay_rate)
+            move = self.adapted(move, weight, rate)
+        new = ops.cast(weight - move, variable.dtype)
+        if self.ema_momentum is not None:
+            # average − w: what the weight loses the offset gains. Not `move`, of which rounding may have left nothing.
+            offset = self._average_offsets[index]
+            self.assign(offset, (offset + (weight - ops.cast(new, dtype))) * self.ema_momentum)
+        self.assign(variable, new)
+
+    def adapted(self, move, weight, rate):
+        """The step of a variable that decays, from `move`, rate · (r + weight_decay · weight)."""
+        raise NotImplementedError(f"{type(self).__name__} must say what adapted is.")
+
+    def decays(self, variable):
+        """Whether a variable decays, a question of its path; `Lamb` adapts the same ones."""
+        return not matches_any(variable.path, self.no_decay)
+
+    def rate_multiplier(self, variable):
+        """What the learning rate is multiplied with for a variable, a question of its path."""
+        return float(first_match(variable.path, self.rate_multipliers, default=1.0))
+
+    def average_of(self, variable):
+        """The average of a trained variable as a tensor, float32 also for half precision; None where none is kept."""
+        offset = self.average_offset_of(variable)
+        return None if offset is None else ops.cast(variable, offset.dtype) + offset
+
+    def average_offset_of(self, variable):
+        """The variable of the optimizer that holds the average less the weight; None where none is kept."""
+        if not self.built or self.ema_momentum is None:
+            return None
+        try:
+            return self._average_offsets[self._get_variable_index(variable)]
+        except KeyError:
+            return None
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Refused: Keras would neither look at paths nor save what is excluded."""
+        raise ValueError("what does not decay is told to the constructor: no_decay, regular expressions over variable paths.")
+
+    def get_config(self):
+        config = {key: value for key, value in super().get_config().items() if key not in _NOT_HERE}
+        return {
+            **config,
+            "weight_decay": self.decay_rate,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "no_decay": list(self.no_decay),
+            "rate_multipliers": dict(self.rate_multipliers),
+            "ema_momentum": self.ema_momentum,
+            "bias_correction": self.bias_correction,
+        }
+
+    def _add_state(self, variable, name):
+        """A variable of the optimizer beside one of the model, in float32 where that one is of half precision."""
+        if variable.dtype not in ("float16", "bfloat16"):
+            return self.add_variable_from_reference(variable, name=name)
+        name = f"{variable.path.replace('/', '_')}_{name}"
+        layout = getattr(variable, "_layout", None)
+        return self.add_variable(variable.shape, dtype="float32", layout=layout, name=name)
+
+    def _correction(self, beta, dtype):
+        """1 − βᵗ, with all its digits also where β is 0.999 and t is 1."""
+        if not (self.bias_correction and beta):
+            return ops.ones((), dtype=dtype)
+        return -ops.expm1(ops.cast(self.iterations + 1, dtype) * math.log(beta))
+
+    def _check_multipliers_are_used(self, paths):
+        patterns = list(self.rate_multipliers)
+        if patterns and not any(matches_any(path, patterns) for path in paths):
+            raise ValueError(
+                f"rate_multipliers must have a pattern that is found in the path of a trained variable, such as {paths[0]!r}; "
+                f"got {', '.join(map(repr, patterns))}."
+            )
+
+
+def _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_momentum):
+    for name, value in (("weight_decay", weight_decay), ("epsilon", epsilon), *rate_multipliers.items()):
+        if value is not None and value < 0:
+            raise ValueError(f"{name} must not be negative; got {value}.")
+    for name, value in (("beta_1", beta_1), ("beta_2", beta_2), ("ema_momentum", ema_momentum)):
+        if value is not None and not 0 <= value < 1:
+            raise ValueError(f"{name} must be in [0, 1); got {value}.")

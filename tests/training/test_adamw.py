@@ -1,0 +1,47 @@
+"""`AdamW` against its formula in NumPy and against torch's."""
+
+import keras
+import numpy as np
+import pytest
+from optimizer_reference import JIT, check_against_numpy, value
+
+from keras_bert_rebuild import AdamW
+
+
+@pytest.mark.parametrize("jit_compile", JIT[keras.backend.backend()])
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_ten_steps_are_those_of_numpy(rng, accumulated, jit_compile):
+    check_against_numpy(AdamW, rng, accumulated, jit_compile)
+
+
+def test_decay_is_apart_from_the_gradient_and_proportional_to_the_rate():
+    kernel = keras.Variable(np.full(2, 2.0), name="kernel")
+    optimizer = AdamW(0.1, weight_decay=0.5)
+    optimizer.build([kernel])
+    for _ in range(2):
+        optimizer.apply([np.zeros(2, "float32")])
+    np.testing.assert_allclose(value(kernel), 2.0 * 0.95**2, rtol=1e-6)
+
+
+def test_without_bias_correction_the_first_step_is_that_of_google():
+    kernel = keras.Variable(np.zeros(1), name="kernel")
+    optimizer = AdamW(0.1, bias_correction=False, epsilon=0.0)
+    optimizer.build([kernel])
+    optimizer.apply([np.ones(1, "float32")])
+    np.testing.assert_allclose(value(kernel), -0.1 * 0.1 / np.sqrt(0.001), rtol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="compares with torch's own optimizer")
+def test_torchs_adamw_makes_the_same_steps(rng):
+    import torch
+
+    start, gradients = rng.normal(size=(4, 5)).astype("float32"), rng.normal(size=(20, 4, 5)).astype("float32")
+    kernel, theirs = keras.Variable(start, name="kernel"), torch.nn.Parameter(torch.tensor(start))
+    optimizer = AdamW(0.01, weight_decay=0.2, epsilon=1e-3)
+    optimizer.build([kernel])
+    peer = torch.optim.AdamW([theirs], lr=0.01, weight_decay=0.2, eps=1e-3)
+    for gradient in gradients:
+        optimizer.apply([torch.tensor(gradient)])
+        theirs.grad = torch.tensor(gradient)
+        peer.step()
+    np.testing.assert_allclose(value(kernel), theirs.detach().numpy(), rtol=0, atol=1e-6)
