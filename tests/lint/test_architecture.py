@@ -39,7 +39,7 @@ RANKS = {
 }
 ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
 
-# The only files that may import a backend: TensorFlow for its datasets, torch for its pickles, each for its own memory.
+# The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "text/tensorflow_wordpiece.py",
@@ -49,6 +49,7 @@ BACKEND_FILES = {
     "checkpoints/tensorflow_values.py",
     "checkpoints/jax_values.py",
     "data/tf_pretraining_batches.py",
+    "training/torch_step_seeds.py",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -1,0 +1,121 @@
+"""One checkpoint: its arrays, its facts, and whether it is as it was written."""
+
+import hashlib
+import json
+import math
+import sys
+from functools import cached_property
+from pathlib import Path
+
+import keras
+
+from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
+from keras_bert_rebuild.training.durable_files import write_file
+from keras_bert_rebuild.version import __version__
+
+ARRAYS, FACTS = "state.safetensors", "facts.json"
+
+# What stands in `facts.json`, beside the sha256 of all this.
+_KEYS = ("step", "score", "sha256", "facts", "versions")
+
+
+class Checkpoint:
+    """A checkpoint on the disk.
+
+    Args:
+        path: its folder.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+
+    @property
+    def step(self):
+        """Batches trained when it was written."""
+        return self._facts["step"]
+
+    @property
+    def score(self):
+        """How good its weights are, less is better; None if nobody knows."""
+        return self._facts["score"]
+
+    @property
+    def facts(self):
+        """What its writer wrote down beside the arrays, such as the position in the data."""
+        return self._facts["facts"]
+
+    @property
+    def versions(self):
+        """Backend and versions that it was written with."""
+        return self._facts["versions"]
+
+    @property
+    def sha256(self):
+        """Of the file of its arrays."""
+        return self._facts["sha256"]
+
+    def arrays(self):
+        """Its arrays by name, read from the disk one by one: a source for `write_state`."""
+        return SafetensorsFiles(self.path / ARRAYS)
+
+    @cached_property
+    def _facts(self):
+        path = self.path / FACTS
+        try:
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            written = facts.pop("sha256_of_facts")
+            complete = facts.keys() == set(_KEYS) and facts["step"] == int(self.path.name.strip(".").split("-")[1].split(".")[0])
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+            raise ValueError(f"{path} is missing or damaged: {type(error).__name__}: {error}.") from None
+        if not complete or _digest(facts) != written:
+            raise ValueError(f"{path} is damaged: it is not what was written.")
+        return facts
+
+
+def read_checkpoint(path):
+    """The checkpoint in a folder, if it is as it was written.
+
+    Raises:
+        ValueError: a file is missing or its checksum is another.
+    """
+    checkpoint = Checkpoint(path)
+    expected, arrays = checkpoint.sha256, checkpoint.path / ARRAYS
+    try:
+        with arrays.open("rb") as file:
+            got = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"{arrays} cannot be read: {error.strerror}.") from None
+    if got != expected:
+        raise ValueError(f"{arrays} is damaged: expected the sha256 {expected[:16]}…, got {got[:16]}….")
+    return checkpoint
+
+
+def write_facts(folder, step, sha256, facts, score):
+    """Write the facts of a checkpoint, or write them anew.
+
+    Args:
+        folder: of the checkpoint.
+        step: batches trained.
+        sha256: of the file of its arrays.
+        facts: a dictionary that JSON can hold.
+        score: a number or None.
+    """
+    score = None if score is None or not math.isfinite(score) else float(score)
+    content = dict(zip(_KEYS, (step, score, sha256, facts, _versions()), strict=True))
+    try:
+        content = json.loads(json.dumps(content, allow_nan=False))  # a number that is a key comes back as a string
+        text = json.dumps(content | {"sha256_of_facts": _digest(content)}, indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"expected facts that JSON can hold; got {facts!r}: {error}.") from None
+    write_file(Path(folder) / FACTS, lambda file: file.write(text.encode() + b"\n"))
+
+
+def _digest(facts):
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _versions():
+    backend = keras.config.backend()
+    names = ("keras", "numpy", backend)  # all of them imported by Keras
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {"backend": backend, "keras_bert_rebuild": __version__} | versions

@@ -1,0 +1,193 @@
+"""A folder of checkpoints, each there whole or not at all."""
+
+import contextlib
+import math
+import os
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+from keras_bert_rebuild.training.array_file import write_arrays
+from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
+from keras_bert_rebuild.training.durable_files import sync, sync_folder
+from keras_bert_rebuild.training.train_state import ArraySource
+
+# A checkpoint, and the one that it takes the place of, which counts until it is there.
+_NAME = re.compile(r"step-(\d{8,})|\.step-(\d{8,})\.replaced")
+
+
+class CheckpointFolder:
+    """Checkpoints of a training by step: the last ones and the best.
+
+    A checkpoint is a folder `step-00001234` with `state.safetensors` and `facts.json`. It is written beside its place under a name
+    that nobody reads, synced to the disk and renamed; only then are others deleted, again by a rename. So a kill or a loss of power
+    at any moment leaves every checkpoint whole. What a killed process left half written is removed when the next one first saves;
+    one process at a time may do so. Reading changes nothing.
+
+    Args:
+        path: of the folder; it is made when something is saved.
+        keep: how many checkpoints stay, the newest of them; the one with the lowest score stays beside them.
+
+    Raises:
+        ValueError: `keep` is less than 1, or `path` is a file.
+    """
+
+    def __init__(self, path, keep=3):
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1 checkpoint; got {keep}.")
+        self.path = Path(path)
+        self.keep = keep
+        self._cleaned = False
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"expected a folder of checkpoints; {self.path} is a file.")
+
+    def steps(self):
+        """The steps that there are checkpoints of, damaged ones too, from first to last."""
+        return sorted(self._places())
+
+    def save(self, step, arrays, facts=None, score=None):
+        """Write a checkpoint; afterwards delete those that need not be kept.
+
+        Args:
+            step: batches trained so far. A checkpoint of the same step is replaced.
+            arrays: a dictionary from name to array, or a source with `names`, `shape(name)`, `dtype(name)` and `read(name)`, of
+                which one array at a time is in memory.
+            facts: a dictionary that JSON can hold, such as the position in the data.
+            score: how good the weights are, less is better; None, or a number that is not finite, if nobody knows.
+
+        Returns:
+            The `Checkpoint`.
+
+        Raises:
+            OSError: it cannot be written, the disk being full for one. All other checkpoints are as they were.
+            ValueError: there is an intact checkpoint of a later step, or an argument that cannot be written.
+        """
+        source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
+        place = self.path / f"step-{step:08d}"
+        partial = self.path / f".{place.name}.writing"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._clean(step)
+            try:
+                partial.mkdir()
+                with (partial / ARRAYS).open("wb") as file:
+                    sha256 = write_arrays(file, source)
+                    sync(file)
+                write_facts(partial, step, sha256, facts or {}, score)
+                sync_folder(partial)
+                self._put(partial, place)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        except OSError as error:
+            why = f"the checkpoint of step {step} could not be written to {self.path}, whose other checkpoints are as they were"
+            raise OSError(error.errno, f"{why}: {error.strerror or error}") from error
+        self._delete_others()
+        return Checkpoint(place)
+
+    def set_score(self, step, score):
+        """Give a checkpoint the score of its weights, where that was known only later.
+
+        Raises:
+            ValueError: there is no such checkpoint, or it is damaged.
+        """
+        place = self._places().get(step)
+        if place is None:
+            raise ValueError(f"expected a checkpoint of step {step} in {self.path}; there are those of {self.steps()}.")
+        checkpoint = Checkpoint(place)
+        write_facts(place, step, checkpoint.sha256, checkpoint.facts, score)
+
+    def newest(self):
+        """The last checkpoint that is whole, or None in an empty folder. A damaged one is named in a warning and passed over.
+
+        Raises:
+            ValueError: there are checkpoints and all of them are damaged: to begin anew is for you to decide.
+        """
+        places = self._places()
+        return self._first_intact([places[step] for step in sorted(places, reverse=True)])
+
+    def best(self):
+        """The whole checkpoint with the lowest score, the later one of two, or None if none has a score.
+
+        Raises:
+            ValueError: all that have one are damaged.
+        """
+        scored = sorted(self._scores().items(), key=lambda item: (item[1], -item[0]))
+        places = self._places()
+        return self._first_intact([places[step] for step, _ in scored])
+
+    def _first_intact(self, places):
+        for place in places:
+            try:
+                return read_checkpoint(place)
+            except ValueError as error:
+                warnings.warn(f"the checkpoint {place} is passed over, and the next in line is taken: {error}", stacklevel=3)
+        if places:
+            raise ValueError(f"expected a whole checkpoint in {self.path}; all are damaged: {', '.join(p.name for p in places)}.")
+        return None
+
+    def _places(self):
+        """The folder of every step."""
+        names = [(_NAME.fullmatch(entry.name), entry) for entry in self.path.iterdir()] if self.path.is_dir() else []
+        found = [(match[1] is not None, int(match[1] or match[2]), entry) for match, entry in names if match and entry.is_dir()]
+        return {step: entry for _, step, entry in sorted(found)}  # the replaced first, so that its successor counts
+
+    def _scores(self):
+        scores = {}
+        for step, place in self._places().items():
+            with contextlib.suppress(ValueError):  # of one that is damaged nobody knows
+                score = Checkpoint(place).score
+                if score is not None and math.isfinite(score):
+                    scores[step] = score
+        return scores
+
+    def _put(self, partial, place):
+        replaced = self.path / f".{place.name}.replaced"
+        if place.exists():
+            os.rename(place, replaced)
+        os.rename(partial, place)
+        sync_folder(self.path)
+        self._delete(replaced)
+
+    def _delete_others(self):
+        places, scores = self._places(), self._scores()
+        kept = set(sorted(places)[-self.keep :])
+        if scores:
+            kept.add(min(scores, key=lambda step: (scores[step], -step)))
+        for step, place in places.items():
+            if step not in kept:
+                self._delete(place)
+
+    def _delete(self, place):
+        """Delete a folder such that a kill leaves no half of it under its name."""
+        if place.exists():
+            gone = self.path / f".{place.name.strip('.')}.deleted"
+            os.rename(place, gone)
+            shutil.rmtree(gone)
+
+    def _clean(self, step):
+        """Before the first save: away with what killed processes left and with damaged checkpoints of later steps."""
+        if self._cleaned:
+            return
+        for entry in self.path.glob(".step-*"):
+            if entry.suffix in (".writing", ".deleted"):
+                shutil.rmtree(entry)
+        places = self._places()
+        for entry in self.path.glob(".step-*.replaced"):
+            if entry not in places.values():
+                self._delete(entry)
+        later = [places[number] for number in sorted(places, reverse=True) if number > step]
+        whole = [place for place in later if _is_whole(place)]
+        if whole:
+            raise ValueError(f"expected a step after that of {whole[0]}, the newest checkpoint; got step {step} to save.")
+        for place in later:
+            self._delete(place)
+        self._cleaned = True
+
+
+def _is_whole(place):
+    try:
+        read_checkpoint(place)
+    except ValueError:
+        return False
+    return True

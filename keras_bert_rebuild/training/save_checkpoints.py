@@ -1,0 +1,104 @@
+"""The callback that writes checkpoints."""
+
+import math
+import time
+import warnings
+
+from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.counted_callback import CountedCallback, is_finite
+from keras_bert_rebuild.training.train_state import FiniteState
+
+_FiniteState = FiniteState
+
+
+class SaveCheckpoints(CountedCallback):
+    """Write the whole state of a training to a folder, every so often, when training stops and at its end.
+
+    Weights behind a loss that is not finite are never written, nor is a state that holds a number that is not finite: then training
+    is stopped, and `problem` says why. The order among other callbacks does not matter.
+
+    Args:
+        folder: a `CheckpointFolder`, or the path of one.
+        every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution` the first chance after it.
+        every_seconds: seconds between the end of a checkpoint and the start of the next; None for no such rule.
+        position: a function of the step that answers with what JSON can hold, to be found again in `Checkpoint.facts`. With
+            none, an empty dictionary.
+        score: a function of the step and the logs of Keras that answers with the score of the weights as they are, less is better,
+            or None. It is asked at every checkpoint and at the end of every epoch, where the logs have the losses of validation; an
+            epoch whose end has a score is saved.
+        initial_step: batches trained before, that is `Checkpoint.step` of the one that the training goes on from.
+
+    Example: `SaveCheckpoints("run/checkpoints", every_steps=1000, score=lambda step, logs: logs.get("val_loss"))`.
+
+    Raises:
+        ValueError: no rule can be followed.
+    """
+
+    def __init__(self, folder, every_steps=None, every_seconds=None, position=None, score=None, initial_step=0):
+        super().__init__(initial_step)
+        if every_steps is not None and every_steps < 1:
+            raise ValueError(f"every_steps must be at least 1 batch, or None; got {every_steps}.")
+        if every_seconds is not None and every_seconds <= 0:
+            raise ValueError(f"every_seconds must be above 0, or None; got {every_seconds}.")
+        self.folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
+        self.every_steps, self.every_seconds = every_steps, every_seconds
+        self.position = position or (lambda step: {})
+        self.score = score or (lambda step, logs: None)
+        self.problem = None
+        self.saved_step = initial_step
+        self._saved_at = time.monotonic()
+        self._finite = True
+
+    def on_train_begin(self, logs=None):
+        self._saved_at = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        steps = self.count(batch)
+        self._finite = is_finite(logs)
+        if self._is_due(steps) or self.trained.stop_training:
+            self._save(logs)
+
+    def on_test_begin(self, logs=None):
+        # A signal that came just after the end of a batch: what sent it may not wait for the validation.
+        if self.trained.stop_training:
+            self._save(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._finite = self._finite and is_finite(logs)
+        if not self._finite:
+            return
+        score = self.score(self.step, logs or {})
+        is_last = epoch + 1 >= (self.params or {}).get("epochs", math.inf)
+        # With Keras's `use_ema` the averages stand in for the weights before `on_train_end`: any epoch may be the last.
+        if score is not None or is_last or self.trained.stop_training or self._is_overwritten():
+            was_saved = self.step == self.saved_step
+            self._save(logs, score)
+            if was_saved and score is not None and self.step in self.folder.steps():
+                self.folder.set_score(self.step, score)
+
+    def on_train_end(self, logs=None):
+        if not self._is_overwritten():
+            self._save(logs)
+
+    def _is_due(self, steps):
+        if self.every_steps is not None and steps[-1] // self.every_steps > (steps[0] - 1) // self.every_steps:
+            return True
+        return self.every_seconds is not None and time.monotonic() - self._saved_at >= self.every_seconds
+
+    def _is_overwritten(self):
+        optimizer = getattr(self.trained.optimizer, "inner_optimizer", self.trained.optimizer)
+        return getattr(optimizer, "use_ema", False)
+
+    def _save(self, logs, score=None):
+        if not self._finite or self.problem is not None or self.step == self.saved_step:
+            return
+        if score is None:
+            score = self.score(self.step, logs or {})
+        try:
+            self.folder.save(self.step, FiniteState(self.model), self.position(self.step), score)
+        except FloatingPointError as error:
+            self.problem = f"after step {self.step} {error}; no checkpoint of it was written and training stops."
+            self.trained.stop_training = True
+            warnings.warn(self.problem, stacklevel=2)
+            return
+        self.saved_step, self._saved_at = self.step, time.monotonic()

@@ -1,0 +1,93 @@
+"""A training in a process of its own that can be killed: `python killed_run.py FOLDER STEPS [STEP CALL]`.
+
+It trains for STEPS and prints every step that is done. With STEP and CALL it kills itself while it writes the checkpoint of that
+step: in the midst of the arrays when CALL is 0, else instead of so many calls of `os.fsync`.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.training import train_state
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
+from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
+
+EVERY, SYNCS = 2, 5  # of a checkpoint: arrays, facts, names in its folder twice, names beside it
+
+
+class NumberedBatches(EpochBatches):
+    def __init__(self, first, last):
+        super().__init__()
+        self.first, self.last = first, last
+
+    def __len__(self):
+        return self.last - self.first
+
+    def batch(self, epoch, index):
+        rng = np.random.default_rng(self.first + index)
+        return rng.normal(size=(4, 8)).astype("float32"), rng.normal(size=(4, 1)).astype("float32")
+
+
+def make_model(seed):
+    keras.utils.set_random_seed(seed)
+    stack = [keras.Input((8,)), keras.layers.Dense(16, name="one"), keras.layers.Dropout(0.1, name="dropped")]
+    model = keras.Sequential([*stack, keras.layers.Dense(1, name="two")], name="tiny")
+    optimizer = AdamW(1e-2, ema_momentum=0.9, gradient_accumulation_steps=2)
+    model.compile(optimizer, "mse")
+    return model
+
+
+class Told(keras.callbacks.Callback):
+    def __init__(self, save):
+        super().__init__()
+        self.save = save
+
+    def on_train_batch_end(self, batch, logs=None):
+        print(self.save.step, flush=True)
+        time.sleep(0.01)
+
+
+def die_in_write(save, step, call):
+    """Kill this process in the write of a checkpoint, at that call."""
+    left = [call]
+    read, fsync = train_state.TrainState.read, os.fsync
+
+    def dying_read(self, name):
+        if save.step == step and call == 0 and name.endswith("two/kernel"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(self, name)
+
+    def dying_fsync(descriptor):
+        left[0] -= save.step == step
+        if left[0] == 0 and call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        fsync(descriptor)
+
+    train_state.TrainState.read, os.fsync = dying_read, dying_fsync
+
+
+def main(folder, steps, *death):
+    checkpoints = CheckpointFolder(folder, keep=2)
+    newest = checkpoints.newest()
+    done = newest.step if newest else 0
+    model = make_model(seed=1 + done)  # what a restart begins with must not matter
+    if newest:
+        train_state.write_state(model, newest.arrays())
+    save = SaveCheckpoints(checkpoints, every_steps=EVERY, initial_step=done)
+    if death:
+        die_in_write(save, *map(int, death))
+    if done < int(steps):
+        model.fit(
+            NumberedBatches(done, int(steps)), shuffle=False, verbose=0, callbacks=[save, TorchStepSeeds(1, done), Told(save)]
+        )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

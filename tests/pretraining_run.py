@@ -1,0 +1,51 @@
+"""A small pretraining with everything that has a state, written to a folder and gone on with."""
+
+import keras
+import numpy as np
+from small import compiled, small_batch, small_model
+
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
+from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.train_state import write_state
+from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
+
+
+class StepBatches(EpochBatches):
+    """The batches from one step to another, each a function of its number alone."""
+
+    def __init__(self, first, last):
+        super().__init__()
+        self.first, self.last = first, last
+
+    def __len__(self):
+        return self.last - self.first
+
+    def batch(self, epoch, index):
+        return small_batch(np.random.default_rng([self.first + index, 5]))
+
+
+def make_model(seed=7, **kwargs):
+    """Dropout in both places; averages, accumulated gradients and a schedule in the optimizer."""
+    keras.utils.set_random_seed(seed)
+    rate = WarmupLinearDecay(1e-2, 2, 50)
+    optimizer = AdamW(rate, ema_momentum=0.9, global_clipnorm=1.0, gradient_accumulation_steps=2)
+    model = small_model(dropout_rate=0.1, attention_probs_dropout_prob=0.1, transformer_num=1)
+    return compiled(model, optimizer=optimizer, max_predictions=4, **kwargs)
+
+
+def train(folder, steps, every_steps=None, callbacks=(), **kwargs):
+    """Train to a step, from the newest checkpoint if there is one; the folder."""
+    folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
+    newest = folder.newest()
+    done = newest.step if newest else 0
+    model = make_model(seed=7 if done == 0 else 1000 + done, **kwargs)  # what it starts from must not matter any more
+    if newest:
+        write_state(model, newest.arrays())
+    if done < steps:
+        save = SaveCheckpoints(folder, every_steps, initial_step=done)
+        seeds = TorchStepSeeds(seed=3, initial_step=done)
+        model.fit(StepBatches(done, steps), shuffle=False, verbose=0, callbacks=[save, seeds, *callbacks])
+    return folder
