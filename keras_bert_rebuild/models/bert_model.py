@@ -92,11 +92,11 @@ class BertModel(keras.Model):
         return super().predict_on_batch(self._check_data(x)[0])
 
     def train_step(self, *args):
-        with self._step("train"):
+        with self._step("train", args[-1]):
             return super().train_step(*args)
 
     def test_step(self, *args):
-        with self._step("test"):
+        with self._step("test", args[-1]):
             return super().test_step(*args)
 
     def predict_step(self, *args):
@@ -104,9 +104,9 @@ class BertModel(keras.Model):
             return super().predict_step(*args)
 
     @contextlib.contextmanager
-    def _step(self, kind):
+    def _step(self, kind, batch=None):
         outer = getattr(_STEP, "now", None)
-        _STEP.now = (self, kind)
+        _STEP.now = (self, kind, batch)
         try:
             yield
         finally:
@@ -114,8 +114,12 @@ class BertModel(keras.Model):
 
     def _in_step(self, *kinds):
         """Whether this thread is inside a step of this model, of one of these kinds if any are given."""
-        model, kind = getattr(_STEP, "now", None) or (None, None)
+        model, kind, _ = getattr(_STEP, "now", None) or (None, None, None)
         return model is self and (not kinds or kind in kinds)
+
+    def _step_labels(self):
+        """The labels of the batch of the training or test step that this thread is in."""
+        return keras.utils.unpack_x_y_sample_weight(_STEP.now[2])[1]
 
     def _build_waiting_optimizer(self):
         """Let an optimizer that came from a legacy .h5 file take up its state, here and not inside a traced step."""

@@ -80,6 +80,15 @@ LAYERS = {
     "question_answering": "Question-Answering",
 }
 
+# Name of an output, the layers from the last encoder block up to the one that makes its logits; dropout with rate 0 is not there.
+BEFORE_LOGITS = {
+    "NSP-Dense": ("Extract", "NSP-Dense"),
+    "NSP": ("Extract", "NSP-Dense"),
+    "SOP": ("Extract", "NSP-Dense"),
+    "Classification": ("Extract", "NSP-Dense", "Classification-Dropout"),
+    "Token-Classification": ("Token-Classification-Dropout",),
+}
+
 # Name of a head, the function that builds it.
 BUILDERS = {
     "pooler": lambda trunk: trunk.pooled(),

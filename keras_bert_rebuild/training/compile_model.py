@@ -16,6 +16,8 @@ def compile_model(
     learning_rate=1e-4,
     *,
     max_predictions=None,
+    loss_chunk=None,
+    remat=None,
     weight_decay_pattern=WEIGHT_DECAY_PATTERN,
     optimizer=None,
     metrics="accuracy",
@@ -31,9 +33,15 @@ def compile_model(
         learning_rate: rate at the top.
         max_predictions: positions of an example that the MLM head is computed at. None computes it at all positions, as keras_bert
             does, at several times the cost; a batch with more masked positions than this is an error.
+        loss_chunk: positions of a batch whose logits of the MLM head are held at once, about 256; None for all. It saves the memory
+            of (positions, vocabulary) and costs a third of the head's work. Metrics of the MLM head are then accuracies,
+            `Perplexity` and what else takes log-probabilities.
+        remat: keep only the input of every encoder block for the backward pass and compute the rest again: less memory, up to a
+            third more work. None leaves the model as it is (`model.remat`).
         weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
         optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`; they are given probabilities, at the masked positions. A single word counts for every head.
+        metrics: as for `model.compile`, at the masked positions; they are given probabilities, or logits where all of a head are
+            accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single word counts for every head.
         **kwargs: further arguments of `model.compile`.
 
     Returns:
@@ -48,12 +56,15 @@ def compile_model(
             weight_decay_pattern=weight_decay_pattern,
         )
     heads = model.output_names
-    loss = [PretrainingLoss(max_predictions=max_predictions if head == "MLM" else None) for head in heads]
+    of_mlm = {"max_predictions": max_predictions, "chunk": loss_chunk}
+    loss = [PretrainingLoss(**of_mlm if head == "MLM" else {}) for head in heads]
     if isinstance(metrics, str):
         metrics = [metrics] * len(heads)
     elif isinstance(metrics, tuple):
         metrics = list(metrics)
     if len(heads) == 1:
         loss = loss[0]
+    if remat is not None:
+        model.remat = remat
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
     return model

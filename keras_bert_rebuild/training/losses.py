@@ -10,10 +10,12 @@ class PretrainingLoss(keras.losses.Loss):
 
         loss = log Σ_v exp(logits[v]) − logits[label]
 
-    `PretrainingModel` asks a compiled loss for the attributes `takes_logits` and `max_predictions` and computes as they say.
+    `PretrainingModel` asks a compiled loss for its attributes `takes_logits`, `max_predictions` and `chunk` and does as they say.
 
     Args:
         max_predictions: for the MLM head, how many positions of an example are projected onto the vocabulary; None for all.
+        chunk: for the MLM head, how many positions of the batch are projected onto the vocabulary at once, and again in the
+            backward pass; None for all. The loss is then given log-probabilities, and is −logits[label].
         reduction: by default the mean over the labelled positions.
 
     Example:
@@ -27,11 +29,14 @@ class PretrainingLoss(keras.losses.Loss):
 
     takes_logits = True
 
-    def __init__(self, max_predictions=None, name="pretraining_loss", reduction="sum_over_batch_size", **kwargs):
+    def __init__(self, max_predictions=None, name="pretraining_loss", reduction="sum_over_batch_size", *, chunk=None, **kwargs):
         if max_predictions is not None and max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1, or None for all positions; got {max_predictions}.")
+        if chunk is not None and chunk < 1:
+            raise ValueError(f"chunk must be at least 1 position, or None for all at once; got {chunk}.")
         super().__init__(name=name, reduction=reduction, **kwargs)
         self.max_predictions = max_predictions
+        self.chunk = chunk
 
     def call(self, y_true, y_pred):
         labels = ops.cast(y_true, "int32")
@@ -39,7 +44,9 @@ class PretrainingLoss(keras.losses.Loss):
             labels = labels[..., 0]  # (B, L, 1) → (B, L)
         # What stands where no label is may be anything, -100 for one: it is weighted with 0 and must only be finite.
         labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
+        if self.chunk is not None:
+            return -ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
         return ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
 
     def get_config(self):
-        return {**super().get_config(), "max_predictions": self.max_predictions}
+        return {**super().get_config(), "max_predictions": self.max_predictions, "chunk": self.chunk}

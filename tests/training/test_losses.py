@@ -19,11 +19,14 @@ def test_the_loss_is_exact_for_logits_up_to_100(logits, label):
 
 
 def test_the_config_round_trip_keeps_the_number_of_predictions():
-    copy = PretrainingLoss.from_config(PretrainingLoss(max_predictions=7, reduction="sum").get_config())
+    copy = PretrainingLoss.from_config(PretrainingLoss(max_predictions=7, chunk=5, reduction="sum").get_config())
     assert copy.max_predictions == 7
+    assert copy.chunk == 5
     assert copy.reduction == "sum"
 
 
 def test_no_predictions_at_all_are_an_error():
     with pytest.raises(ValueError, match="max_predictions must be at least 1"):
         PretrainingLoss(max_predictions=0)
+    with pytest.raises(ValueError, match="chunk must be at least 1 position"):
+        PretrainingLoss(chunk=0)

@@ -1,0 +1,85 @@
+"""Log-probabilities at labels over a large vocabulary, without the logits of all positions at once."""
+
+from keras import ops
+
+# Where a label stands in what `label_log_probabilities` answers with.
+LABEL_COLUMN = 1
+# What stands for a rival where the label itself is the best token.
+NO_RIVAL = -1e30
+
+
+def label_log_probabilities(features, table, bias, labels, chunk):
+    """The log-probability of every label, and of the token that beats it.
+
+        logits = features · tableᵀ + bias        answer[n] = (log p[best token, if that is not the label], log p[label])
+
+    The arg-max of a row is `LABEL_COLUMN` just where the label is the most probable token, so an accuracy can be taken from it.
+    Chunk after chunk is multiplied with the table, and once more in the backward pass, which costs a third of the head's work: what
+    is held is `(chunk, vocabulary)` three times and never `(positions, vocabulary)`. Sums are float32.
+
+    Args:
+        features: `(positions, width)`.
+        table: `(vocabulary, width)`, of the dtype of the features.
+        bias: `(vocabulary,)`, float32.
+        labels: `(positions,)`, int32, in [0, vocabulary).
+        chunk: positions of one chunk.
+
+    Returns:
+        `(positions, 2)`, float32. Only the second column has a gradient.
+    """
+    positions = ops.shape(features)[0]
+    count = (positions + chunk - 1) // chunk
+    labels = _padded(labels, count * chunk)
+
+    @ops.custom_gradient
+    def answer(features, table, bias):
+        features = _padded(features, count * chunk)
+
+        def forward(i, answers):
+            logits = _logits(features, table, bias, i, chunk)
+            log_sum = ops.logsumexp(logits, axis=-1)
+            label = _slice(labels, i, chunk)
+            own = ops.take_along_axis(logits, label[:, None], axis=-1)[:, 0] - log_sum
+            is_best = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), label)
+            rival = ops.where(is_best, NO_RIVAL, ops.max(logits, axis=-1) - log_sum)
+            columns = ops.stack([rival, own, log_sum], axis=-1)
+            return ops.slice_update(answers, (i * chunk, 0), columns)
+
+        answers = ops.fori_loop(0, count, forward, ops.zeros((count * chunk, 3), "float32"))
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            scale = _padded(upstream[:, LABEL_COLUMN], count * chunk)
+
+            def backward(i, sums):
+                of_features, of_table, of_bias = sums
+                logits = _logits(features, table, bias, i, chunk)
+                probabilities = ops.exp(logits - _slice(answers[:, 2], i, chunk)[:, None])
+                is_label = ops.equal(ops.arange(bias.shape[0], dtype="int32")[None, :], _slice(labels, i, chunk)[:, None])
+                of_logits = _slice(scale, i, chunk)[:, None] * (ops.cast(is_label, "float32") - probabilities)
+                low = ops.cast(of_logits, features.dtype)
+                of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
+                of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _slice(features, i, chunk)), "float32")
+                return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
+
+            zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
+            of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
+            return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
+
+        return answers[:positions, :2], gradient
+
+    return answer(features, table, bias)
+
+
+def _logits(features, table, bias, i, chunk):
+    return ops.cast(ops.matmul(_slice(features, i, chunk), ops.transpose(table)), "float32") + bias
+
+
+def _slice(x, i, chunk):
+    """Chunk `i` of the first axis."""
+    return ops.slice(x, (i * chunk, *[0] * (len(x.shape) - 1)), (chunk, *x.shape[1:]))
+
+
+def _padded(x, size):
+    """Zeros behind the first axis, up to `size`."""
+    return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

@@ -1,0 +1,121 @@
+"""Rematerialisation: an encoder block whose inner values are computed again in the backward pass instead of being kept."""
+
+import functools
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.models.heads import BEFORE_LOGITS
+
+# The two halves of a block, and what follows each half's own layer.
+HALVES = ("MultiHeadSelfAttention", "FeedForward")
+BLOCK_ENDS = ("", "-Dropout", "-Add", "-Norm")
+
+
+def run_rematerialised(model, embedding, inputs, mask, heads):
+    """The graph up to the last layers of the heads in a training step, its encoder blocks rematerialised.
+
+    Args:
+        model: a model with a config, as from `build_model`.
+        embedding: the model of its graph up to the first block, which answers with that and the token table.
+        inputs: those of the model.
+        mask: `(batch, length)`, False at padding.
+        heads: names of outputs beside the MLM head.
+
+    Returns:
+        The last block's output, the token table, and for each head what its last layer is to be called with.
+    """
+    x, table = embedding(inputs, training=True)
+    for block in blocks_of(model):
+        layers = [layer for half in block for layer in half if layer is not None]
+        x = rematerialised(layers, functools.partial(run_block, block, mask=mask))(x)
+    layers = {layer.name: layer for layer in model.layers}
+    others = []
+    for head in heads:
+        y = x
+        for name in BEFORE_LOGITS.get(head, ()):
+            y = layers[name](y, training=True) if name in layers else y
+        others.append(y)
+    return x, table, *others
+
+
+def blocks_of(model):
+    """The encoder blocks of a model in the order in which they run, each a list of halves, a shared block as often as it is run.
+
+    A half is its layers: sub-layer, dropout (None with rate 0), sum and norm.
+
+    Raises:
+        ValueError: the model has no config, which says how often a shared block is run.
+    """
+    if model.config is None:
+        raise ValueError(
+            "rematerialisation expected a model that knows its config, as from get_model, build_model or from_pretrained; got one "
+            "without."
+        )
+    layers = {layer.name: layer for layer in model.layers}
+    blocks = []
+    for i in range(model.config.num_hidden_layers):
+        names = [f"Encoder-{model.config.block_of_layer(i) + 1}-{half}" for half in HALVES]
+        blocks.append([[layers.get(name + end) for end in BLOCK_ENDS] for name in names])
+    return blocks
+
+
+def run_block(block, x, mask):
+    """LayerNorm(x + Dropout(layer(x))), twice: what the graph does in training, with the mask as an argument.
+
+    Every layer is told that it trains, since the second run comes outside of any call of the model.
+
+    Args:
+        block: as from `blocks_of`.
+        x: `(batch, length, hidden)`.
+        mask: `(batch, length)`, False at padding. Attached to `x` it would be lost where the backend calls the block again.
+
+    Returns:
+        `(batch, length, hidden)`.
+    """
+    for sub_layer, dropout, add, norm in block:
+        own_mask = {"mask": mask} if sub_layer.name.endswith(HALVES[0]) else {}
+        y = sub_layer(x, training=True, **own_mask)
+        x = norm(add([x, y if dropout is None else dropout(y, training=True)]))
+    return x
+
+
+def rematerialised(layers, function):
+    """A function of one tensor through `layers` that keeps for the backward pass only that tensor and the weights.
+
+    It is `keras.remat` of a pure function: weights and the seeds of dropout go in and seeds come out, so that the second run draws
+    what the first drew and no tracer of JAX stays in a variable. (On torch dropout has no seed; there `keras.remat` keeps the state
+    of torch's generator.)
+
+    Args:
+        layers: the layers that `function` calls; all their variables.
+        function: from a tensor to a tensor.
+
+    Returns:
+        A function with the same values and gradients.
+
+    Reference: Chen et al., 2016 (https://arxiv.org/abs/1604.06174).
+    """
+    weights = _unique(variable for layer in layers for variable in layer.weights)
+    known = {id(variable) for variable in weights}
+    seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in known)
+
+    def call(x):
+        before = [ops.copy(seed) for seed in seeds]  # torch writes seeds in place
+
+        def pure(x, values):
+            mapping = zip([*weights, *seeds], [*values, *before], strict=True)
+            with keras.StatelessScope(list(mapping)) as scope:
+                y = function(x)
+            return y, [scope.get_current_value(seed) for seed in seeds]
+
+        y, after = keras.remat(pure)(x, [ops.convert_to_tensor(weight) for weight in weights])
+        for seed, value in zip(seeds, after, strict=True):
+            seed.assign(value)
+        return y
+
+    return call
+
+
+def _unique(variables):
+    return list({id(variable): variable for variable in variables}.values())

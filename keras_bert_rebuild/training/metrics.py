@@ -1,0 +1,48 @@
+"""Metrics of pretraining that are taken from logits."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Perplexity(keras.metrics.MeanMetricWrapper):
+    """How many tokens the model hesitates between: the exponential of the mean cross entropy over all labelled positions.
+
+        perplexity = exp(−mean log p[label])
+
+    It takes the logarithms of probabilities, which `PretrainingModel` gives to the metrics of a head that all have a true attribute
+    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Unlike the exponential of a logged loss it
+    counts every position once, however they are spread over batches.
+
+    Args:
+        name, dtype: as for any metric.
+
+    Example:
+
+    >>> import numpy as np
+    >>> metric = Perplexity()
+    >>> metric.update_state(np.array([0, 2]), np.log([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]))
+    >>> round(float(metric.result()), 4)
+    2.0
+    """
+
+    takes_logits = True
+    takes_log_probabilities = True
+
+    def __init__(self, name="perplexity", dtype=None):
+        super().__init__(fn=cross_entropy, name=name, dtype=dtype)
+        self._direction = "down"
+
+    def result(self):
+        return ops.exp(super().result())
+
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype}
+
+
+def cross_entropy(labels, log_probabilities):
+    """−log p[label], of labels `(...)` or `(..., 1)` and log-probabilities `(..., classes)`."""
+    labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(log_probabilities)[:-1])
+    # Where no label is may stand anything; it is weighted with 0 and must only be finite.
+    labels = ops.clip(labels, 0, log_probabilities.shape[-1] - 1)
+    return -ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
