@@ -6,6 +6,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.data.examples import Examples, from_passage_starts, shortened
+from keras_bert_rebuild.data.length_windows import WINDOW, length_windows
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS
 from keras_bert_rebuild.data.rows import lay_out
@@ -49,6 +50,8 @@ class PretrainingBatches(EpochBatches):
         mask_rate, mask_mask_rate, mask_random_rate: as of `mask_tokens`.
         random_next_rate: rate of random second segments, and of swapped ones.
         short_seq_prob: part of the examples that are cut to a random length.
+        lengths: lengths to pad to, where most examples are shorter than `seq_len`: batches are made of examples of about the same
+            length and padded to the least of these that holds them; see `length_windows`. None: all are padded to `seq_len`.
         start_epoch, repeat, workers, **kwargs: as of `EpochBatches`.
 
     Raises:
@@ -72,6 +75,7 @@ class PretrainingBatches(EpochBatches):
         mask_random_rate=0.1,
         random_next_rate=0.5,
         short_seq_prob=0.1,
+        lengths=None,
         start_epoch=0,
         repeat=False,
         workers=0,
@@ -112,6 +116,8 @@ class PretrainingBatches(EpochBatches):
             "mask_random_rate": mask_random_rate,
         }
         self.steps_per_epoch = steps_per_epoch
+        self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
+        self._window = None, None
         if len(self) < 1:
             count = len(self.examples)
             made = f"a pass has {count} examples" if steps_per_epoch is None else f"steps_per_epoch is {steps_per_epoch}"
@@ -128,22 +134,36 @@ class PretrainingBatches(EpochBatches):
             index: a number from 0 on, less than the batches of an epoch.
 
         Returns:
-            `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, seq_len)`; `(rows, seq_len, 1)`, the tokens
+            `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, length)`; `(rows, length, 1)`, the tokens
             before masking; and `(rows, 1)`, 1 where the second segment is a random or a swapped one. With `next_sentence=None`
             `((tokens, segments, chosen), labels)`, since the model has one output.
         """
         rows = self.batch_size // self.process_count
-        first = index * self.batch_size + self.process_index * rows
-        if self.steps_per_epoch is None:
-            first += epoch * len(self.examples)
-        else:
-            first += epoch * self.steps_per_epoch * self.batch_size
-        return self._make(first + np.arange(rows))
+        share = slice(self.process_index * rows, (self.process_index + 1) * rows)
+        epochs_before = epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+        if self.lengths is None:
+            positions = epochs_before + index * self.batch_size + np.arange(self.batch_size)[share]
+            return self._lay_out(*self._examples(positions), self.seq_len)
+        keys, segments, plan = self._examples_of_window(epochs_before, index // WINDOW)
+        members, length = plan[index % WINDOW]
+        return self._lay_out(keys[members[share]], segments.take(members[share]), length)
 
-    def _make(self, positions):
-        pairs = self.next_sentence is not None
+    def _examples_of_window(self, epochs_before, number):
+        """The examples of a window of batches, and for each of its batches which of them it has and how long it is."""
+        kept = self._window  # threads may ask for other windows
+        if kept[0] != (epochs_before, number):
+            count = min(len(self) - number * WINDOW, WINDOW)
+            positions = epochs_before + number * WINDOW * self.batch_size + np.arange(count * self.batch_size)
+            keys, segments = self._examples(positions)
+            sizes = segments.first_lengths + segments.second_lengths + (2 if self.next_sentence is None else 3)
+            plan = length_windows(sizes, self.batch_size, self.lengths, keys[0])
+            self._window = kept = (epochs_before, number), (keys, segments, plan)
+        return kept[1]
+
+    def _examples(self, positions):
+        """The keys of the draws of some examples, and their segments."""
         spans = self.examples.at(positions)
-        if pairs:
+        if self.next_sentence is not None:
             spans = from_passage_starts(self.store, spans, self.examples.length)
         spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
         if self.next_sentence == "nsp":
@@ -152,10 +172,21 @@ class PretrainingBatches(EpochBatches):
             segments = sentence_order_pairs(self.store, spans, self.random_next_rate)
         else:
             segments = single_segments(spans)
-        labels, segment_ids, content = lay_out(self.store, segments, self.seq_len, self.tables, pairs)
-        masked, chosen = mask_tokens(spans.keys, labels, content, self.tables, self.max_predictions, **self.masking)
+        return spans.keys, segments
+
+    def _lay_out(self, keys, segments, length):
+        pairs = self.next_sentence is not None
+        labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
+        masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
         x, y = (masked, segment_ids, chosen), labels[..., None]
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
+
+
+def _checked_lengths(lengths, seq_len, least):
+    lengths = np.unique(np.asarray(lengths, "int64"))
+    if lengths[0] < least or lengths[-1] > seq_len:
+        raise ValueError(f"lengths must be from {least} to seq_len={seq_len}; got {lengths.tolist()}.")
+    return np.union1d(lengths, [seq_len])
 
 
 def _check_one_of(name, value, values):

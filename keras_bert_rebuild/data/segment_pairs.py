@@ -1,6 +1,6 @@
 """The two segments of an example, and whether the second one follows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -21,6 +21,10 @@ class Segments:
 
     labels: np.ndarray
     """1 where the second segment is a random one or the two are swapped, otherwise 0."""
+
+    def take(self, examples):
+        """The segments of some of the examples."""
+        return Segments(*(getattr(self, field.name)[examples] for field in fields(self)))
 
 
 def next_sentence_pairs(store, spans, targets, random_next_rate=0.5):

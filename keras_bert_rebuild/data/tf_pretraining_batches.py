@@ -10,17 +10,40 @@ def tf_pretraining_batches(batches, epochs=1):
             `steps_per_epoch`.
 
     Returns:
-        A `tf.data.Dataset` of the batches in their order, with static shapes.
+        A `tf.data.Dataset` of the batches in their order, with static shapes unless `batches` pads to several lengths.
     """
+    steps, start = len(batches), batches.epoch
+
+    def batch(number):
+        epoch, index = divmod(number, steps)
+        return batches.batch(start + epoch, index)
+
+    return _dataset(batch, None if epochs is None else epochs * steps, static=batches.lengths is None)
+
+
+def tf_stretch_of_batches(batches):
+    """The same numbers as of one epoch of a `PyDataset` whose batches are of several lengths.
+
+    Keras tells from the first two batches of a `PyDataset` what may vary, and here they may be as long as each other by chance.
+
+    Args:
+        batches: a `PyDataset` of batches `((tokens, segments, chosen), labels)`.
+
+    Returns:
+        A `tf.data.Dataset` of the batches in their order, of any length.
+    """
+    return _dataset(batches.__getitem__, len(batches), static=False)
+
+
+def _dataset(batch, count, static):
     import tensorflow as tf
 
-    steps, start = len(batches), batches.epoch
-    example = batches.batch(start, 0)
-    shapes = [array.shape for array in tf.nest.flatten(example)]
+    example = batch(0)
+    # Of every array the second dimension is the length, but that of the labels of pairs.
+    shapes = [array.shape if static or array.shape[1] == 1 else (len(array), None, *array.shape[2:]) for array in _flat(example)]
 
     def on_host(number):
-        epoch, index = divmod(int(number), steps)
-        return tf.nest.flatten(batches.batch(start + epoch, index))
+        return _flat(batch(int(number)))
 
     def make(number):
         made = tf.numpy_function(on_host, [number], [tf.int32] * len(shapes))
@@ -28,5 +51,10 @@ def tf_pretraining_batches(batches, epochs=1):
             tensor.set_shape(shape)
         return tf.nest.pack_sequence_as(example, made)
 
-    numbers = tf.data.Dataset.counter(dtype=tf.int64) if epochs is None else tf.data.Dataset.range(epochs * steps)
+    numbers = tf.data.Dataset.counter(dtype=tf.int64) if count is None else tf.data.Dataset.range(count)
     return numbers.map(make, num_parallel_calls=1, deterministic=True).prefetch(tf.data.AUTOTUNE)
+
+
+def _flat(batch):
+    x, y = batch
+    return [*x, *(y if isinstance(y, tuple) else (y,))]
