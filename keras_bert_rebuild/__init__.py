@@ -9,8 +9,11 @@ from keras_bert_rebuild.layers import *  # noqa: F403
 from keras_bert_rebuild.layers import __all__ as _layer_names
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 from keras_bert_rebuild.version import __version__
 
 # Module, the names that are asked of it.
@@ -42,6 +45,8 @@ _LAZY = (
         "keras_bert_rebuild.pretrained.vocabulary_surgery",
         ("add_tokens", "prune_vocabulary", "resize_vocabulary", "reuse_unused", "tokens_of_corpus"),
     ),
+    ("keras_bert_rebuild.recipes.pretrain", ("pretrain",)),
+    ("keras_bert_rebuild.recipes.pretrain_settings", ("PretrainSettings",)),
     (
         "keras_bert_rebuild.tasks.extract_embeddings",
         ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),
@@ -55,7 +60,11 @@ _LAZY = (
     ("keras_bert_rebuild.text.tokens", ("TOKEN_CLS", "TOKEN_MASK", "TOKEN_PAD", "TOKEN_SEP", "TOKEN_UNK", "get_base_dict")),
     ("keras_bert_rebuild.text.vocabulary", ("load_vocabulary",)),
     ("keras_bert_rebuild.text.wordpiece_tokenizer", ("WordPieceTokenizer",)),
+    ("keras_bert_rebuild.training.averaged_weights", ("averaged_weights",)),
     ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
+    ("keras_bert_rebuild.training.checkpoint_folder", ("CheckpointFolder",)),
+    ("keras_bert_rebuild.training.layer_rates", ("layer_rates",)),
+    ("keras_bert_rebuild.training.save_checkpoints", ("SaveCheckpoints",)),
     ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),
 )
 
@@ -67,10 +76,13 @@ _MODULE_OF = {name: module for module, names in _LAZY for name in names}
 __all__ = [
     *_layer_names,
     *_MODULE_OF,
+    "AdamW",
     "AdamWarmup",
     "BertModel",
+    "Lamb",
     "PretrainingLoss",
     "PretrainingModel",
+    "WarmupLinearDecay",
     "__version__",
 ]
 

@@ -10,6 +10,7 @@ VERBS = (
     ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
     ("vocab", "keras_bert_rebuild.cli.vocab", "learn a vocabulary from a corpus"),
     ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a folder that training reads from disk"),
+    ("pretrain", "keras_bert_rebuild.cli.pretrain", "train a BERT on such a folder; a stopped run goes on where it was"),
     ("convert", "keras_bert_rebuild.cli.convert", "write a checkpoint of one format in another"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
 )

@@ -1,0 +1,52 @@
+"""The curve of a run as a table on disk."""
+
+import csv
+import os
+from pathlib import Path
+
+
+class MetricsTable:
+    """Rows of numbers in a .csv file, each on disk as soon as it is known.
+
+    Args:
+        path: the file; with rows of an earlier start of the run it goes on.
+        columns: names of the columns, the first of them the step.
+        step: rows behind this step are taken out: the run goes on from there and will write them again.
+
+    Raises:
+        ValueError: the file has other columns.
+    """
+
+    def __init__(self, path, columns, step=0):
+        self.path, self.columns = Path(path), tuple(columns)
+        kept = [row for row in self._read() if int(row[0]) <= step]
+        partial = self.path.with_name(f".{self.path.name}")
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([self.columns, *kept])
+        os.replace(partial, self.path)
+
+    def write(self, values):
+        """Add a row.
+
+        Args:
+            values: numbers by column; a column without one stays empty.
+        """
+        row = [_shown(values.get(name)) for name in self.columns]
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerow(row)
+
+    def _read(self):
+        if not self.path.is_file():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as file:
+            header, *rows = [*csv.reader(file)] or [self.columns]
+        if tuple(header) != self.columns:
+            raise ValueError(f"expected the columns {', '.join(self.columns)}; {self.path} has {', '.join(header)}.")
+        # A killed process may have left half a row.
+        return [row for row in rows if len(row) == len(self.columns)]
+
+
+def _shown(value):
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, (int, str)) else f"{value:.6g}"

@@ -1,0 +1,34 @@
+"""The sizes of a new model, by name or from a file."""
+
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
+
+# Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962).
+SIZES = {
+    name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
+    for name, blocks, width in (
+        ("tiny", 2, 128),
+        ("mini", 4, 256),
+        ("small", 4, 512),
+        ("medium", 8, 512),
+        ("base", 12, 768),
+        ("large", 24, 1024),
+    )
+}
+
+
+def size_fields(model):
+    """The fields of a `BertConfig` that say how large a model is.
+
+    Args:
+        model: a size by name, the path of a config.json, or such fields.
+
+    Raises:
+        ValueError: there is no such size and no such file.
+    """
+    if isinstance(model, dict):
+        return model
+    if model in SIZES:
+        return SIZES[model]
+    values = read_json(model, f"one of the sizes {', '.join(SIZES)}, or the config file of a model,")
+    read = config_from_huggingface if "model_type" in values else config_from_google
+    return read(values, model).to_dict()

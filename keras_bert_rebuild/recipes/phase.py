@@ -1,0 +1,55 @@
+"""A stretch of a pretraining run with examples of one length."""
+
+import math
+import numbers
+from dataclasses import dataclass, fields
+
+# The least that may be.
+LEAST = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A stretch of a run with examples of one length."""
+
+    steps: int
+    """Optimizer steps."""
+
+    batch_size: int
+    """Examples of an optimizer step, of all micro-batches together."""
+
+    seq_len: int
+    """Tokens of an example, special ones included."""
+
+    max_predictions: int | None = None
+    """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
+
+    def __post_init__(self):
+        check_whole_numbers(self, LEAST, optional=("max_predictions",))
+        if self.max_predictions is None:
+            object.__setattr__(self, "max_predictions", math.ceil(0.15 * self.seq_len) + 1)
+
+
+def as_phase(phase, index):
+    """A `Phase`, from one or from its fields.
+
+    Raises:
+        ValueError: fields are missing or unknown, or a number is none that may be.
+    """
+    if isinstance(phase, Phase):
+        return phase
+    names = {f.name for f in fields(Phase)}
+    if not isinstance(phase, dict) or set(phase) - names or not {"steps", "batch_size", "seq_len"} <= set(phase):
+        expected = "steps, batch_size and seq_len, and may have max_predictions"
+        raise ValueError(f"a phase must have {expected}; phase {index} is {phase!r}.")
+    return Phase(**phase)
+
+
+def check_whole_numbers(settings, least, optional=()):
+    """Refuse fields that are not whole numbers of at least so much; None may stand in the optional ones."""
+    for name, low in least.items():
+        value = getattr(settings, name)
+        if value is None and name in optional:
+            continue
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
+            raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r}.")

@@ -1,0 +1,131 @@
+"""Pretraining as one call: from a token store to a model, stopped and continued at will."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.data.held_out import split_documents
+from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
+from keras_bert_rebuild.data.token_store import TokenStore
+from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.recipes.training_run import TrainingRun
+
+
+def pretrain(store, output, settings=None, *, report=None, **changes):
+    """Pretrain a BERT on a token store, or go on with a run that was stopped.
+
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
+    Hugging Face folder with the vocabulary (or one of Keras, where the former has no names for the heads). Called again with the
+    same arguments it goes on from the last checkpoint at the exact batch, to the same weights as if it had never been stopped; if
+    the run is over, it loads the model.
+
+    Args:
+        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
+        output: the folder of the run.
+        settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
+        report: called with every row of the curve, a dictionary; None for none. See `training_run.COLUMNS`.
+        **changes: single fields of `PretrainSettings`, over those of `settings`.
+
+    Returns:
+        The model with the averaged weights, where `ema` is set.
+
+    Raises:
+        ValueError: settings that cannot be, another run in the folder, a store that is not complete.
+        StoppedError: a signal asked for the end; the last step is in a checkpoint.
+        NonFiniteLossError: a loss is not a number; its batch is in the folder.
+    """
+    if settings is None or isinstance(settings, dict):
+        settings = PretrainSettings.from_dict({**(settings or {}), **changes})
+    else:
+        settings = replace(settings, **changes)
+    corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
+    folder = RunFolder(output, {**settings.resolved(), "corpus": _described(corpus)})
+    train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
+    keras.utils.set_random_seed(settings.seed)
+    with _dtype_policy(settings.dtype):
+        model = _make_model(corpus, settings)
+        batches = [_batches(train, phase, settings) for phase in settings.all_phases]
+        evaluations = [_held_out_batches(held_out, phase, settings) for phase in settings.all_phases]
+        run = TrainingRun(model, settings, folder.path, batches, evaluations, report)
+        run.finish()
+    with run.averaged():
+        save_pretrained(model, folder.path / "model", _format(model), vocabulary=list(corpus.vocabulary))
+    return model
+
+
+def _format(model):
+    """Hugging Face's, unless it has no names for the heads, such as sentence order on a BERT."""
+    known = FAMILIES[model.config.family].HUGGINGFACE.heads
+    return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
+
+
+def _make_model(corpus, settings):
+    heads = ["mlm"] if settings.next_sentence == "none" else ["mlm", settings.next_sentence]
+    tables = vocabulary_tables(corpus.vocabulary)
+    if settings.init is None:
+        return build_model(settings.model_config(len(corpus.vocabulary), tables.pad_id), heads)
+    # Not strict: a checkpoint without these heads is one to go on from, too, and a warning names what starts at random.
+    model = from_pretrained(settings.init, heads=heads, strict=False)
+    config = model.config
+    longest = max(phase.seq_len for phase in settings.all_phases)
+    for what, found, expected in (
+        ("tokens in its vocabulary", config.vocab_size, len(corpus.vocabulary)),
+        ("the id of padding", config.pad_token_id, tables.pad_id),
+    ):
+        if found != expected:
+            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}, got {found}.")
+    if longest > config.max_length:
+        raise ValueError(f"{settings.init} has {config.max_length} positions; a phase asks for examples of {longest} tokens.")
+    return model
+
+
+def _batches(corpus, phase, settings, **changes):
+    accumulation = settings.gradient_accumulation_steps
+    arguments = {
+        "seed": settings.seed,
+        "steps_per_epoch": phase.steps * accumulation,
+        "next_sentence": None if settings.next_sentence == "none" else settings.next_sentence,
+        "masking": settings.masking,
+        "mask_rate": settings.mask_rate,
+        "short_seq_prob": settings.short_seq_prob,
+        "lengths": [n for n in settings.lengths if n <= phase.seq_len] or None,
+        "workers": settings.workers,
+    }
+    rows = phase.batch_size // accumulation
+    return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
+
+
+def _held_out_batches(corpus, phase, settings):
+    """The same batches at every evaluation, so that the numbers can be compared."""
+    if corpus is None:
+        return None
+    return _batches(corpus, phase, settings, seed=settings.seed + 1, steps_per_epoch=settings.evaluation_steps, repeat=True)
+
+
+def _described(corpus):
+    """What tells one corpus from another."""
+    return {
+        "tokens": int(corpus.num_tokens),
+        "documents": len(corpus.document_starts) - 1,
+        "vocabulary": len(corpus.vocabulary),
+        "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
+    }
+
+
+@contextlib.contextmanager
+def _dtype_policy(dtype):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -1,0 +1,241 @@
+"""Everything that a pretraining run can be told, as data."""
+
+import difflib
+import math
+import numbers
+from dataclasses import asdict, dataclass, fields
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.recipes.model_sizes import size_fields
+from keras_bert_rebuild.recipes.phase import LEAST as PHASE_LEAST
+from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
+
+NEXT_SENTENCE = ("nsp", "sop", "none")
+MASKING = ("token", "whole_word", "ngram")
+OPTIMIZERS = ("adamw", "lamb")
+DTYPES = ("float32", "mixed_bfloat16")
+# The least that may be.
+LEAST = {
+    **PHASE_LEAST,
+    "gradient_accumulation_steps": 1,
+    "evaluation_steps": 1,
+    "log_steps": 1,
+    "keep_checkpoints": 1,
+    "seed": 0,
+    "warmup_steps": 0,
+    "loss_chunk": 1,
+    "evaluate_steps": 1,
+    "save_steps": 1,
+}
+OPTIONAL = ("max_predictions", "warmup_steps", "loss_chunk", "evaluate_steps", "save_steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainSettings:
+    """What a pretraining run is: fields of a YAML file, options of `keras-bert pretrain`, arguments of `pretrain`.
+
+    Reference: Devlin et al., 2019, appendix A.2, for the defaults of optimizer and masking.
+    """
+
+    model: object = "base"
+    """A size (tiny, mini, small, medium, base, large), the path of a config.json, or the fields of a `BertConfig`."""
+
+    init: str | None = None
+    """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then take the place of `model`."""
+
+    steps: int = 100_000
+    """Optimizer steps."""
+
+    batch_size: int = 32
+    """Examples of an optimizer step, of all micro-batches together."""
+
+    seq_len: int = 128
+    """Tokens of an example, special ones included."""
+
+    max_predictions: int | None = None
+    """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
+
+    phases: tuple = ()
+    """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
+    four: BERT's was 90 % of the steps at 128 and the rest at 512."""
+
+    gradient_accumulation_steps: int = 1
+    """Micro-batches of an optimizer step."""
+
+    next_sentence: str = "nsp"
+    """The second task: "nsp", "sop" or "none"."""
+
+    masking: str = "token"
+    """What is masked as a whole: "token", "whole_word" or "ngram"."""
+
+    mask_rate: float = 0.15
+    """Part of the tokens to predict."""
+
+    short_seq_prob: float = 0.1
+    """Part of the examples that are cut to a random length."""
+
+    lengths: tuple = ()
+    """Lengths to pad to where many examples are shorter than `seq_len`, such as [32, 64, 96]: batches then are of examples of about
+    the same length. Empty: all are padded to `seq_len`."""
+
+    optimizer: str = "adamw"
+    """"adamw" or "lamb"."""
+
+    learning_rate: float = 1e-4
+    """The rate at its top."""
+
+    warmup_steps: int | None = None
+    """Optimizer steps of rising rate; None: a tenth of all, at most 10,000. It falls to 0 in the end."""
+
+    weight_decay: float = 0.01
+    """Share of a weight taken away at a rate of 1; biases and norms keep theirs."""
+
+    layer_decay: float = 1.0
+    """Rate of a block, as a part of that of the block above it."""
+
+    clip_norm: float | None = 1.0
+    """The longest that the gradient of all weights together may be; None for any."""
+
+    ema: float | None = None
+    """How much of the moving average of the weights stays from step to step, such as 0.999; evaluated and saved is the average."""
+
+    dtype: str = "float32"
+    """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
+
+    jit_compile: bool | str = "auto"
+    """Whether steps are compiled with XLA; "auto": on JAX and TensorFlow."""
+
+    remat: bool = False
+    """Compute encoder blocks again for their gradients instead of keeping them."""
+
+    loss_chunk: int | None = None
+    """Positions whose logits are held at once; None for all."""
+
+    held_out: float = 0.01
+    """Part of the documents that are evaluated on and never trained on; 0 for none."""
+
+    evaluate_steps: int | None = None
+    """Optimizer steps between evaluations; None: ten in a run."""
+
+    evaluation_steps: int = 20
+    """Batches of an evaluation."""
+
+    log_steps: int = 50
+    """Optimizer steps of a row of metrics.csv."""
+
+    save_steps: int | None = None
+    """Optimizer steps between checkpoints; None: with the evaluations."""
+
+    keep_checkpoints: int = 3
+    """Checkpoints kept, the newest ones, and the best beside them."""
+
+    workers: int = 1
+    """Threads that make batches while the model trains; 0 makes them in between."""
+
+    tensorboard: bool = True
+    """Write for TensorBoard, too, where it is installed."""
+
+    seed: int = 0
+    """The seed of weights, order, masks and dropout."""
+
+    def __post_init__(self):
+        check_whole_numbers(self, LEAST, OPTIONAL)
+        for name, values in (
+            ("next_sentence", NEXT_SENTENCE),
+            ("masking", MASKING),
+            ("optimizer", OPTIMIZERS),
+            ("dtype", DTYPES),
+            ("jit_compile", (True, False, "auto")),
+        ):
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
+        for name, low, high in (
+            ("mask_rate", 0, 1),
+            ("short_seq_prob", 0, 1),
+            ("held_out", 0, 0.5),
+            ("layer_decay", 0, 1),
+            ("weight_decay", 0, 1),
+            ("ema", 0, 1),
+        ):
+            value = getattr(self, name)
+            if not (value is None and name == "ema") and not (_is_number(value) and low <= value <= high):
+                raise ValueError(f"{name} must be a number from {low} to {high}; got {value!r}.")
+        for name in ("learning_rate", "clip_norm"):
+            value = getattr(self, name)
+            if not (value is None and name == "clip_norm") and not (_is_number(value) and value > 0):
+                raise ValueError(f"{name} must be a number above 0; got {value!r}.")
+        for name in ("phases", "lengths"):
+            if not isinstance(getattr(self, name), (list, tuple)):
+                raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
+        object.__setattr__(self, "lengths", tuple(self.lengths))
+        object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))
+        for phase in self.all_phases:
+            if phase.batch_size % self.gradient_accumulation_steps:
+                raise ValueError(
+                    f"batch_size must be a multiple of gradient_accumulation_steps={self.gradient_accumulation_steps}; "
+                    f"got {phase.batch_size}."
+                )
+
+    @property
+    def all_phases(self):
+        """The phases of the run, one where none are given."""
+        if self.phases:
+            return self.phases
+        return (Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),)
+
+    @property
+    def total_steps(self):
+        """Optimizer steps of all phases together."""
+        return sum(phase.steps for phase in self.all_phases)
+
+    def model_config(self, vocab_size, pad_token_id):
+        """The `BertConfig` of a new model.
+
+        Args:
+            vocab_size: tokens of the vocabulary.
+            pad_token_id: id of the padding.
+        """
+        longest = max(phase.seq_len for phase in self.all_phases)
+        given = {"max_position_embeddings": max(512, longest), **size_fields(self.model)}
+        return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
+
+    def resolved(self):
+        """The settings as plain values with every default filled in, as they are written into a run's folder."""
+        steps = self.total_steps
+        filled = {
+            "warmup_steps": min(steps // 10, 10_000) if self.warmup_steps is None else self.warmup_steps,
+            "evaluate_steps": self.evaluate_steps or max(steps // 10, 1),
+            "save_steps": self.save_steps or self.evaluate_steps or max(steps // 10, 1),
+            "phases": [asdict(phase) for phase in self.all_phases],
+            "lengths": list(self.lengths),
+        }
+        values = {**asdict(self), **filled}
+        return {name: value for name, value in values.items() if name not in ("steps", "batch_size", "seq_len", "max_predictions")}
+
+    @classmethod
+    def from_dict(cls, values):
+        """Settings from plain values, such as those of a YAML file.
+
+        Raises:
+            ValueError: a name that is none, with the nearest that are.
+        """
+        names = [f.name for f in fields(cls)]
+        unknown = [name for name in values if name not in names]
+        if unknown:
+            near = difflib.get_close_matches(str(unknown[0]), names, n=2)
+            hint = f"; did you mean {' or '.join(near)}" if near else ""
+            raise ValueError(f"expected settings of a pretraining run; got {', '.join(map(str, unknown))}{hint}.")
+        # YAML 1.1 reads 1e-4, without a point, as a word.
+        numbers_of = {f.name for f in fields(cls) if f.type in (float, float | None)}
+        return cls(**{name: _as_number(value) if name in numbers_of else value for name, value in values.items()})
+
+
+def _as_number(value):
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,102 @@
+"""The folder of a run: what was asked for, with what versions, and whether this is the same run again."""
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import keras
+import yaml
+
+from keras_bert_rebuild.version import __version__
+
+# What may be another when a run goes on: it changes nothing in the weights.
+FREE = ("log_steps", "evaluate_steps", "evaluation_steps", "save_steps", "keep_checkpoints", "workers", "tensorboard")
+# The packages whose versions are kept, where they are installed.
+PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy")
+
+
+class RunFolder:
+    """A folder with `settings.yaml` and `versions.yaml`, made now or by an earlier start of the same run.
+
+    Args:
+        path: the folder.
+        settings: the resolved settings, plain values by name.
+
+    Raises:
+        ValueError: the folder holds something else, or a run with other settings: each is listed.
+    """
+
+    def __init__(self, path, settings):
+        self.path = Path(path)
+        file = self.path / "settings.yaml"
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"expected a folder for the run; {self.path} is a file.")
+        self.goes_on = file.is_file()
+        if self.goes_on:
+            _check_same(read_yaml(file), settings, self.path)
+        elif self.path.is_dir() and any(not name.startswith(".") for name in os.listdir(self.path)):
+            raise ValueError(f"expected an empty folder or one of a run; {self.path} holds other files and no settings.yaml.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_yaml(file, settings)
+        starts = self.path / "versions.yaml"
+        known = read_yaml(starts).get("starts", []) if starts.is_file() else []
+        write_yaml(starts, {"starts": [*known, versions()]})
+
+
+def versions():
+    """What this process runs: versions by package, the backend, and the git revision of the folder it was started in."""
+    found = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {**found, "git": git_revision()}
+
+
+def git_revision():
+    """The commit of the folder that the process was started in, with "+" where files differ from it; None outside of git."""
+    try:
+        head = _git("rev-parse", "HEAD")
+        return head + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def read_yaml(path):
+    """The mapping in a YAML file.
+
+    Raises:
+        ValueError: there is no such file, it is not YAML, or it holds something else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected a YAML file of settings at {path}; there is no such file.")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} must be YAML in UTF-8: {' '.join(str(error).split())}.") from None
+    if values is not None and not isinstance(values, dict):
+        raise ValueError(f"{path} must hold names and values; got {type(values).__name__}.")
+    return values or {}
+
+
+def write_yaml(path, values):
+    """Write a mapping, whole or not at all."""
+    partial = path.with_name(f".{path.name}")
+    partial.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    os.replace(partial, path)
+
+
+def _check_same(before, now, path):
+    names = [name for name in {**before, **now} if name not in FREE and before.get(name) != now.get(name)]
+    if names:
+        listed = "; ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
+        raise ValueError(f"{path} holds a run with other settings: {listed}. Choose another folder, or the same settings.")
+
+
+def _git(*arguments):
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,222 @@
+"""A run from its last checkpoint to its end, stretch by stretch."""
+
+import contextlib
+import math
+import time
+
+import keras
+
+from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
+from keras_bert_rebuild.recipes.metrics_table import MetricsTable
+from keras_bert_rebuild.recipes.model_flops import train_flops
+from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
+from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.compile_model import compile_model
+from keras_bert_rebuild.training.lamb import Lamb
+from keras_bert_rebuild.training.layer_rates import layer_rates
+from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss
+from keras_bert_rebuild.training.stop_signal import StopOnSignal
+from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.train_state import FiniteState, write_state
+from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
+
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before.
+QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
+COLUMNS = (
+    "step",
+    "phase",
+    "learning_rate",
+    *QUALITY,
+    *(f"held_out_{name}" for name in QUALITY),
+    "tokens",
+    "tokens_per_second",
+    "flop_utilisation",
+)
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
+
+
+class StoppedError(Exception):
+    """A signal ended a run in good order: its last step is in a checkpoint."""
+
+    signal = None
+    """The number of the signal."""
+
+
+class NonFiniteLossError(ValueError):
+    """A loss was not a number, or a weight behind a loss that was one."""
+
+
+class TrainingRun:
+    """The training of a model in a folder.
+
+    Batches are counted, not optimizer steps: with accumulation a step has several.
+
+    Args:
+        model: from `build_model` or `from_pretrained`, not yet compiled.
+        settings: `PretrainSettings`.
+        folder: the path of the run's folder.
+        batches: a `PretrainingBatches` for every phase.
+        evaluations: batches to evaluate on for every phase, or None for every phase.
+        report: called with every row of the curve; None for none. The first one has no more than the step that the run starts at.
+    """
+
+    def __init__(self, model, settings, folder, batches, evaluations, report=None):
+        self.model, self.settings, self.folder = model, settings, folder
+        self.batches, self.evaluations = batches, evaluations
+        self.report = report or (lambda row: None)
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
+        self.optimizer = _make_optimizer(model, settings)
+        self.accumulation = settings.gradient_accumulation_steps
+        self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
+
+    def finish(self):
+        """Go on from the last checkpoint to the end of the run.
+
+        Raises:
+            StoppedError, NonFiniteLossError: as their names say.
+        """
+        start = self._restore()
+        resolved = self.settings.resolved()
+        every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
+        plan = stretches(self.ends, start, *every)
+        self.report({"step": start // self.accumulation})
+        if not plan:
+            return
+        ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype)
+        table = MetricsTable(self.folder / "metrics.csv", COLUMNS, start // self.accumulation)
+        board = None
+        if self.settings.tensorboard and tensorboard_is_installed():
+            board = TensorBoardLog(self.folder / "tensorboard")
+        try:
+            with StopOnSignal() as signals:
+                for stretch in plan:
+                    self._compile(stretch.phase)
+                    row, step = self._train(stretch, signals, ceiling)
+                    if stretch.evaluates and signals.received is None:
+                        evaluated = self._evaluate(stretch.phase)
+                        if signals.received is None:  # else it was cut short
+                            row.update(evaluated)
+                    table.write(row)
+                    if board is not None:
+                        board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
+                    self.report(row)
+                    if stretch.saves or signals.received is not None:
+                        self._save(step, row)
+                    if signals.received is not None:
+                        raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
+        finally:
+            if board is not None:
+                board.close()
+
+    def averaged(self):
+        """A context in which the model has its averaged weights, if it keeps any."""
+        return contextlib.nullcontext() if self.settings.ema is None else averaged_weights(self.model)
+
+    def _restore(self):
+        self._compile(0)
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
+            return 0
+        write_state(self.model, checkpoint.arrays())
+        return checkpoint.step
+
+    def _compile(self, phase):
+        """Compile for a phase, whose examples may have more positions to predict than those of the one before."""
+        if self.batches[phase].max_predictions == getattr(self, "_compiled_for", None):
+            return
+        self._compiled_for = self.batches[phase].max_predictions
+        jit = self.settings.jit_compile
+        compile_model(
+            self.model,
+            optimizer=self.optimizer,
+            max_predictions=self._compiled_for,
+            loss_chunk=self.settings.loss_chunk,
+            remat=self.settings.remat,
+            jit_compile=keras.config.backend() in ("jax", "tensorflow") if jit == "auto" else jit,
+        )
+        self.optimizer.build(self.model.trainable_variables)
+
+    def _train(self, stretch, signals, ceiling):
+        """Train on a stretch; the row for the curve, and the step behind the last batch."""
+        data = self.batches[stretch.phase]
+        first = self.ends[stretch.phase - 1] if stretch.phase else 0
+        batches = StretchOfBatches(data, stretch.start - first, stretch.stop - first, self.settings.workers)
+        finite = StopOnNonFiniteLoss(self.folder, lambda step: data.batch(0, step - 1 - first), stretch.start)
+        seeds = TorchStepSeeds(self.settings.seed, stretch.start)
+        started = time.perf_counter()
+        logs = self.model.fit(
+            _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals]
+        ).history
+        seconds = time.perf_counter() - started
+        if finite.problem is not None:
+            raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
+        step = finite.step
+        work = batches.work_of_first(step - stretch.start)
+        flops = train_flops(self.model.config, work, self.settings.next_sentence != "none")
+        row = {
+            "step": step // self.accumulation,
+            "phase": stretch.phase,
+            "learning_rate": float(keras.ops.convert_to_numpy(self.optimizer.learning_rate)),
+            **self._quality({name: values[-1] for name, values in logs.items()}),
+            "tokens": work.tokens,
+            "tokens_per_second": work.tokens / seconds,
+            "flop_utilisation": flops / seconds / ceiling,
+        }
+        return row, step
+
+    def _evaluate(self, phase):
+        data = self.evaluations[phase]
+        if data is None:
+            return {}
+        with self.averaged():
+            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True)
+        return {f"held_out_{name}": value for name, value in self._quality(logs).items()}
+
+    def _quality(self, logs):
+        """Keras's numbers under the names of the columns."""
+        pair = None if self.settings.next_sentence == "none" else self.settings.next_sentence.upper()
+        names = {"loss": "loss", "MLM_loss": "mlm_loss", "MLM_accuracy": "mlm_accuracy"}
+        names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
+        if pair is None:
+            names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
+        found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
+        if pair is None:
+            found["loss"] = found["mlm_loss"]
+        return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}
+
+    def _save(self, step, row):
+        try:
+            self.checkpoints.save(step, FiniteState(self.model), {"row": row}, score=row.get("held_out_loss"))
+        except FloatingPointError as error:
+            raise NonFiniteLossError(f"After step {row['step']} {error}; no checkpoint of it was written.") from None
+
+
+def _fed(batches, lengths):
+    """What Keras is given: on TensorFlow, batches of several lengths need a dataset of its own."""
+    if lengths is None or keras.config.backend() != "tensorflow":
+        return batches
+    from keras_bert_rebuild.data.tf_pretraining_batches import tf_stretch_of_batches
+
+    return tf_stretch_of_batches(batches)
+
+
+def _make_optimizer(model, settings):
+    warmup, total = settings.resolved()["warmup_steps"], settings.total_steps
+    accumulation = settings.gradient_accumulation_steps
+    return OPTIMIZERS[settings.optimizer](
+        WarmupLinearDecay(settings.learning_rate, min(warmup, total), total),
+        weight_decay=settings.weight_decay,
+        rate_multipliers=None if settings.layer_decay == 1 else layer_rates(model, settings.layer_decay),
+        ema_momentum=settings.ema,
+        global_clipnorm=settings.clip_norm,
+        gradient_accumulation_steps=None if accumulation == 1 else accumulation,
+    )
+
+
+def _stopped(number, step, total):
+    stopped = StoppedError(f"Stopped after step {step:,} of {total:,}, which is in a checkpoint.")
+    stopped.signal = int(number)
+    return stopped

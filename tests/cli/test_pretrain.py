@@ -1,0 +1,105 @@
+"""`keras-bert pretrain`: options, files, exit codes."""
+
+import dataclasses
+import signal
+
+import pytest
+import yaml
+from small_corpus import small_corpus
+
+from keras_bert_rebuild.cli import pretrain as verb
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.data.token_store import TokenStore
+from keras_bert_rebuild.recipes import pretrain as recipe
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.training_run import StoppedError
+
+
+@pytest.fixture
+def called(monkeypatch, tmp_path):
+    """What `pretrain` was called with, in a folder of its own, without a training."""
+    monkeypatch.chdir(tmp_path)
+    calls = []
+
+    def instead(store, output, settings, report):
+        report({"step": 0})
+        report({"step": settings.total_steps, "mlm_loss": 2.0})
+        calls.append((str(store), str(output), settings))
+
+    monkeypatch.setattr(recipe, "pretrain", instead)
+    return calls
+
+
+def said_by(capsys, *arguments, code=0):
+    try:
+        got = main(["pretrain", *map(str, arguments)])
+    except SystemExit as exit_:
+        got = exit_.code
+    said = capsys.readouterr()
+    assert got == code, said.err
+    assert "Traceback" not in said.err
+    return said
+
+
+def test_every_setting_but_the_phases_has_an_option_with_a_help(capsys):
+    assert verb._docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
+    said = said_by(capsys, "--help").out
+    for field in dataclasses.fields(PretrainSettings):
+        assert (f"--{field.name.replace('_', '-')}" in said) == (field.name != "phases")
+
+
+def test_a_file_and_options_say_the_same_and_options_win(called, capsys, tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "model: tiny\nsteps: 30\nlearning_rate: 1e-3\nlengths: [64, 96]\njit_compile: false\nema: 0.9\n"
+    )
+    said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--steps", 40, "--tensorboard", "no")
+    options = "--model tiny --steps 40 --learning-rate 1e-3 --lengths 64 96 --jit-compile no --ema 0.9 --tensorboard no"
+    said_by(capsys, "store", "--output", "run", *options.split())
+    assert called[0] == called[1]
+    assert called[0][2] == PretrainSettings(
+        model="tiny", steps=40, learning_rate=1e-3, lengths=(64, 96), jit_compile=False, ema=0.9, tensorboard=False
+    )
+    assert "run/model" in said.out
+    assert "run/metrics.csv" in said.out
+
+
+def test_phases_come_from_a_file(called, capsys, tmp_path):
+    phases = [{"steps": 9, "batch_size": 4, "seq_len": 128}, {"steps": 1, "batch_size": 2, "seq_len": 512, "max_predictions": 77}]
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"phases": phases}))
+    said_by(capsys, "store", "--output", "run", "--config", "s.yaml")
+    assert [phase.max_predictions for phase in called[0][2].all_phases] == [21, 77]
+
+
+def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys, tmp_path):
+    def stopped(*args, **kwargs):
+        error = StoppedError("Stopped after step 3 of 9, which is in a checkpoint.")
+        error.signal = signal.SIGTERM
+        raise error
+
+    monkeypatch.setattr(recipe, "pretrain", stopped)
+    said = said_by(capsys, "store", "--output", tmp_path / "run", code=128 + signal.SIGTERM)
+    assert said.out == "Stopped after step 3 of 9, which is in a checkpoint. The same command goes on.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "nothing"),
+        (["store", "--steps", "0"], "steps must be a whole number of at least 1; got 0."),
+        (["store", "--model", "huge"], "one of the sizes"),
+        (["store", "--config", "nothing.yaml"], "there is no such file"),
+        (["store", "--config", "wrong.yaml"], "did you mean learning_rate"),
+        (["store", "--remat", "maybe"], "expected yes or no; got 'maybe'"),
+        (["store", "--masking", "letters"], "invalid choice"),
+        (["store", "--seq-len", "9", "--batch-size", "3", "--gradient-accumulation-steps", "2"], "must be a multiple"),
+        (["store", "--init", "nowhere", "--seq-len", "9"], "nowhere"),
+    ],
+)
+def test_wrong_input_exits_with_2_and_leaves_no_model(monkeypatch, capsys, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    corpus = small_corpus()
+    monkeypatch.setattr(recipe, "TokenStore", lambda path: corpus if str(path) == "store" else TokenStore(path))
+    (tmp_path / "wrong.yaml").write_text("lerning_rate: 1")
+    said = said_by(capsys, *arguments, "--output", "run", code=2)
+    assert message in said.err
+    assert not (tmp_path / "run" / "model").exists()

@@ -1,0 +1,56 @@
+"""The folder of a run says what the run is."""
+
+import subprocess
+
+import keras
+import pytest
+
+from keras_bert_rebuild.recipes.run_folder import RunFolder, git_revision, read_yaml, versions
+
+
+def test_settings_and_every_start_are_kept(tmp_path):
+    assert not RunFolder(tmp_path / "run", {"seed": 1, "workers": 1}).goes_on
+    assert RunFolder(tmp_path / "run", {"seed": 1, "workers": 2}).goes_on
+    assert read_yaml(tmp_path / "run" / "settings.yaml") == {"seed": 1, "workers": 2}
+    assert [start["backend"] for start in read_yaml(tmp_path / "run" / "versions.yaml")["starts"]] == [keras.config.backend()] * 2
+
+
+def test_a_folder_of_other_files_is_not_written_to(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ValueError, match=r"expected an empty folder or one of a run; .* holds other files"):
+        RunFolder(tmp_path, {"seed": 1})
+    with pytest.raises(ValueError, match=r"expected a folder for the run; .*letter\.txt is a file\."):
+        RunFolder(tmp_path / "letter.txt", {"seed": 1})
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert versions()["keras"] == keras.__version__
+    assert versions()["git"] is None
+    name = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for arguments in (["init", "-q"], ["add", "f"], [*name, "commit", "-qm", "first"]):
+        (tmp_path / "f").write_text("1")
+        subprocess.run(["git", *arguments], check=True)
+    revision = git_revision()
+    assert len(revision) == 40
+    (tmp_path / "f").write_text("2")
+    assert git_revision() == f"{revision}+"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"seed: [", "must be YAML in UTF-8"),
+        (b"\xff", "must be YAML in UTF-8"),
+        (b"- seed", "must hold names and values; got list"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_one_sentence(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "s.yaml").write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        read_yaml(tmp_path / "s.yaml")
+    assert "s.yaml" in str(error.value)
+    assert "\n" not in str(error.value)

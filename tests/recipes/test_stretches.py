@@ -1,0 +1,45 @@
+"""A run is cut where something is due, and the work of its batches is counted."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_corpus import small_corpus
+
+from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
+from keras_bert_rebuild.recipes.model_flops import Work
+from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
+
+STEPS = st.integers(1, 30)
+
+
+@given(st.lists(STEPS, min_size=1, max_size=3), STEPS, STEPS, STEPS, st.data())
+def test_stretches_are_the_rest_of_the_run_without_gaps_and_end_where_something_is_due(lengths, log, evaluate, save, data):
+    ends = np.cumsum(lengths).tolist()
+    start = data.draw(st.integers(0, ends[-1]))
+    found = stretches(ends, start, log, evaluate, save)
+    assert [n for stretch in found for n in range(stretch.start, stretch.stop)] == list(range(start, ends[-1]))
+    due = {n for n in range(start + 1, ends[-1] + 1) if n in ends or 0 in (n % log, n % evaluate, n % save)}
+    assert {stretch.stop for stretch in found} == due
+    for stretch in found:
+        is_last = stretch.stop == ends[-1]
+        assert stretch.evaluates == (is_last or stretch.stop % evaluate == 0)
+        assert stretch.saves == (is_last or stretch.stop % save == 0)
+        assert stretch.stop <= ends[stretch.phase]
+        assert not stretch.phase or stretch.start >= ends[stretch.phase - 1]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_work_of_a_stretch_is_that_of_its_batches(workers):
+    corpus = small_corpus()
+    data = PretrainingBatches(corpus, batch_size=4, seq_len=16, max_predictions=4, short_seq_prob=0.5)
+    stretch = StretchOfBatches(data, 2, 5, workers)
+    assert len(stretch) == 3
+    for i in range(3):
+        for mine, theirs in zip(keras.tree.flatten(stretch[i]), keras.tree.flatten(data.batch(0, 2 + i)), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    inputs = [data.batch(0, i)[0] for i in (2, 3)]
+    lengths = np.concatenate([(tokens != 0).sum(axis=1) for tokens, _, _ in inputs])
+    predictions = sum(int(chosen.sum()) for _, _, chosen in inputs)
+    assert stretch.work_of_first(2) == Work(int(lengths.sum()), int((lengths**2).sum()), predictions, 8)
