@@ -8,13 +8,13 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.held_out import split_documents
-from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
 from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.recipes.training_run import TrainingRun
@@ -53,8 +53,8 @@ def pretrain(store, output, settings=None, *, report=None, **changes):
     keras.utils.set_random_seed(settings.seed)
     with _dtype_policy(settings.dtype):
         model = _make_model(corpus, settings)
-        batches = [_batches(train, phase, settings) for phase in settings.all_phases]
-        evaluations = [_held_out_batches(held_out, phase, settings) for phase in settings.all_phases]
+        batches = [training_batches(train, phase, settings) for phase in settings.all_phases]
+        evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings) for phase in settings.all_phases]
         run = TrainingRun(model, settings, folder.path, batches, evaluations, report)
         run.finish()
     with run.averaged():
@@ -86,29 +86,6 @@ def _make_model(corpus, settings):
     if longest > config.max_length:
         raise ValueError(f"{settings.init} has {config.max_length} positions; a phase asks for examples of {longest} tokens.")
     return model
-
-
-def _batches(corpus, phase, settings, **changes):
-    accumulation = settings.gradient_accumulation_steps
-    arguments = {
-        "seed": settings.seed,
-        "steps_per_epoch": phase.steps * accumulation,
-        "next_sentence": None if settings.next_sentence == "none" else settings.next_sentence,
-        "masking": settings.masking,
-        "mask_rate": settings.mask_rate,
-        "short_seq_prob": settings.short_seq_prob,
-        "lengths": [n for n in settings.lengths if n <= phase.seq_len] or None,
-        "workers": settings.workers,
-    }
-    rows = phase.batch_size // accumulation
-    return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
-
-
-def _held_out_batches(corpus, phase, settings):
-    """The same batches at every evaluation, so that the numbers can be compared."""
-    if corpus is None:
-        return None
-    return _batches(corpus, phase, settings, seed=settings.seed + 1, steps_per_epoch=settings.evaluation_steps, repeat=True)
 
 
 def _described(corpus):

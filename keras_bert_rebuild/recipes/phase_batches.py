@@ -1,0 +1,35 @@
+"""The batches that a phase of a run trains and is evaluated on."""
+
+from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
+
+
+def training_batches(corpus, phase, settings, **changes):
+    """The batches of a phase, one epoch of as many as it trains on.
+
+    Args:
+        corpus: the documents to train on, a `TokenStore` or another `TokenCorpus`.
+        phase: a `Phase`.
+        settings: the `PretrainSettings` that it is of.
+        **changes: arguments of `PretrainingBatches` that take the place of these.
+
+    Returns:
+        A `PretrainingBatches`; with accumulation a batch is a micro-batch.
+    """
+    accumulation = settings.gradient_accumulation_steps
+    arguments = {
+        "seed": settings.seed,
+        "steps_per_epoch": phase.steps * accumulation,
+        "next_sentence": None if settings.next_sentence == "none" else settings.next_sentence,
+        "masking": settings.masking,
+        "mask_rate": settings.mask_rate,
+        "short_seq_prob": settings.short_seq_prob,
+        "lengths": [n for n in settings.lengths if n <= phase.seq_len] or None,
+        "workers": settings.workers,
+    }
+    rows = phase.batch_size // accumulation
+    return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
+
+
+def held_out_batches(corpus, phase, settings):
+    """The batches to evaluate on, the same at every evaluation, so that the numbers can be compared."""
+    return training_batches(corpus, phase, settings, seed=settings.seed + 1, steps_per_epoch=settings.evaluation_steps, repeat=True)
