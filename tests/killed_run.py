@@ -1,7 +1,7 @@
 """A training in a process of its own that can be killed: `python killed_run.py FOLDER STEPS [STEP CALL]`.
 
-It trains for STEPS and prints every step that is done. With STEP and CALL it kills itself while it writes the checkpoint of that
-step: in the midst of the arrays when CALL is 0, else instead of so many calls of `os.fsync`.
+It goes on to STEPS from the last checkpoint. With STEP and CALL it kills itself while it writes the checkpoint of that step: in the
+midst of the arrays when CALL is 0, else instead of the first, second, ... call of `os.fsync`.
 """
 
 import os
@@ -19,7 +19,8 @@ from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 
-EVERY, SYNCS = 2, 5  # of a checkpoint: arrays, facts, names in its folder twice, names beside it
+EVERY = 2  # batches from checkpoint to checkpoint
+SYNCS = 5  # of a checkpoint: arrays, facts, the names in its folder, twice, and its own; before the last it has its name
 
 
 class NumberedBatches(EpochBatches):
@@ -44,13 +45,10 @@ def make_model(seed):
     return model
 
 
-class Told(keras.callbacks.Callback):
-    def __init__(self, save):
-        super().__init__()
-        self.save = save
+class Slow(keras.callbacks.Callback):
+    """Leaves time for a kill between two checkpoints."""
 
     def on_train_batch_end(self, batch, logs=None):
-        print(self.save.step, flush=True)
         time.sleep(0.01)
 
 
@@ -84,9 +82,8 @@ def main(folder, steps, *death):
     if death:
         die_in_write(save, *map(int, death))
     if done < int(steps):
-        model.fit(
-            NumberedBatches(done, int(steps)), shuffle=False, verbose=0, callbacks=[save, TorchStepSeeds(1, done), Told(save)]
-        )
+        batches = NumberedBatches(done, int(steps))
+        model.fit(batches, shuffle=False, verbose=0, callbacks=[save, TorchStepSeeds(1, done), Slow()])
 
 
 if __name__ == "__main__":

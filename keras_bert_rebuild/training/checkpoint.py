@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +18,9 @@ ARRAYS, FACTS = "state.safetensors", "facts.json"
 
 # What stands in `facts.json`, beside the sha256 of all this.
 _KEYS = ("step", "score", "sha256", "facts", "versions")
+
+# Folders have their step in their name; one that was renamed need not.
+_STEP = re.compile(r"\.?step-(\d+)\b")
 
 
 class Checkpoint:
@@ -64,7 +68,8 @@ class Checkpoint:
         try:
             facts = json.loads(path.read_text(encoding="utf-8"))
             written = facts.pop("sha256_of_facts")
-            complete = facts.keys() == set(_KEYS) and facts["step"] == int(self.path.name.strip(".").split("-")[1].split(".")[0])
+            in_name = _STEP.match(self.path.name)
+            complete = facts.keys() == set(_KEYS) and (in_name is None or facts["step"] == int(in_name[1]))
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is missing or damaged: {type(error).__name__}: {error}.") from None
         if not complete or _digest(facts) != written:

@@ -144,6 +144,7 @@ class CheckpointFolder:
     def _put(self, partial, place):
         replaced = self.path / f".{place.name}.replaced"
         if place.exists():
+            self._delete(replaced)
             os.rename(place, replaced)
         os.rename(partial, place)
         sync_folder(self.path)

@@ -8,8 +8,6 @@ from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.counted_callback import CountedCallback, is_finite
 from keras_bert_rebuild.training.train_state import FiniteState
 
-_FiniteState = FiniteState
-
 
 class SaveCheckpoints(CountedCallback):
     """Write the whole state of a training to a folder, every so often, when training stops and at its end.

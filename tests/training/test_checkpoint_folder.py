@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from keras_bert_rebuild.training.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 
 ARRAYS = {
@@ -170,6 +171,12 @@ def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew_by_itself(t
         pytest.raises(ValueError, match=r"expected a whole checkpoint .* step-00000010"),
     ):
         folder.newest()
+
+
+def test_a_checkpoint_may_be_kept_under_another_name(tmp_path):
+    saved(tmp_path, [10])
+    shutil.copytree(tmp_path / "step-00000010", tmp_path / "before-the-change")
+    assert read_checkpoint(tmp_path / "before-the-change").step == 10
 
 
 def test_a_damaged_best_one_is_passed_over(tmp_path):

@@ -2,32 +2,71 @@
 
 import os
 import random
+import re
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import killed_run
 import pytest
-from killed_run import EVERY, SYNCS
+import yaml
+from small_corpus import SPECIAL
 
+from keras_bert_rebuild.cli.main import main as keras_bert
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 
 SCRIPT = Path(__file__).parents[1] / "killed_run.py"
 
+# Dropout is that of BERT, 0.1. A checkpoint every 4 batches.
+SETTINGS = {
+    "model": {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16},
+    "steps": 250,
+    "batch_size": 4,
+    "seq_len": 16,
+    "gradient_accumulation_steps": 2,
+    "learning_rate": 1e-2,
+    "ema": 0.9,
+    "held_out": 0,
+    "save_steps": 2,
+    "workers": 0,
+    "tensorboard": False,
+}
+BATCHES = SETTINGS["steps"] * SETTINGS["gradient_accumulation_steps"]
 
-def run(folder, steps, *death, at=None, wait=0.0):
-    """Train in a process of its own and kill it so many seconds after a step, if it is given; whether it came to its end."""
-    command = [sys.executable, str(SCRIPT), str(folder), str(steps), *map(str, death)]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
+
+
+def run(command, log, is_now=None, wait=0.0, number=signal.SIGKILL):
+    """Run Python in a process of its own; its return code.
+
+    Args:
+        command: what comes behind `python`.
+        log: a file for what it says.
+        is_now: asked over and over; once it is true, the process gets a signal. None: it gets none.
+        wait: seconds from then to the signal.
+        number: of the signal.
+    """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        for line in process.stdout:
-            if at is not None and int(line) >= at:
+    with log.open("ab") as file, subprocess.Popen([sys.executable, *command], stdout=file, stderr=file, env=environment) as process:
+        while is_now is not None and process.poll() is None:
+            if is_now():
                 time.sleep(wait)
-                process.kill()
+                process.send_signal(number)
                 break
-        errors = process.communicate(timeout=120)[1]
-    assert process.returncode in (0, -9), errors
-    return process.returncode == 0
+            time.sleep(0.0005)
+        return process.wait()
+
+
+def last_step(folder):
+    return max(CheckpointFolder(folder).steps(), default=0)
+
+
+def is_writing(folder, after=0):
+    """Whether a checkpoint behind that step is half written."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return any(int(match[1]) > after for match in map(re.compile(r"\.step-(\d+)\.writing").fullmatch, names) if match)
 
 
 def last_bytes(folder, step):
@@ -36,28 +75,72 @@ def last_bytes(folder, step):
     return (newest.path / "state.safetensors").read_bytes()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(20, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)])], ids=["some", "many"]
-)
-def test_a_run_killed_at_random_moments_ends_with_the_same_bits(tmp_path, kills):
-    steps = 8 * kills
-    assert run(tmp_path / "undisturbed", steps)
+def new_random():
+    """Random numbers that are others in every run; pytest shows their seed when the test fails."""
     seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed {seed}")  # pytest shows it when the test fails
-    choice = random.Random(seed)
-    folder, in_write = tmp_path / "killed", 0
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
+@pytest.mark.slow
+def test_a_training_killed_three_times_ends_with_the_same_bits(tmp_path):
+    kills, steps, choice = 3, 90, new_random()
+    killed_run.main(tmp_path / "undisturbed", steps)
+    folder, log, in_write = tmp_path / "killed", tmp_path / "log", 0
     for kill in range(kills):
-        newest = CheckpointFolder(folder).newest()
-        done = newest.step if newest else 0
-        if kill % 2 == 0:
-            ended = run(folder, steps, done + EVERY, choice.randrange(SYNCS))
-            in_write += any(entry.suffix == ".writing" for entry in folder.iterdir())
+        done = last_step(folder)
+        command = [str(SCRIPT), str(folder), str(steps)]
+        if kill % 2 == 0:  # it kills itself
+            death = (done + killed_run.EVERY, choice.randrange(killed_run.SYNCS))
+            code = run([*command, *map(str, death)], log)
         else:
-            ended = run(folder, steps, at=done + 1, wait=choice.uniform(0, 0.05))
-        assert not ended, f"seed {seed}: it came to its end before it was killed"
+            code = run(command, log, lambda done=done: last_step(folder) > done, choice.uniform(0, 0.1))
+        assert code == -signal.SIGKILL, log.read_text()
+        in_write += is_writing(folder)
     assert in_write >= kills / 4
-    assert run(folder, steps)
-    assert last_bytes(folder, steps) == last_bytes(tmp_path / "undisturbed", steps), f"seed {seed}: other bits after {kills} kills"
+    killed_run.main(folder, steps)
+    assert last_bytes(folder, steps) == last_bytes(tmp_path / "undisturbed", steps)
     assert len(list(folder.iterdir())) == 2
+
+
+@pytest.fixture
+def command(tmp_path):
+    """`keras-bert pretrain` on a store, but for its output."""
+    words, choice = [f"w{i}" for i in range(50)], random.Random(0)
+    passages = [" ".join(choice.choices(words, k=choice.randint(3, 9))) for _ in range(180)]
+    vocabulary, corpus, store, config = (str(tmp_path / name) for name in ("vocab.txt", "corpus.txt", "store", "settings.yaml"))
+    Path(vocabulary).write_text("\n".join([*SPECIAL, *words]))
+    Path(corpus).write_text("\n\n".join("\n".join(passages[i : i + 6]) for i in range(0, 180, 6)))
+    Path(config).write_text(yaml.safe_dump(SETTINGS))
+    assert keras_bert(["prepare", corpus, "--vocab", vocabulary, "--output", store]) == 0
+    return ["-m", "keras_bert_rebuild.cli.main", "pretrain", store, "--config", config, "--output"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+def test_the_command_killed_twenty_times_ends_with_the_same_files(tmp_path, command):
+    kills, choice, log = 20, new_random(), tmp_path / "log"
+    undisturbed, folder = tmp_path / "undisturbed", tmp_path / "killed"
+    checkpoints, killed, in_write = folder / "checkpoints", 0, 0
+    began = time.monotonic()
+    assert run([*command, str(undisturbed)], log) == 0, log.read_text()
+    seconds = time.monotonic() - began
+    while killed < kills or in_write < kills / 4:
+        later = last_step(checkpoints) + choice.randrange(12)
+        moment = time.monotonic() + choice.uniform(0, seconds)
+        in_a_write = (lambda later=later: is_writing(checkpoints, later), choice.uniform(0, 0.003))
+        behind_one = (lambda later=later: last_step(checkpoints) > later, choice.uniform(0, 0.3))
+        sometime = (lambda later=later, moment=moment: time.monotonic() > moment or last_step(checkpoints) > later, 0.0)
+        is_now, wait = (in_a_write, behind_one, in_a_write, sometime)[killed % 4]
+        assert run([*command, str(folder)], log, is_now, wait) == -signal.SIGKILL, log.read_text()
+        killed += 1
+        in_write += is_writing(checkpoints)
+        print(f"kill {killed}, {in_write} in the write of a checkpoint, at step {last_step(checkpoints)} of {BATCHES}", flush=True)
+    done = last_step(checkpoints)
+    code = run([*command, str(folder)], log, lambda: last_step(checkpoints) > done, 0.1, signal.SIGTERM)
+    assert code == 128 + signal.SIGTERM, log.read_text()
+    assert run([*command, str(folder)], log) == 0, log.read_text()
+    assert last_bytes(checkpoints, BATCHES) == last_bytes(undisturbed / "checkpoints", BATCHES)
+    files = [path.name for path in (undisturbed / "model").iterdir()]
+    assert files
+    assert all((folder / "model" / name).read_bytes() == (undisturbed / "model" / name).read_bytes() for name in files)

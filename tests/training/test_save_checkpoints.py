@@ -1,5 +1,8 @@
 """When checkpoints are written, and when they are not."""
 
+import errno
+import os
+import sys
 from types import SimpleNamespace
 
 import keras
@@ -113,6 +116,25 @@ def test_a_run_goes_on_from_a_checkpoint_inside_one_process(tmp_path):
     fit(model, 3, [])
     write_state(model, CheckpointFolder(tmp_path).newest().arrays())
     assert all(np.array_equal(a, b) for a, b in zip(model.get_weights(), expected, strict=True))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
+def test_a_disk_without_room_ends_the_training_and_leaves_the_checkpoints(tmp_path):
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    model, save = tiny_model(), SaveCheckpoints(tmp_path, every_steps=2)
+    fill = At(3, lambda callback: resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1])))
+    try:
+        with pytest.raises(OSError, match=r"the checkpoint of step 4 could not be written to .*, whose other") as error:
+            fit(model, 8, [fill, save])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert error.value.errno == errno.EFBIG  # in the midst of the arrays
+    assert os.listdir(tmp_path) == ["step-00000002"]
+    assert save.folder.newest().step == 2
+    fit(model, 2, [SaveCheckpoints(tmp_path, initial_step=4)])
+    assert save.folder.newest().step == 6
 
 
 def test_no_step_no_checkpoint(tmp_path):
