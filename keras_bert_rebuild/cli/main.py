@@ -44,11 +44,18 @@ def main(argv=None):
     try:
         return importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
     except (ValueError, OSError, MemoryError) as error:
-        print(f"keras-bert {args.verb}: {error}", file=sys.stderr)
+        print(f"keras-bert {args.verb}: {_sentence(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"keras-bert {args.verb}: stopped", file=sys.stderr)
         return 130
+
+
+def _sentence(error):
+    """What an error says, without the number of the operating system."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return error
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The command: exit codes and sentences."""
 
+import errno
+
 import pytest
 
 from keras_bert_rebuild.cli.main import main
@@ -81,3 +83,12 @@ def test_an_output_that_is_a_file_is_one_sentence(capsys, tmp_path):
     code, said = refused(capsys, "demo", "--output", str(tmp_path / "file" / "inside"))
     assert code == 2
     assert said.count("\n") == 1
+
+
+def test_an_error_of_the_system_is_told_without_its_number(capsys, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", "store")
+
+    monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", full)
+    code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
+    assert (code, said) == (2, "keras-bert vocab: store: No space left on device\n")
