@@ -9,7 +9,7 @@ Command, the last line in an environment with torch and transformers, and KERAS_
 Time: that of the run, and somewhat more in transformers.
 
 `start` draws the weights that both begin with. `compare` reads the settings of the run, trains `BertForPreTraining` with torch's
-AdamW and transformers' linear schedule on the batches that the run was trained on, writes `transformers.csv` beside `metrics.csv`,
+AdamW and transformers' linear schedule on the batches that the run is trained on, writes `transformers.csv` beside `metrics.csv`,
 and prints both at the same steps. Its dropout draws other numbers. Its MLM head, too, is asked at the masked positions only, to
 save time.
 """
@@ -85,10 +85,8 @@ def compare(tokens, run):
         model.train()
         return dict(zip(("held_out_mlm_loss", "held_out_pair_loss"), found.mean(0), strict=True))
 
-    ours = {int(row["step"]): row for row in csv.DictReader((run / "metrics.csv").read_text(encoding="utf-8").splitlines())}
     model.train()
     since, count, seconds = [], 0, time.perf_counter()
-    print("step   ours, transformers: MLM loss   held out", flush=True)
     with (run / "transformers.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, COLUMNS)
         table.writeheader()
@@ -103,20 +101,24 @@ def compare(tokens, run):
             optimizer.zero_grad()
             since.append((float(mlm.detach()), float(pair.detach())))
             count += int((batch[0][0] != model.config.pad_token_id).sum())
-            if step not in ours:
+            evaluates = step == phase.steps or step % settings.evaluate_steps == 0
+            if not evaluates and step % settings.log_steps and step % settings.save_steps:
                 continue
             rate = count / (time.perf_counter() - seconds)
             row = {"step": step, "tokens_per_second": rate}
             row["mlm_loss"], row["pair_loss"] = np.mean(since, 0)
-            if ours[step]["held_out_mlm_loss"]:
+            if evaluates:
                 row.update(evaluate())
             table.writerow(row)
             file.flush()
-            shown = [f"{float(ours[step][name]):.4f} {row[name]:.4f}" for name in ("mlm_loss", "held_out_mlm_loss") if name in row]
-            print(f"{step:6d} {'   '.join(shown)}", flush=True)
+            print("  ".join(f"{name} {row[name]:.6g}" for name in COLUMNS if name in row), flush=True)
             since, count, seconds = [], 0, time.perf_counter()
-    ours, theirs = (float(row[f"held_out_{name}"]) for row in (ours[phase.steps], row) for name in ("mlm_loss",))
-    print(f"held-out MLM loss at the end: {ours:.4f} and {theirs:.4f}, {abs(ours / theirs - 1):.2%} apart")
+    print("step   MLM loss: ours, transformers   held out: ours, transformers")
+    ours, theirs = ([*csv.DictReader((run / name).open(encoding="utf-8"))] for name in ("metrics.csv", "transformers.csv"))
+    for a, b in zip(ours, theirs, strict=True):
+        print(a["step"], *(f"{float(row[n]):.4f}" for n in ("mlm_loss", "held_out_mlm_loss") if a[n] for row in (a, b)), sep="   ")
+    a, b = (float(rows[-1]["held_out_mlm_loss"]) for rows in (ours, theirs))
+    print(f"held-out MLM loss at the end: {a:.4f} and {b:.4f}, {abs(a / b - 1):.2%} apart")
 
 
 if __name__ == "__main__":

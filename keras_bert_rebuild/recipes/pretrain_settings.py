@@ -103,7 +103,7 @@ class PretrainSettings:
     """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
 
     jit_compile: bool | str = "auto"
-    """Whether steps are compiled with XLA; "auto": on JAX and TensorFlow."""
+    """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
 
     remat: bool = False
     """Compute encoder blocks again for their gradients instead of keeping them."""

@@ -128,14 +128,13 @@ class TrainingRun:
         if self.batches[phase].max_predictions == getattr(self, "_compiled_for", None):
             return
         self._compiled_for = self.batches[phase].max_predictions
-        jit = self.settings.jit_compile
         compile_model(
             self.model,
             optimizer=self.optimizer,
             max_predictions=self._compiled_for,
             loss_chunk=self.settings.loss_chunk,
             remat=self.settings.remat,
-            jit_compile=keras.config.backend() in ("jax", "tensorflow") if jit == "auto" else jit,
+            jit_compile=self.settings.jit_compile,
         )
         self.optimizer.build(self.model.trainable_variables)
 
