@@ -1,6 +1,8 @@
 """A small BERT and batches for it."""
 
+import keras
 import numpy as np
+from keras import ops
 
 from keras_bert_rebuild import compile_model, get_model
 
@@ -44,7 +46,20 @@ def small_batch(rng, batch=8, padding=3, masked=3):
 
 def compiled(model, **kwargs):
     """The model compiled with plain SGD, unless told otherwise."""
-    import keras
-
     kwargs.setdefault("optimizer", keras.optimizers.SGD(0.1))
-    return compile_model(model, **kwargs)
+    compile_model(model, **kwargs)
+    if keras.backend.backend() == "tensorflow":
+        _make_variables(model)
+    return model
+
+
+def _make_variables(model):
+    """Make those of losses, metrics and optimizer: TensorFlow traces a step twice if its first trace makes a variable."""
+    shape = lambda tensor: (1, *(size or LENGTH for size in tensor.shape[1:]))  # noqa: E731
+    x = [ops.zeros(shape(tensor), "int32") for tensor in model.inputs]
+    answers = [ops.ones(shape(tensor)) for tensor in model.outputs]
+    labels = [ops.zeros_like(answer[..., :1], "int32") for answer in answers]
+    model.compute_loss(x, labels, answers)
+    model.compute_metrics(x, labels, answers)
+    model.reset_metrics()
+    model.optimizer.build(model.trainable_variables)

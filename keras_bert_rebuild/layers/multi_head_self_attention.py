@@ -15,9 +15,9 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
         outputs = concat(head_1, ..., head_H) · W_output + b_output
 
-    Goes through `keras.ops.dot_product_attention`, so a backend that has a fused kernel uses it: always in inference, and in
-    training unless `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel`
-    `(D, D)` and a `bias` `(D,)`.
+    Goes through `keras.ops.dot_product_attention`, or with cuDNN on JAX through `attend_by_key_lengths`, so a backend that has a
+    fused kernel uses it: always in inference, and in training unless `attention_dropout` is above 0. Its weights are `query`,
+    `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias` `(D,)`.
 
     Args:
         head_num: number of heads; must divide the hidden size.
@@ -92,10 +92,13 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         if mask is None:
             # Never no mask at all: Keras's TPU kernel takes that for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
-        if len(mask.shape) == 2:
-            mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+        of_keys, mask = (mask, mask[:, None, None, :]) if len(mask.shape) == 2 else (None, mask)  # (B, S) → (B, 1, 1, S)
         if self.attention_dropout > 0 and training:
             attended = self._attend_with_dropout(query, key, value, mask)
+        elif of_keys is not None and not self.history_only and _takes_key_lengths(query):
+            from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
+
+            attended = attend_by_key_lengths(query, key, value, of_keys)
         else:
             attended = ops.dot_product_attention(query, key, value, mask=mask, is_causal=self.history_only)
         return self.output_dense(self._merge_heads(attended))
@@ -137,3 +140,12 @@ class MultiHeadSelfAttention(keras.layers.Layer):
     def _merge_heads(self, x):
         shape = ops.shape(x)
         return ops.reshape(x, (shape[0], shape[1], x.shape[2] * x.shape[3]))  # (B, L, H, K) → (B, L, D)
+
+
+def _takes_key_lengths(query):
+    """Whether a fused kernel runs here that takes the lengths of keys and not a mask."""
+    if keras.config.backend() != "jax":
+        return False
+    from keras_bert_rebuild.layers.jax_attention import has_fused_kernel
+
+    return has_fused_kernel(query)

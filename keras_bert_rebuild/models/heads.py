@@ -32,7 +32,7 @@ def build_nsp(trunk):
 
     Reference: Devlin et al., 2019, section 3.1; `get_next_sentence_output` of google-research/bert.
     """
-    return layers.Dense(2, activation="softmax", name="NSP", **kernel_settings(trunk.config))(trunk.pooled())
+    return _last(trunk.config, trunk.pooled(), 2, "NSP", activation="softmax")
 
 
 def build_sop(trunk):
@@ -40,7 +40,7 @@ def build_sop(trunk):
 
     Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
     """
-    return layers.Dense(2, activation="softmax", name="SOP", **kernel_settings(trunk.config))(trunk.pooled())
+    return _last(trunk.config, trunk.pooled(), 2, "SOP", activation="softmax")
 
 
 def build_classification(trunk):
@@ -49,7 +49,7 @@ def build_classification(trunk):
     Reference: Devlin et al., 2019, section 4.1.
     """
     x = _drop(trunk.config, trunk.pooled(), "Classification-Dropout")
-    return _logits(trunk.config, x, len(trunk.config.labels), "Classification")
+    return _last(trunk.config, x, len(trunk.config.labels), "Classification")
 
 
 def build_token_classification(trunk):
@@ -58,7 +58,7 @@ def build_token_classification(trunk):
     Reference: Devlin et al., 2019, section 5.3.
     """
     x = _drop(trunk.config, trunk.sequence, "Token-Classification-Dropout")
-    return _logits(trunk.config, x, len(trunk.config.labels), "Token-Classification")
+    return _last(trunk.config, x, len(trunk.config.labels), "Token-Classification")
 
 
 def build_question_answering(trunk):
@@ -66,7 +66,7 @@ def build_question_answering(trunk):
 
     Reference: Devlin et al., 2019, section 4.2.
     """
-    return _logits(trunk.config, trunk.sequence, 2, "Question-Answering")
+    return _last(trunk.config, trunk.sequence, 2, "Question-Answering")
 
 
 # Name of a head in `config.HEADS`, the layer that shows that a model has it.
@@ -144,6 +144,6 @@ def _drop(config, x, name):
     return make_dropout(rate, name)(x)
 
 
-def _logits(config, x, units, name):
-    """Float32 logits: a loss and a softmax want all their digits."""
-    return layers.Dense(units, activation="linear", name=name, **kernel_settings(config))(x)
+def _last(config, x, units, name, activation="linear"):
+    """The last layer of a head, in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart."""
+    return layers.Dense(units, activation=activation, name=name, dtype="float32", **kernel_settings(config))(x)

@@ -42,6 +42,7 @@ ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
+    "layers/jax_attention.py",
     "text/tensorflow_wordpiece.py",
     "text/tensorflow_pieces.py",
     "models/checked_tf_dataset.py",

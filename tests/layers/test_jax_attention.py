@@ -1,0 +1,75 @@
+"""Attention by key lengths on JAX equals attention under a mask."""
+
+import keras
+import numpy as np
+import pytest
+from small import compiled, small_batch, small_model
+
+pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
+
+# Real tokens of two examples: what lies where.
+MASKS = {
+    "no padding": ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]),
+    "behind": ([1, 1, 1, 0, 0], [1, 1, 1, 1, 0]),
+    "before": ([0, 0, 1, 1, 1], [1, 1, 1, 1, 1]),
+    "between": ([1, 0, 1, 0, 1], [1, 1, 1, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("where", MASKS)
+def test_values_and_gradients_are_those_under_the_mask(rng, where):
+    import jax
+
+    from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
+
+    tensors = [rng.normal(size=(2, 5, 2, 8)).astype("float32") for _ in range(3)]
+    mask, weights = np.array(MASKS[where], bool), rng.normal(size=(2, 5, 2, 8)).astype("float32")
+
+    def by_lengths(*tensors):
+        return (attend_by_key_lengths(*tensors, mask, implementation="xla") * weights).sum()
+
+    def by_mask(*tensors):
+        return (keras.ops.dot_product_attention(*tensors, mask=mask[:, None, None, :]) * weights).sum()
+
+    got, expected = (jax.value_and_grad(function, argnums=(0, 1, 2))(*tensors) for function in (by_lengths, by_mask))
+    assert got[0] == pytest.approx(float(expected[0]), rel=1e-6)
+    for one, other in zip(got[1], expected[1], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_an_example_of_nothing_but_padding_is_finite(rng):
+    from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
+
+    x = rng.normal(size=(2, 3, 1, 8)).astype("float32")
+    answer = attend_by_key_lengths(x, x, x, np.array([[1, 1, 0], [0, 0, 0]], bool), implementation="xla")
+    assert np.isfinite(answer).all()
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_a_training_step_is_the_same(rng, monkeypatch, remat):
+    from keras_bert_rebuild.layers import jax_attention
+
+    x, y = small_batch(rng)
+    weights, steps, used = small_model(transformer_num=1).get_weights(), [], []
+    by_lengths = jax_attention.attend_by_key_lengths
+
+    def attend(*tensors):
+        used.append(1)
+        return by_lengths(*tensors, implementation="xla")
+
+    monkeypatch.setattr(jax_attention, "attend_by_key_lengths", attend)
+    for has_kernel in (False, True):
+        monkeypatch.setattr(jax_attention, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
+        model = compiled(small_model(transformer_num=1), max_predictions=4, remat=remat)
+        model.set_weights(weights)
+        steps.append((model.train_on_batch(x, y)[0], model.get_weights()))
+        assert bool(used) == has_kernel
+    assert steps[1][0] == pytest.approx(steps[0][0], rel=1e-6)
+    for one, other in zip(steps[1][1], steps[0][1], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_processor_has_no_such_kernel(rng):
+    from keras_bert_rebuild.layers.jax_attention import has_fused_kernel
+
+    assert not has_fused_kernel(keras.ops.zeros((1, 2, 1, 64), "bfloat16"))
