@@ -16,20 +16,59 @@ import keras_bert_rebuild  # noqa: F401  registers the layers
 # Direct comparison with a peer runs where the peer is: tox -e parity. Its golden files are compared everywhere.
 collect_ignore_glob = [] if importlib.util.find_spec("transformers") else ["parity/*"]
 
+# What computes on no backend is run where TensorFlow is and where it is not, on torch, and not once more on JAX.
+ON_NO_BACKEND = [
+    "text/*",
+    "datasets/*",
+    "checkpoints/test_damaged_files.py",
+    "cli/test_prepare.py",
+    "cli/test_vocab.py",
+    "data/test_documents.py",
+    "data/test_examples.py",
+    "data/test_held_out.py",
+    "data/test_length_windows.py",
+    "data/test_masking.py",
+    "data/test_packing.py",
+    "data/test_prepare.py",
+    "data/test_prepare_killed.py",
+    "data/test_random_numbers.py",
+    "data/test_read_corpus.py",
+    "data/test_store_batches.py",
+    "data/test_tfrecord.py",
+    "data/test_token_store.py",
+    "data/test_worker_pool.py",
+]
+if keras.backend.backend() == "jax":
+    collect_ignore_glob += ON_NO_BACKEND
+
 # The first example compiles; and a suite that fails should fail again.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
 
-# After every test Keras collects garbage; what is imported by now is none.
-gc.collect()
-gc.freeze()
+
+def freeze():
+    """Keras collects garbage after every test: it need not look again at what is there for good."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_finish():
+    """The modules and tests themselves."""
+    freeze()
 
 
 def pytest_collection_modifyitems(items):
-    """Leave the TensorFlow tests out on the other backends."""
-    if keras.backend.backend() == "tensorflow":
-        return
-    items[:] = [item for item in items if "tensorflow" not in item.keywords]
+    """Leave the TensorFlow tests out on the other backends; the slow ones first, so that no process waits for another's last."""
+    if keras.backend.backend() != "tensorflow":
+        items[:] = [item for item in items if "tensorflow" not in item.keywords]
+    items.sort(key=lambda item: "slow" not in item.keywords)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frozen_after_a_module():
+    """What is left when the fixtures of a module are gone: lazy imports, compiled programs."""
+    yield
+    freeze()
 
 
 @pytest.fixture(autouse=True)

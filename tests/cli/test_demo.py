@@ -33,6 +33,8 @@ def small(monkeypatch):
     """The sizes of the demo, small."""
     article = {**demo.ARTICLE_MODEL, "token_num": 300, "transformer_num": 2, "embed_dim": 24, "feed_forward_dim": 48}
     monkeypatch.setattr(demo, "ARTICLE_MODEL", article)
+    trained = {**demo.SMALL_MODEL, "transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48}
+    monkeypatch.setattr(demo, "SMALL_MODEL", trained)
     monkeypatch.setattr(demo, "VOCAB_SIZE", 300)
     monkeypatch.setattr(demo, "EVALUATION_STEPS", 3)
 

@@ -202,7 +202,7 @@ def test_a_model_trains_on_them(corpus, kind, heads):
         model = get_model(vocab, SEQ_LEN, SEQ_LEN, embed_dim=8, transformer_num=1, head_num=1, feed_forward_dim=8)
     else:
         model = build_model(BertConfig(vocab_size=vocab, max_position_embeddings=SEQ_LEN, **small), heads, seq_len=SEQ_LEN)
-    compile_model(model, max_predictions=4)
+    compile_model(model, max_predictions=4, optimizer="sgd")
     data = Recorded(corpus, 8, SEQ_LEN, 4, next_sentence=kind, steps_per_epoch=2)
     history = model.fit(data, epochs=2, shuffle=False, verbose=0).history
     assert np.isfinite(history["loss"]).all()
@@ -230,7 +230,7 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     from keras_bert_rebuild.data.tf_pretraining_batches import tf_pretraining_batches
 
     model = get_model(len(corpus.vocabulary), SEQ_LEN, SEQ_LEN, embed_dim=8, transformer_num=1, head_num=1, feed_forward_dim=8)
-    compile_model(model, max_predictions=4)
+    compile_model(model, max_predictions=4, optimizer="sgd")
     data = tf_pretraining_batches(batches(corpus, steps_per_epoch=2), epochs=2)
     assert np.isfinite(model.fit(data, epochs=2, steps_per_epoch=2, verbose=0).history["loss"]).all()
 

@@ -12,7 +12,7 @@ from keras_bert_rebuild.models.heads import heads_of
 SMALL = {
     "vocab_size": 50,
     "hidden_size": 12,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 2,
     "num_attention_heads": 3,
     "intermediate_size": 20,
     "max_position_embeddings": 20,

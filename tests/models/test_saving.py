@@ -51,24 +51,30 @@ def in_a_fresh_process(folder, file):
     return json.loads(line.removeprefix("RESULT")), np.load(folder / "fresh.npz")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", ["model.keras", "model.h5", "model.json"])
-def test_a_fresh_process_loads_the_same_model(rng, tmp_path, file):
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a model that has trained, in every kind of file; and what this process says of it, which then trains on."""
+    folder, rng = tmp_path_factory.mktemp("saved"), np.random.default_rng(11)
     model = compiled(
         spread(small_model(), rng), max_predictions=4, optimizer=None, warmup_steps=2, decay_steps=9, learning_rate=1e-2
     )
     x, y = small_batch(rng)
-    np.savez(tmp_path / "data.npz", ids=x[0], segments=x[1], chosen=x[2], labels=y[0], nsp=y[1])
+    np.savez(folder / "data.npz", ids=x[0], segments=x[1], chosen=x[2], labels=y[0], nsp=y[1])
     model.fit(x, y, batch_size=4, shuffle=False, verbose=0)
-    if file == "model.json":
-        (tmp_path / file).write_text(model.to_json())
-        model.save_weights(tmp_path / "model.weights.h5")
-    else:
-        model.save(tmp_path / file)
-    mlm, nsp = model.predict(x, verbose=0)
+    (folder / "model.json").write_text(model.to_json())
+    model.save_weights(folder / "model.weights.h5")
+    for file in ("model.keras", "model.h5"):
+        model.save(folder / file)
+    predictions = model.predict(x, verbose=0)
     losses = model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history
+    return folder, model, predictions, losses
 
-    result, predictions = in_a_fresh_process(tmp_path, file)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["model.keras", "model.h5", "model.json"])
+def test_a_fresh_process_loads_the_same_model(saved, file):
+    folder, model, (mlm, nsp), losses = saved
+    result, predictions = in_a_fresh_process(folder, file)
     assert result["class"] == "PretrainingModel"
     assert result["layers"] == [layer.name for layer in model.layers]
     assert result["paths"] == [v.path for v in model.trainable_variables]

@@ -1,0 +1,15 @@
+"""BERT-base without its random draws, which on some backends take longer than the rest of a test."""
+
+import contextlib
+
+import keras
+import pytest
+
+
+@contextlib.contextmanager
+def initialized_by(values):
+    """Let the kernels of `get_model` be what a function of a shape and the name of a dtype gives."""
+    with pytest.MonkeyPatch.context() as patch:
+        for initializer in (keras.initializers.GlorotNormal, keras.initializers.RandomUniform):
+            patch.setattr(initializer, "__call__", lambda _, shape, dtype=None: keras.ops.convert_to_tensor(values(shape, dtype)))
+        yield
