@@ -1,0 +1,299 @@
+"""A pretraining step of ours beside transformers and KerasHub, in turn: time, ratios, part of the matrix ceiling, peak memory.
+
+Command: python benchmarks/pretrain_step.py --ours tensorflow=PYTHON --ours jax=PYTHON --peer transformers=PYTHON \
+--peer keras_hub=PYTHON --workload 128 512 --output TABLE
+Time: a quarter of an hour on two cores that nobody else uses
+Needs: 20 GB of memory for the four processes of BERT-base; gcc and Python's headers for --try-ways, which runs torch.compile
+The real lengths: the same with --ours tensorflow=PYTHON --peer transformers=PYTHON --workload real
+On an NVIDIA GPU: python benchmarks/pretrain_step.py --device gpu --ours jax=PYTHON --peer transformers=PYTHON --dtype bfloat16 \
+--workload 128 512 --batch 64
+
+PYTHON is the interpreter of an environment that has the contender. All train the same model on the same batches with the same
+dropouts, threads and AdamW without decay of biases and norms; ours also has the NSP head, which KerasHub has not. Every contender
+is a process of its own (`pretrain_step_worker.py`), and in every round each trains on the same batches while the others wait.
+A contender that can be run in several ways is run in the first that `WAYS` has of it; with --try-ways all are tried beforehand
+and the fastest is taken.
+
+Batches come from the docstrings of installed packages, or from a token store (--corpus). The workload "real" is single passages of
+docstrings, which are short: ours batches them by length and pads to 32, 64, 96 or 128; transformers gets them in their order, each
+batch padded to its longest as its collator does; KerasHub padded to 128 as its preprocessor does. Its rounds are the quarters of
+a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums.
+
+Columns: tokens do not count padding. The ceiling is a large matrix product, measured in every round; of it, the operations that the
+step asks for, with predictions at the masked positions only, whatever a contender does besides. Processor time is that of all
+threads. Memory is the highest resident set of the whole process, imports, building and compiling included; on a GPU the most that
+was allocated on it.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from pretrain_step_worker import TITLES, WAYS, write_batches
+
+from keras_bert_rebuild import BertConfig, WordPieceTokenizer, pretraining_batches
+from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+from keras_bert_rebuild.data.length_windows import WINDOW
+from keras_bert_rebuild.recipes.model_flops import Work, train_flops
+from keras_bert_rebuild.text.normalization import split_words
+from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
+
+SIZES = {
+    "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
+    "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+}
+VOCABULARY, POSITIONS = 30522, 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What is trained on."""
+
+    batch: int
+    length: int
+    max_predictions: int
+    lengths: tuple | None = None
+    """Lengths that ours pads to, of single segments; None for pairs, padded to `length`."""
+
+
+WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
+
+OURS, PEERS = ("tensorflow", "jax"), ("transformers", "keras_hub")
+# The rounds of the workload real, together a window of batches.
+QUARTERS = 4
+# Idle threads of the process before have gone to sleep by then.
+PAUSE = 0.3
+
+
+class Worker:
+    """A contender in a process of its own, warmed up."""
+
+    def __init__(self, python, job, log):
+        self.name, self.log = job["contender"], log
+        script = Path(__file__).with_name("pretrain_step_worker.py")
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": "jax" if self.name == "jax" else "tensorflow",
+            "OMP_NUM_THREADS": str(job["threads"]),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "TOKENIZERS_PARALLELISM": "false",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        }
+        self.process = subprocess.Popen(
+            [python, str(script), json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.open("w"),
+            env=environment,
+            text=True,
+        )
+        self.started = self._answer()
+
+    def run(self, part):
+        """Train on the batches of a slice."""
+        return self.ask(f"run {part.start} {part.stop}")
+
+    def ask(self, words):
+        time.sleep(PAUSE)
+        print(words, file=self.process.stdin, flush=True)
+        return self._answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with {self.process.wait()}: {self.log.read_text()[-2000:]}")
+        return json.loads(line)
+
+
+def docstring_corpora():
+    """The docstrings as documents, and every passage of them as a document of its own."""
+    documents = [document for path in docstring_files(["numpy", "keras"]) if (document := docstring_document(path))]
+    tokens = train_vocabulary((word for document in documents for passage in document for word in split_words(passage)), VOCABULARY)
+    tokenizer = WordPieceTokenizer({token: i for i, token in enumerate(tokens)}, cased=False, fast=False)
+
+    def encode(passages):
+        ids, lengths = tokenizer.encode_flat(passages)
+        return np.split(ids, np.cumsum(lengths)[:-1])
+
+    encoded = [encode(document) for document in documents]
+    passages = [[passage] for document in encoded for passage in document]
+    return [encode_documents(corpus, lambda ids: ids, tokens) for corpus in (encoded, passages)]
+
+
+def make_batches(corpora, workload, steps):
+    """The batches of ours and those of the peers, the same examples."""
+    shape = (workload.batch, workload.length, workload.max_predictions)
+    if workload.lengths is None:
+        data = pretraining_batches(corpora[0], *shape)
+        made = [data.batch(0, i) for i in range(steps)]
+        return made, made
+    # All batches of a window, in which ours are put together by length.
+    ours, theirs = (
+        pretraining_batches(corpora[1], *shape, next_sentence=None, lengths=lengths) for lengths in (workload.lengths, None)
+    )
+    return tuple([data.batch(0, i) for i in range(WINDOW)] for data in (ours, theirs))
+
+
+def work_of(batches):
+    """What the batches ask for, padding left out."""
+    works = []
+    for (tokens, _, chosen), _ in batches:
+        lengths = (tokens != 0).sum(1)
+        works.append(Work(int(lengths.sum()), int((lengths**2).sum()), int(chosen.sum()), len(tokens)))
+    return sum(works, Work())
+
+
+def start(name, python, ways, job, folder):
+    """A contender, warmed up, in the fastest of some ways, and its title."""
+    best = None
+    for way in ways:
+        title = f"{TITLES[name]}, {way}"
+        began = time.perf_counter()
+        try:
+            worker = Worker(python, {**job, "contender": name, "way": way}, folder / f"{name}.log")
+        except RuntimeError as error:
+            print(f"  {title} does not run: {error}", flush=True)
+            continue
+        print(f"  {title}: {worker.started['versions']}, ready after {time.perf_counter() - began:.0f} s", flush=True)
+        first = worker.run(slice(0, 1))
+        print(f"    {first['seconds']:.2f} s a step, {first['peak'] / 1e9:.2f} GB", flush=True)
+        if best is None or first["seconds"] < best[0]:
+            best, worker = (first["seconds"], worker, title), best and best[1]
+        if worker is not None:
+            worker.close()
+    if best is None:
+        raise RuntimeError(f"{TITLES[name]} runs in none of the ways {', '.join(ways)}.")
+    return best[1:]
+
+
+def measure(args, workload, dtype, corpora, folder):
+    """Answers of every contender in every round, the ceilings, and the work of every round."""
+    batches = make_batches(corpora, workload, args.steps)
+    for name, made in zip(("ours", "theirs"), batches, strict=True):
+        write_batches(folder / f"{name}.npz", made)
+    job = {
+        "size": {**SIZES[args.size], "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
+        "max_predictions": workload.max_predictions,
+        "pairs": workload.lengths is None,
+        "dropout": args.dropout,
+        "dtype": dtype,
+        "threads": args.threads,
+        "device": "cuda" if args.device == "gpu" else "cpu",
+    }
+    parts = [slice(0, args.steps)] * args.rounds
+    if workload.lengths is not None:
+        quarter = WINDOW // QUARTERS
+        parts = [slice(i * quarter, (i + 1) * quarter) for i in range(QUARTERS)]
+    workers, titles = {}, {}
+    try:
+        for name, python in {**args.ours, **args.peer}.items():
+            data = str(folder / ("ours.npz" if name in OURS else "theirs.npz"))
+            ways = WAYS[args.device][name]
+            ways = ways if args.try_ways else ways[:1]
+            workers[name], titles[name] = start(name, python, ways, {**job, "data": data}, folder)
+        answers, ceilings = {name: [] for name in workers}, []
+        for part in parts:
+            ceilings.append(workers[next(iter(args.ours))].ask("ceiling")["flops"])
+            for name, worker in workers.items():
+                answers[name].append(worker.run(part))
+    finally:
+        for worker in workers.values():
+            worker.close()
+    work = sum((work_of(batches[0][part]) for part in parts), Work())
+    return {titles[name]: (name, rounds) for name, rounds in answers.items()}, ceilings, work, sum(p.stop - p.start for p in parts)
+
+
+def table(measured, ceilings, work, steps, config, pairs):
+    """Lines of Markdown: a row for every contender, with ratios of rounds taken side by side."""
+    ceiling = max(ceilings)
+    theirs = {name: rounds for name, rounds in measured.values() if name in PEERS}
+    shown = [TITLES[name].split(",")[0] for name in theirs]
+    head = ["", "s/step", "processor s/step", "tokens/s", *(f"times {name}" for name in shown), "of the ceiling", "memory, GB"]
+    head += [*(f"of {name}" for name in shown), "loss"]
+    lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}"]
+    for title, (_, rounds) in measured.items():
+        # Rounds of the same batches differ by chance alone; those of a window belong together.
+        seconds = total(rounds, "seconds") if not pairs else statistics.median(answer["seconds"] for answer in rounds) * len(rounds)
+        peak = max(answer["peak"] for answer in rounds)
+        cells = [title, f"{seconds / steps:.3f}", f"{total(rounds, 'processor') / steps:.3f}", f"{work.tokens / seconds:,.0f}"]
+        cells += [f"{times(rounds, other, pairs):.2f}" for other in theirs.values()]
+        cells += [f"{train_flops(config, work, pairs) / seconds / ceiling:.0%}", f"{peak / 1e9:.2f}"]
+        cells += [f"{peak / max(answer['peak'] for answer in other):.2f}" for other in theirs.values()]
+        cells.append(f"{total(rounds, 'loss') / len(rounds):.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    others = max(answer["others"] for _, rounds in measured.values() for answer in rounds)
+    note = f"Matrix ceiling {ceiling / 1e9:,.0f} GFLOP/s ({min(ceilings) / 1e9:,.0f} in the worst round)."
+    return [*lines, "", f"{note} Other processes took up to {others:.0%} of the processor time of a round."]
+
+
+def times(rounds, other, same_batches):
+    """How many times as fast as another: the median of the rounds, or the ratio of the sums."""
+    if same_batches:
+        return statistics.median(b["seconds"] / a["seconds"] for a, b in zip(rounds, other, strict=True))
+    return total(other, "seconds") / total(rounds, "seconds")
+
+
+def total(rounds, what):
+    return sum(answer[what] for answer in rounds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--ours", action="append", default=[], metavar="BACKEND=PYTHON", help="tensorflow or jax; at least one")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PYTHON", help="transformers or keras_hub")
+    parser.add_argument("--workload", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--dtype", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"])
+    parser.add_argument("--size", choices=SIZES, default="base")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--batch", type=int, help="examples of a batch, instead of 8 of 128 and 2 of 512")
+    parser.add_argument("--dropout", type=float, default=0.1, help="everywhere, of attention probabilities too (0.1)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--steps", type=int, default=1, help="batches of a round (1)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
+    parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
+    parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
+    parser.add_argument("--output", type=Path, help="a file for the tables, beside printing them")
+    args = parser.parse_args()
+    args.ours = dict(pair.split("=", 1) for pair in args.ours) or {"tensorflow": sys.executable}
+    args.peer = dict(pair.split("=", 1) for pair in args.peer)
+    wrong = [*(set(args.ours) - set(OURS)), *(set(args.peer) - set(PEERS))]
+    if wrong:
+        parser.error(f"--ours takes {' or '.join(OURS)}, --peer takes {' or '.join(PEERS)}; got {', '.join(wrong)}.")
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # the workers too
+    corpora = docstring_corpora()
+    if args.corpus is not None:
+        corpora[0] = args.corpus
+    config = BertConfig(**SIZES[args.size], vocab_size=VOCABULARY, max_position_embeddings=POSITIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        for workload_name in args.workload:
+            workload = WORKLOADS[workload_name]
+            if args.batch:
+                workload = dataclasses.replace(workload, batch=args.batch)
+            for dtype in args.dtype:
+                shape = f"{workload.batch} x {workload.length}"
+                title = f"{workload_name if workload.lengths else shape}, {dtype}, BERT-{args.size}, dropout {args.dropout:g}"
+                print(title, flush=True)
+                measured, *rest = measure(args, workload, dtype, corpora, Path(folder))
+                title += f", {args.threads} threads, {rest[-1]} batches"
+                lines = ["", f"### {title}", "", *table(measured, *rest, config, workload.lengths is None), ""]
+                print("\n".join(lines), flush=True)
+                if args.output is not None:
+                    with args.output.open("a", encoding="utf-8") as file:
+                        file.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
