@@ -53,7 +53,9 @@ class EmbeddingSimilarity(keras.layers.Layer):
         features, embeddings = inputs
         if self.stop_gradient:
             embeddings = ops.stop_gradient(embeddings)
-        logits = ops.cast(ops.matmul(features, ops.transpose(embeddings)), "float32")
+        # Not a product with the transposed table, of which TensorFlow would make a copy.
+        flat = ops.einsum("nd,vd->nv", ops.reshape(features, (-1, features.shape[-1])), embeddings)
+        logits = ops.cast(ops.reshape(flat, (*ops.shape(features)[:-1], embeddings.shape[0])), "float32")
         if self.use_bias:
             logits = logits + self.bias
         return logits if return_logits else ops.softmax(logits)

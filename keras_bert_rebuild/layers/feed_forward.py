@@ -3,6 +3,7 @@
 import keras
 
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
 DENSES = ("intermediate_dense", "output_dense")
 
@@ -61,14 +62,15 @@ class FeedForward(keras.layers.Layer):
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
-        self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units, self.activation)
+        self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units)
         self.output_dense = sub_dense(self, "output", self.units, hidden_size)
         if self.dropout_rate > 0:
             self.dropout = keras.layers.Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
     def call(self, inputs, training=None):
-        intermediate = self.intermediate_dense(inputs)
+        activation = in_one_kernel(self.activation) if training else self.activation
+        intermediate = activation(self.intermediate_dense(inputs))
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)
         return self.output_dense(intermediate)

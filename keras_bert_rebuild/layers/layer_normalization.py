@@ -1,6 +1,11 @@
 """Layer normalisation with BERT's epsilon."""
 
+import functools
+
 import keras
+from keras import ops
+
+from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -24,3 +29,16 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def __init__(self, epsilon=1e-12, **kwargs):
         super().__init__(epsilon=1e-12 if epsilon is None else epsilon, **kwargs)
+
+    def call(self, inputs, training=None):
+        if not training or self.gamma is None or self.beta is None or self.rms_scaling:
+            return super().call(inputs)
+        axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
+        outputs = in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
+        return ops.cast(outputs, self.compute_dtype)
+
+
+@functools.cache
+def _normalize(axis, epsilon):
+    """The function of inputs, gamma and beta; the same one every time, since it is compiled once."""
+    return lambda inputs, gamma, beta: ops.layer_normalization(inputs, gamma, beta, axis, epsilon)

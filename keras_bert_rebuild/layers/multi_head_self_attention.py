@@ -125,10 +125,16 @@ class MultiHeadSelfAttention(keras.layers.Layer):
 
     def _attend_with_dropout(self, query, key, value, mask):
         """The same attention written out, since the fused kernels take no dropout; the softmax is in float32."""
-        scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
         if self.history_only:
             steps = ops.arange(ops.shape(query)[1])
             mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
+        if keras.config.backend() == "tensorflow":
+            from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout
+
+            batch, length, heads, _ = ops.shape(query)
+            draws = keras.random.uniform((batch, heads, length, length), dtype="float32", seed=self.dropout.seed_generator)
+            return attend_with_dropout(query, key, value, mask, draws >= self.attention_dropout, self.attention_dropout)
+        scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
         scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
         probabilities = self.dropout(ops.cast(ops.softmax(scores), query.dtype), training=True)
         return ops.einsum("bhls,bshk->blhk", probabilities, value)

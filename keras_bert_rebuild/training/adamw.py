@@ -1,6 +1,7 @@
 """Adam with decoupled weight decay, by variable path."""
 
 import keras
+from keras import ops
 
 from keras_bert_rebuild.training.by_path import ByPathOptimizer
 
@@ -45,6 +46,27 @@ class AdamW(ByPathOptimizer):
 
     Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
     """
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        in_place = keras.config.backend() == "tensorflow" and self.ema_momentum is None and variable.dtype == momentum.dtype
+        if not in_place:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        from keras_bert_rebuild.training.tensorflow_adam import apply_adam
+
+        correction_1, correction_2 = self._corrections(momentum.dtype)
+        rate = ops.cast(learning_rate, momentum.dtype) * self._multipliers[index]
+        apply_adam(
+            ops.cast(gradient, momentum.dtype),
+            *(v.value if isinstance(v, keras.Variable) else v for v in (variable, momentum, velocity)),
+            rate=rate * correction_2 / correction_1,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon * correction_2,
+            decay=rate * self.decay_rate if self._decays[index] and self.decay_rate else None,
+        )
 
     def adapted(self, move, weight, rate):
         return move

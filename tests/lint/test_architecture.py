@@ -43,6 +43,7 @@ ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "layers/jax_attention.py",
+    "layers/tensorflow_kernels.py",
     "text/tensorflow_wordpiece.py",
     "text/tensorflow_pieces.py",
     "models/checked_tf_dataset.py",
@@ -50,6 +51,7 @@ BACKEND_FILES = {
     "checkpoints/tensorflow_values.py",
     "checkpoints/jax_values.py",
     "data/tf_pretraining_batches.py",
+    "training/tensorflow_adam.py",
     "training/torch_step_seeds.py",
 }
 

@@ -39,4 +39,5 @@ def test_biases_and_norms_step_as_in_adam_without_decay(rng):
     start, gradient = rng.normal(size=6), rng.normal(size=6)
     for name in ("bias", "gamma", "beta"):
         ours = one_step(Lamb(0.1, weight_decay=0.5), start, gradient, name)
-        np.testing.assert_array_equal(ours, one_step(AdamW(0.1, weight_decay=0.0), start, gradient, name))
+        # Not bit by bit: on TensorFlow AdamW is one kernel.
+        np.testing.assert_allclose(ours, one_step(AdamW(0.1, weight_decay=0.0), start, gradient, name), rtol=1e-6)

@@ -1,0 +1,91 @@
+"""Functions compiled by XLA inside a TensorFlow graph that is not.
+
+On a processor the products of oneDNN are faster than XLA's, and everything between them is slower: TensorFlow passes over memory
+once for every operation, and keeps what each of them needs for its gradient.
+"""
+
+import functools
+
+import tensorflow as tf
+
+compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
+
+
+def compiled(function):
+    """The same function of tensors with one result: one kernel forward, one backward, which needs the inputs alone."""
+    forward = compile_by_xla(function)
+
+    @compile_by_xla
+    def backward(upstream, *inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = function(*inputs)
+        return tape.gradient(outputs, inputs, upstream)
+
+    @tf.custom_gradient
+    def kernel(*inputs):
+        return forward(*inputs), lambda upstream: backward(upstream, *inputs)
+
+    return kernel
+
+
+def attend_with_dropout(query, key, value, mask, keep, rate):
+    """softmax(Q Kᵀ / √K) V with a part of the probabilities dropped, the softmax in float32.
+
+    For the backward pass queries, keys, values and `keep` are kept; the probabilities are computed again.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`.
+        mask: bool, broadcast to `(batch, heads, length, length)`; False where a key is not looked at.
+        keep: bool, `(batch, heads, length, length)`; False where a probability is dropped.
+        rate: the part that is dropped; the others are divided by 1 − rate.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    query, key, value = (tf.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
+    scale = tf.constant(query.shape[-1] ** -0.5)
+    gain = tf.constant(1 / (1 - rate))
+
+    @tf.custom_gradient
+    def attend(query, key, value):
+        scores = tf.matmul(query, key, transpose_b=True)
+        outputs = tf.matmul(_dropped_probabilities(scores, mask, keep, scale, gain), value)
+
+        def gradients(upstream):
+            # Not before the backward pass is here, or the graph's optimizer finds the scores computed twice and keeps the first.
+            with tf.control_dependencies([upstream]):
+                scores = tf.matmul(tf.identity(query), tf.identity(key), transpose_b=True)
+            of_dropped = tf.matmul(upstream, value, transpose_b=True)
+            dropped, of_scores = _backward(scores, mask, keep, scale, gain, of_dropped)
+            return (
+                tf.matmul(of_scores, key),
+                tf.matmul(of_scores, query, transpose_a=True),
+                tf.matmul(dropped, upstream, transpose_a=True),
+            )
+
+        return outputs, gradients
+
+    return tf.transpose(attend(query, key, value), (0, 2, 1, 3))
+
+
+@compile_by_xla
+def _dropped_probabilities(scores, mask, keep, scale, gain):
+    return tf.cast(_dropped(_probabilities(scores, mask, scale), keep, gain), scores.dtype)
+
+
+@compile_by_xla
+def _backward(scores, mask, keep, scale, gain, of_dropped):
+    """The dropped probabilities again, and the gradient of the scores."""
+    probabilities = _probabilities(scores, mask, scale)
+    upstream = _dropped(tf.cast(of_dropped, "float32"), keep, gain)
+    of_scores = probabilities * (upstream - tf.reduce_sum(upstream * probabilities, -1, keepdims=True)) * scale
+    return tf.cast(_dropped(probabilities, keep, gain), scores.dtype), tf.cast(of_scores, scores.dtype)
+
+
+def _probabilities(scores, mask, scale):
+    return tf.nn.softmax(tf.where(mask, tf.cast(scores, "float32") * scale, -1e30))
+
+
+def _dropped(x, keep, gain):
+    return tf.where(keep, x * gain, 0.0)

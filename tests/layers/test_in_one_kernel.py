@@ -1,0 +1,126 @@
+"""Functions that are one kernel in training: the same values and gradients as the plain functions."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_bert_rebuild.layers import FeedForward, LayerNormalization, MultiHeadSelfAttention
+from keras_bert_rebuild.layers.activations import ACTIVATIONS
+from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
+
+# At float32's rounding of values around one, and at bfloat16's last digit.
+TOLERANCES = {"float32": 2e-6, "bfloat16": 2e-2}
+
+
+def value_and_gradients(function, upstream, *arrays, dtype="float32"):
+    """What a function of tensors answers, and the gradients of its sum weighted with `upstream`, on the running backend."""
+    backend = keras.config.backend()
+    tensors = [ops.convert_to_tensor(array, dtype=dtype) for array in arrays]
+    upstream = ops.convert_to_tensor(upstream, dtype="float32")
+
+    def weighted(*tensors):
+        return ops.sum(ops.cast(function(*tensors), "float32") * upstream)
+
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            tape.watch(tensors)
+            loss = weighted(*tensors)
+        gradients = tape.gradient(loss, tensors)
+    elif backend == "jax":
+        import jax
+
+        gradients = jax.grad(weighted, argnums=tuple(range(len(tensors))))(*tensors)
+    else:
+        tensors = [tensor.detach().requires_grad_(True) for tensor in tensors]
+        weighted(*tensors).backward()
+        gradients = [tensor.grad for tensor in tensors]
+    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in (function(*tensors), *gradients)]
+
+
+def rounded(array, dtype):
+    """What is left of an array in a dtype."""
+    return ops.convert_to_numpy(ops.cast(ops.convert_to_tensor(array, dtype=dtype), "float32"))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_have_the_values_and_gradients_of_the_plain_function(name, dtype, rng):
+    x, upstream = 3 * rng.standard_normal((2, 5, 8)), rng.standard_normal((2, 5, 8))
+    plain = value_and_gradients(ACTIVATIONS[name], upstream, rounded(x, dtype))
+    for a, b in zip(value_and_gradients(in_one_kernel(ACTIVATIONS[name]), upstream, x, dtype=dtype), plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("activation", [*ACTIVATIONS, None])
+def test_a_feed_forward_block_answers_in_training_as_in_inference(activation, rng):
+    layer = FeedForward(16, activation=ACTIVATIONS.get(activation))
+    x = ops.convert_to_tensor(rng.standard_normal((2, 5, 8)).astype("float32"))
+    np.testing.assert_allclose(*(ops.convert_to_numpy(layer(x, training=t)) for t in (True, False)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": False}, {"center": False}, {"axis": (1, 2)}], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_norm_answers_in_training_as_in_inference(options, dtype, rng):
+    layer = LayerNormalization(dtype=dtype, **options)
+    x = ops.convert_to_tensor(4 * rng.standard_normal((2, 5, 8)).astype("float32") + 1)
+    training, inference = layer(x, training=True), layer(x, training=False)
+    assert training.dtype == inference.dtype
+    both = (ops.convert_to_numpy(ops.cast(y, "float32")) for y in (training, inference))
+    np.testing.assert_allclose(*both, rtol=2e-5 if dtype == "float32" else 2e-2, atol=1e-5)
+
+
+def test_a_norm_has_the_gradients_of_the_formula(rng):
+    layer = LayerNormalization()
+    layer.build((None, 5, 8))
+    x, upstream = 4 * rng.standard_normal((2, 5, 8)) + 1, rng.standard_normal((2, 5, 8))
+    _, gradient = value_and_gradients(lambda x: layer(x, training=True), upstream, x)
+    deviation = x.std(-1, keepdims=True)
+    normal = (x - x.mean(-1, keepdims=True)) / deviation
+    expected = (upstream - upstream.mean(-1, keepdims=True) - normal * (upstream * normal).mean(-1, keepdims=True)) / deviation
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def softmax(scores):
+    scores = np.exp(scores - scores.max(-1, keepdims=True))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+@pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="a file of the TensorFlow backend")
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_the_formula(dtype, rng):
+    from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout
+
+    query, key, value, upstream = (rounded(rng.standard_normal((2, 6, 3, 4)), dtype) for _ in range(4))
+    mask = np.arange(6) < np.array([6, 4])[:, None]
+    keep = rng.random((2, 3, 6, 6)) >= 0.25
+    answers = value_and_gradients(
+        lambda q, k, v: attend_with_dropout(q, k, v, mask[:, None, None, :], keep, 0.25), upstream, query, key, value, dtype=dtype
+    )
+    # Of a softmax of z with probabilities p: dz = p · (dp − Σ p dp).
+    q, k, v, out = (np.float64(x).transpose(0, 2, 1, 3) for x in (query, key, value, upstream))
+    probabilities = softmax(np.where(mask[:, None, None, :], q @ k.swapaxes(2, 3) / 2, -np.inf))
+    dropped = np.where(keep, probabilities / 0.75, 0)
+    of_probabilities = np.where(keep, out @ v.swapaxes(2, 3) / 0.75, 0)
+    of_scores = probabilities * (of_probabilities - (probabilities * of_probabilities).sum(-1, keepdims=True)) / 2
+    expected = (dropped @ v, of_scores @ k, of_scores.swapaxes(2, 3) @ q, dropped.swapaxes(2, 3) @ out)
+    for a, b in zip(answers, expected, strict=True):
+        np.testing.assert_allclose(a, b.transpose(0, 2, 1, 3), rtol=10 * TOLERANCES[dtype], atol=2 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_probabilities_are_dropped_at_the_rate(dtype):
+    """Draws of bfloat16 itself, in steps of 1/128, would drop 0.1016 for 0.1."""
+    layer = MultiHeadSelfAttention(1, attention_dropout=0.1, dtype=dtype)
+    layer.build((None, 4, 1))
+    # Every value is 1 and every probability 1/4, so an output times 4 · 0.9 is the number of keys that stay.
+    layer.set_weights(
+        [np.full(weight.shape, weight.name == "bias" or "output" in weight.path, "float32") for weight in layer.weights]
+    )
+    layer.output_dense.bias.assign([0.0])
+    outputs = layer(ops.ones((100_000, 4, 1), dtype=layer.compute_dtype), training=True)
+    kept = np.rint(ops.convert_to_numpy(ops.cast(outputs, "float32")) * 3.6) / 4
+    draws = 4 * kept.size
+    assert abs(kept.mean() - 0.9) < 5 * np.sqrt(0.9 * 0.1 / draws)
