@@ -63,6 +63,7 @@ _LAZY = (
     ("keras_bert_rebuild.training.averaged_weights", ("averaged_weights",)),
     ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
     ("keras_bert_rebuild.training.checkpoint_folder", ("CheckpointFolder",)),
+    ("keras_bert_rebuild.training.distribution", ("distribute",)),
     ("keras_bert_rebuild.training.layer_rates", ("layer_rates",)),
     ("keras_bert_rebuild.training.save_checkpoints", ("SaveCheckpoints",)),
     ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),

@@ -49,11 +49,11 @@ def compiled(model, **kwargs):
     kwargs.setdefault("optimizer", keras.optimizers.SGD(0.1))
     compile_model(model, **kwargs)
     if keras.backend.backend() == "tensorflow":
-        _make_variables(model)
+        make_variables(model)
     return model
 
 
-def _make_variables(model):
+def make_variables(model):
     """Make those of losses, metrics and optimizer: TensorFlow traces a step twice if its first trace makes a variable."""
     shape = lambda tensor: (1, *(size or LENGTH for size in tensor.shape[1:]))  # noqa: E731
     x = [ops.zeros(shape(tensor), "int32") for tensor in model.inputs]

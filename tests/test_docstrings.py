@@ -15,6 +15,11 @@ BACKENDS = {
     "checkpoints.tensorflow_values": "tensorflow",
     "checkpoints.jax_values": "jax",
     "layers.jax_attention": "jax",
+    "training.jax_hosts": "jax",
+    "training.tensorflow_replicas": "tensorflow",
+    "training.tensorflow_adam": "tensorflow",
+    "layers.tensorflow_kernels": "tensorflow",
+    "recipes.tpu_compiler": "jax",
 }
 MODULES = sorted(
     m.name

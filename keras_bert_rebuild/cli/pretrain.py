@@ -1,6 +1,7 @@
 """`keras-bert pretrain`: from a token store to a BERT."""
 
 import argparse
+import contextlib
 import dataclasses
 import inspect
 import re
@@ -8,8 +9,11 @@ import signal
 from pathlib import Path
 
 from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
+from keras_bert_rebuild.training.distribution import KINDS
 
-CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES}
+CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES, "distribute": KINDS}
+# What stands for the value of an option in the help, where it is neither a number nor one of a list.
+METAVARS = {"init": "PATH", "coordinator": "ADDRESS:PORT"}
 # What a line has no good words for; a file has.
 ONLY_IN_FILES = ("phases",)
 
@@ -34,19 +38,23 @@ def run(args):
     from keras_bert_rebuild.recipes.pretrain import pretrain
     from keras_bert_rebuild.recipes.run_folder import read_yaml
     from keras_bert_rebuild.recipes.training_run import StoppedError
+    from keras_bert_rebuild.training.hosts import host_index, join_hosts
 
     given = read_yaml(args.config) if args.config else {}
     names = (field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES)
     given.update({name: getattr(args, name) for name in names if getattr(args, name) is not None})
     settings = PretrainSettings.from_dict(given)
     try:
-        with TrainingBar(Console(stderr=True), settings.total_steps) as bar:
+        join_hosts(settings.hosts, settings.host_index, settings.coordinator)
+        shown = TrainingBar(Console(stderr=True), settings.total_steps) if host_index() == 0 else contextlib.nullcontext()
+        with shown as bar:
             pretrain(args.store, args.output, settings, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command goes on.")
         return 128 + (stopped.signal or signal.SIGTERM)
-    print(f"wrote    {args.output / 'model'}")
-    print(f"curve    {args.output / 'metrics.csv'}")
+    if host_index() == 0:
+        print(f"wrote    {args.output / 'model'}")
+        print(f"curve    {args.output / 'metrics.csv'}")
     return 0
 
 
@@ -64,7 +72,7 @@ def _kind(field):
         return {"type": int, "metavar": "N"}
     if field.type in (float, float | None):
         return {"type": float, "metavar": "X"}
-    return {"metavar": "PATH" if field.name == "init" else "SIZE|PATH"}
+    return {"metavar": METAVARS.get(field.name, "SIZE|PATH")}
 
 
 def _yes_or_no(text):

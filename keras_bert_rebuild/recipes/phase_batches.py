@@ -13,7 +13,7 @@ def training_batches(corpus, phase, settings, **changes):
         **changes: arguments of `PretrainingBatches` that take the place of these.
 
     Returns:
-        A `PretrainingBatches`; with accumulation a batch is a micro-batch.
+        A `PretrainingBatches`; with accumulation a batch is a micro-batch. All rows of it, unless a process is named.
     """
     accumulation = settings.gradient_accumulation_steps
     arguments = {
@@ -30,6 +30,7 @@ def training_batches(corpus, phase, settings, **changes):
     return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
 
 
-def held_out_batches(corpus, phase, settings):
+def held_out_batches(corpus, phase, settings, **changes):
     """The batches to evaluate on, the same at every evaluation, so that the numbers can be compared."""
-    return training_batches(corpus, phase, settings, seed=settings.seed + 1, steps_per_epoch=settings.evaluation_steps, repeat=True)
+    others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
+    return training_batches(corpus, phase, settings, **others, **changes)

@@ -15,9 +15,13 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
 from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
-from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import RunFolder
-from keras_bert_rebuild.recipes.training_run import TrainingRun
+from keras_bert_rebuild.recipes.training_run import NonFiniteLossError, StoppedError, TrainingRun
+from keras_bert_rebuild.recipes.whole_model import whole_model
+from keras_bert_rebuild.training.distribution import distribute
+from keras_bert_rebuild.training.hosts import DisagreementError, check_agreement
+from keras_bert_rebuild.training.watched_hosts import watched_hosts
 
 
 def pretrain(store, output, settings=None, *, report=None, **changes):
@@ -28,11 +32,14 @@ def pretrain(store, output, settings=None, *, report=None, **changes):
     same arguments it goes on from the last checkpoint at the exact batch, to the same weights as if it had never been stopped; if
     the run is over, it loads the model.
 
+    On several hosts each is called with the same arguments but for `host_index`, and with a folder that all of them see: host 0
+    writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
+
     Args:
         store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
-        report: called with every row of the curve, a dictionary; None for none. See `training_run.COLUMNS`.
+        report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.COLUMNS`.
         **changes: single fields of `PretrainSettings`, over those of `settings`.
 
     Returns:
@@ -47,18 +54,45 @@ def pretrain(store, output, settings=None, *, report=None, **changes):
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
     else:
         settings = replace(settings, **changes)
+    where = distribute(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
+    _check_can(settings, where)
+    with watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)):
+        return _pretrain(store, output, settings, where, report)
+
+
+def _check_can(settings, where):
+    """Refuse batches that the devices cannot share."""
+    accumulation = settings.gradient_accumulation_steps
+    for phase in settings.all_phases:
+        where.check_batch("batch_size / gradient_accumulation_steps", phase.batch_size // accumulation)
+    if where.kind == "mirrored" and accumulation > 1:
+        raise ValueError(
+            f"gradient_accumulation_steps must be 1 with distribute='mirrored', where Keras cannot accumulate; got {accumulation}. "
+            "KERAS_BACKEND=jax and 'data' can."
+        )
+
+
+def _pretrain(store, output, settings, where, report):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
-    folder = RunFolder(output, {**settings.resolved(), "corpus": _described(corpus)})
+    described = {**settings.resolved(), "corpus": _described(corpus)}
+    check_agreement(described)
+    output = Path(output)
+    if where.writes:
+        RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
     keras.utils.set_random_seed(settings.seed)
-    with _dtype_policy(settings.dtype):
+    rows = {"process_index": where.data_index, "process_count": where.data_count}
+    with _dtype_policy(settings.dtype), where:
         model = _make_model(corpus, settings)
-        batches = [training_batches(train, phase, settings) for phase in settings.all_phases]
-        evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings) for phase in settings.all_phases]
-        run = TrainingRun(model, settings, folder.path, batches, evaluations, report)
+        phases = settings.all_phases
+        batches = [training_batches(train, phase, settings, **rows) for phase in phases]
+        evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
+        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
         run.finish()
-    with run.averaged():
-        save_pretrained(model, folder.path / "model", _format(model), vocabulary=list(corpus.vocabulary))
+        with run.averaged():
+            whole = whole_model(model)
+            if where.writes:
+                save_pretrained(whole, output / "model", _format(model), vocabulary=list(corpus.vocabulary))
     return model
 
 

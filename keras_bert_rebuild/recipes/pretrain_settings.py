@@ -9,11 +9,14 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.phase import LEAST as PHASE_LEAST
 from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
+from keras_bert_rebuild.training.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")
 MASKING = ("token", "whole_word", "ngram")
 OPTIMIZERS = ("adamw", "lamb")
 DTYPES = ("float32", "mixed_bfloat16")
+# What belongs to a start of a run on some machines, not to the run.
+OF_A_START = ("hosts", "host_index", "coordinator")
 # The least that may be.
 LEAST = {
     **PHASE_LEAST,
@@ -26,8 +29,20 @@ LEAST = {
     "loss_chunk": 1,
     "evaluate_steps": 1,
     "save_steps": 1,
+    "model_devices": 1,
+    "hosts": 1,
+    "host_index": 0,
 }
-OPTIONAL = ("max_predictions", "warmup_steps", "loss_chunk", "evaluate_steps", "save_steps")
+OPTIONAL = (
+    "max_predictions",
+    "warmup_steps",
+    "loss_chunk",
+    "evaluate_steps",
+    "save_steps",
+    "model_devices",
+    "hosts",
+    "host_index",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +153,22 @@ class PretrainSettings:
     seed: int = 0
     """The seed of weights, order, masks and dropout."""
 
+    distribute: str = "auto"
+    """The devices: "none", one; "mirrored", all GPUs of a host, on TensorFlow; "data", all devices of all hosts, each a part of the
+    batch, on JAX; "model", each a part of the weights, too; "auto", "data" or "mirrored" where there are several."""
+
+    model_devices: int | None = None
+    """With "model", devices that share the weights of one replica; None: those of one host."""
+
+    hosts: int | None = None
+    """Hosts that train together, each started with the same settings; None for one."""
+
+    host_index: int | None = None
+    """The number of this one, from 0 on; None where JAX finds it out, on Cloud TPU, Slurm and Open MPI."""
+
+    coordinator: str | None = None
+    """The address of host 0 and a free port of it, address:port; None where JAX finds it out."""
+
     def __post_init__(self):
         check_whole_numbers(self, LEAST, OPTIONAL)
         for name, values in (
@@ -146,6 +177,7 @@ class PretrainSettings:
             ("optimizer", OPTIMIZERS),
             ("dtype", DTYPES),
             ("jit_compile", (True, False, "auto")),
+            ("distribute", KINDS),
         ):
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
@@ -209,8 +241,8 @@ class PretrainSettings:
             "phases": [asdict(phase) for phase in self.all_phases],
             "lengths": list(self.lengths),
         }
-        values = {**asdict(self), **filled}
-        return {name: value for name, value in values.items() if name not in ("steps", "batch_size", "seq_len", "max_predictions")}
+        left_out = ("steps", "batch_size", "seq_len", "max_predictions", *OF_A_START)
+        return {name: value for name, value in {**asdict(self), **filled}.items() if name not in left_out}
 
     @classmethod
     def from_dict(cls, values):

@@ -11,8 +11,18 @@ import yaml
 
 from keras_bert_rebuild.version import __version__
 
-# What may be another when a run goes on: it changes nothing in the weights.
-FREE = ("log_steps", "evaluate_steps", "evaluation_steps", "save_steps", "keep_checkpoints", "workers", "tensorboard")
+# What may be another when a run goes on: it changes nothing in the weights, but for the rounding of other devices.
+FREE = (
+    "log_steps",
+    "evaluate_steps",
+    "evaluation_steps",
+    "save_steps",
+    "keep_checkpoints",
+    "workers",
+    "tensorboard",
+    "distribute",
+    "model_devices",
+)
 # The packages whose versions are kept, where they are installed.
 PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy")
 
@@ -23,12 +33,13 @@ class RunFolder:
     Args:
         path: the folder.
         settings: the resolved settings, plain values by name.
+        start: what else to note of this start of the run, plain values by name.
 
     Raises:
         ValueError: the folder holds something else, or a run with other settings: each is listed.
     """
 
-    def __init__(self, path, settings):
+    def __init__(self, path, settings, start=None):
         self.path = Path(path)
         file = self.path / "settings.yaml"
         if self.path.exists() and not self.path.is_dir():
@@ -42,7 +53,7 @@ class RunFolder:
         write_yaml(file, settings)
         starts = self.path / "versions.yaml"
         known = read_yaml(starts).get("starts", []) if starts.is_file() else []
-        write_yaml(starts, {"starts": [*known, versions()]})
+        write_yaml(starts, {"starts": [*known, {**versions(), **(start or {})}]})
 
 
 def versions():

@@ -1,6 +1,7 @@
 """A run from its last checkpoint to its end, stretch by stretch."""
 
 import contextlib
+import copy
 import math
 import time
 
@@ -8,17 +9,20 @@ import keras
 
 from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
-from keras_bert_rebuild.recipes.model_flops import train_flops
+from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
 from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.averaged_weights import averaged_weights
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.compile_model import compile_model
+from keras_bert_rebuild.training.distribution import Distribution
+from keras_bert_rebuild.training.hosts import check_agreement, gathered
 from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.stop_signal import StopOnSignal
+from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
@@ -61,12 +65,15 @@ class TrainingRun:
         batches: a `PretrainingBatches` for every phase.
         evaluations: batches to evaluate on for every phase, or None for every phase.
         report: called with every row of the curve; None for none. The first one has no more than the step that the run starts at.
+        where: the `Distribution` whose devices train, and which rows of the batches these are; None for one device and all rows.
+            Where there are several hosts, all of them do the same, and one writes.
     """
 
-    def __init__(self, model, settings, folder, batches, evaluations, report=None):
+    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None):
         self.model, self.settings, self.folder = model, settings, folder
         self.batches, self.evaluations = batches, evaluations
         self.report = report or (lambda row: None)
+        self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
         self.optimizer = _make_optimizer(model, settings)
         self.accumulation = settings.gradient_accumulation_steps
@@ -85,13 +92,14 @@ class TrainingRun:
         self.report({"step": start // self.accumulation})
         if not plan:
             return
-        ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype)
-        table = MetricsTable(self.folder / "metrics.csv", COLUMNS, start // self.accumulation)
-        board = None
-        if self.settings.tensorboard and tensorboard_is_installed():
-            board = TensorBoardLog(self.folder / "tensorboard")
+        ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
+        table = board = None
+        if self.where.writes:
+            table = MetricsTable(self.folder / "metrics.csv", COLUMNS, start // self.accumulation)
+            if self.settings.tensorboard and tensorboard_is_installed():
+                board = TensorBoardLog(self.folder / "tensorboard")
         try:
-            with StopOnSignal() as signals:
+            with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
                 for stretch in plan:
                     self._compile(stretch.phase)
                     row, step = self._train(stretch, signals, ceiling)
@@ -99,7 +107,8 @@ class TrainingRun:
                         evaluated = self._evaluate(stretch.phase)
                         if signals.received is None:  # else it was cut short
                             row.update(evaluated)
-                    table.write(row)
+                    if table is not None:
+                        table.write(row)
                     if board is not None:
                         board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
                     self.report(row)
@@ -118,6 +127,7 @@ class TrainingRun:
     def _restore(self):
         self._compile(0)
         checkpoint = self.checkpoints.newest()
+        check_agreement({f"the newest checkpoint in {self.checkpoints.path}": checkpoint and checkpoint.step})
         if checkpoint is None:
             return 0
         write_state(self.model, checkpoint.arrays())
@@ -143,7 +153,10 @@ class TrainingRun:
         data = self.batches[stretch.phase]
         first = self.ends[stretch.phase - 1] if stretch.phase else 0
         batches = StretchOfBatches(data, stretch.start - first, stretch.stop - first, self.settings.workers)
-        finite = StopOnNonFiniteLoss(self.folder, lambda step: data.batch(0, step - 1 - first), stretch.start)
+        whole = copy.copy(data)  # all rows, on whatever host they were trained on
+        whole.process_index, whole.process_count = 0, 1
+        batch_of = (lambda step: whole.batch(0, step - 1 - first)) if self.where.writes else None
+        finite = StopOnNonFiniteLoss(self.folder, batch_of, stretch.start)
         seeds = TorchStepSeeds(self.settings.seed, stretch.start)
         started = time.perf_counter()
         logs = self.model.fit(
@@ -153,7 +166,7 @@ class TrainingRun:
         if finite.problem is not None:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step
-        work = batches.work_of_first(step - stretch.start)
+        work = self._of_all_hosts(batches.work_of_first(step - stretch.start))
         flops = train_flops(self.model.config, work, self.settings.next_sentence != "none")
         row = {
             "step": step // self.accumulation,
@@ -186,9 +199,19 @@ class TrainingRun:
             found["loss"] = found["mlm_loss"]
         return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}
 
+    def _of_all_hosts(self, work):
+        """The `Work` of all rows of batches, of which this host made some."""
+        rows = gathered([work.tokens, work.squares, work.predictions, work.examples])
+        return Work(*(rows.sum(axis=0) * self.where.data_count // self.where.hosts).tolist())
+
     def _save(self, step, row):
+        state = FiniteState(self.model)
         try:
-            self.checkpoints.save(step, FiniteState(self.model), {"row": row}, score=row.get("held_out_loss"))
+            if not self.where.writes:
+                for name in state.names:  # parts of it may lie here alone
+                    state.read(name)
+                return
+            self.checkpoints.save(step, state, {"row": row}, score=row.get("held_out_loss"))
         except FloatingPointError as error:
             raise NonFiniteLossError(f"After step {row['step']} {error}; no checkpoint of it was written.") from None
 

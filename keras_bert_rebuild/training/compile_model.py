@@ -1,5 +1,7 @@
 """keras_bert's `compile_model`."""
 
+import keras
+
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 
@@ -67,4 +69,8 @@ def compile_model(
     if remat is not None:
         model.remat = remat
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+    if keras.config.backend() == "tensorflow":
+        from keras_bert_rebuild.training.tensorflow_replicas import sum_before_clipping
+
+        sum_before_clipping(model.optimizer)
     return model

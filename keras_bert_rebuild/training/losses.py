@@ -38,6 +38,15 @@ class PretrainingLoss(keras.losses.Loss):
         self.max_predictions = max_predictions
         self.chunk = chunk
 
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        loss = super().__call__(y_true, y_pred, sample_weight)
+        mask = getattr(y_pred, "_keras_mask", None)
+        if mask is None or keras.config.backend() != "tensorflow":
+            return loss
+        from keras_bert_rebuild.training.tensorflow_replicas import share_of_labels
+
+        return loss * share_of_labels(mask)
+
     def call(self, y_true, y_pred):
         labels = ops.cast(y_true, "int32")
         if len(labels.shape) == len(y_pred.shape):

@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.backend_values import handed_over
+from keras_bert_rebuild.training.hosts import whole_array
 from keras_bert_rebuild.training.seed_generators import seed_generators
 
 # Seeds and counters are int64, int32 or uint32, by backend and version: a file holds this.
@@ -54,7 +55,7 @@ class TrainState:
     def read(self, name):
         """An entry, copied to the host."""
         variable = self.variables[name]
-        array = keras.ops.convert_to_numpy(variable.value)
+        array = whole_array(variable.value)
         if name.startswith("seeds/") and array.dtype == "int32":
             array = array.view("uint32")  # torch has no uint32 and takes these bits for one
         return array.astype(_stored_dtype(variable), copy=False)

@@ -53,6 +53,9 @@ BACKEND_FILES = {
     "data/tf_pretraining_batches.py",
     "training/tensorflow_adam.py",
     "training/torch_step_seeds.py",
+    "training/jax_hosts.py",
+    "training/tensorflow_replicas.py",
+    "recipes/tpu_compiler.py",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))

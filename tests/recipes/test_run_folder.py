@@ -54,3 +54,10 @@ def test_a_file_that_holds_no_settings_is_one_sentence(tmp_path, content, messag
         read_yaml(tmp_path / "s.yaml")
     assert "s.yaml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_devices_of_every_start_are_noted(tmp_path):
+    for devices in (1, 8):
+        RunFolder(tmp_path / "run", {"seed": 1, "distribute": str(devices)}, {"devices": devices})
+    starts = read_yaml(tmp_path / "run" / "versions.yaml")["starts"]
+    assert [start["devices"] for start in starts] == [1, 8]

@@ -1,0 +1,68 @@
+"""Which weight is cut along which axis when a model is spread over devices, as a table of path patterns."""
+
+import re
+
+import keras
+
+# Axes of the mesh: replicas take parts of the batch, the devices of a replica take parts of the weights.
+BATCH, MODEL = "batch", "model"
+
+# Pattern of a whole path, and the axes that its dimensions are cut along: the first of these that divides them evenly. Whatever is
+# in no row, or is divided by none of its axes, is whole on every device. Heads stay together: query, key and value are cut by
+# columns and the output by rows, so that a block sums over devices twice, behind its attention and behind its feed-forward part.
+# A vocabulary that the devices do not divide, such as 30,522 by 4, has its width cut instead.
+# Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
+LAYOUT = (
+    (r"Embedding-Token/embeddings", ((MODEL, None), (None, MODEL))),
+    (r"MLM-Sim/bias", ((MODEL,),)),
+    (r"Encoder-\d+-MultiHeadSelfAttention/(query|key|value)/kernel", ((None, MODEL),)),
+    (r"Encoder-\d+-MultiHeadSelfAttention/(query|key|value)/bias", ((MODEL,),)),
+    (r"Encoder-\d+-MultiHeadSelfAttention/output/kernel", ((MODEL, None),)),
+    (r"Encoder-\d+-FeedForward/intermediate/kernel", ((None, MODEL),)),
+    (r"Encoder-\d+-FeedForward/intermediate/bias", ((MODEL,),)),
+    (r"Encoder-\d+-FeedForward/output/kernel", ((MODEL, None),)),
+)
+
+
+def axes_of(path, shape, model_devices):
+    """The axes that a weight is cut along, by the table; None in every dimension that is whole.
+
+    Args:
+        path: of the variable.
+        shape: of the variable.
+        model_devices: devices that share the weights of one replica.
+
+    Example:
+
+    >>> axes_of("Embedding-Token/embeddings", (30522, 768), 2), axes_of("Embedding-Token/embeddings", (30522, 768), 4)
+    (('model', None), (None, 'model'))
+    """
+    choices = next((choices for pattern, choices in LAYOUT if re.fullmatch(pattern, path)), ())
+    whole = (None,) * len(shape)
+    return next((axes for axes in choices if _divides(axes, shape, model_devices)), whole)
+
+
+class ByTable(keras.distribution.ModelParallel):
+    """`keras.distribution.ModelParallel` with the table as its `LayoutMap`, which looks at the shape of a weight before it cuts it.
+
+    Args:
+        mesh: a `keras.distribution.DeviceMesh` with the axes "batch" and "model".
+    """
+
+    def __init__(self, mesh):
+        rows = keras.distribution.LayoutMap(mesh)
+        for pattern, choices in LAYOUT:
+            rows[pattern] = choices[0]
+        # Every process makes its own rows of a batch: Keras has nothing to cut.
+        super().__init__(layout_map=rows, batch_dim_name=BATCH, auto_shard_dataset=False)
+        self.model_devices = dict(zip(mesh.axis_names, mesh.shape, strict=True))[MODEL]
+
+    def get_variable_layout(self, variable):
+        layout = super().get_variable_layout(variable)
+        if _divides(layout.axes, variable.shape, self.model_devices):
+            return layout
+        return keras.distribution.TensorLayout(axes_of(variable.path, variable.shape, self.model_devices), self.device_mesh)
+
+
+def _divides(axes, shape, model_devices):
+    return all(axis is None or size % model_devices == 0 for axis, size in zip(axes, shape, strict=True))

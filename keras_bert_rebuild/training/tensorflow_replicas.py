@@ -1,0 +1,67 @@
+"""TensorFlow only: several GPUs of one host, each a replica with its part of the batch, that train as one device would.
+
+Keras takes the mean over the replicas of what each of them makes of its own part. That is what one device makes of the whole batch
+only where every part has as many labels, and no gradient is clipped.
+"""
+
+import functools
+import os
+from pathlib import Path
+
+import tensorflow as tf
+from keras import ops
+
+# Where a machine has a TPU, as Cloud TPU and Colab tell.
+TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
+
+
+def gpu_count():
+    """How many GPUs TensorFlow sees."""
+    return len(tf.config.list_logical_devices("GPU"))
+
+
+@functools.cache  # a second one would number its reductions from the start again, and TensorFlow take them for those of the first
+def mirrored_strategy():
+    """The `MirroredStrategy` over all GPUs, or over all logical processors where there is none."""
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def has_tpu_of_others():
+    """Whether this machine has a TPU that this TensorFlow does not drive."""
+    has_one = any(name in os.environ for name in TPU_SIGNS) or Path("/dev/accel0").exists()
+    return has_one and not tf.config.list_physical_devices("TPU")
+
+
+def replica_count():
+    """How many replicas share a batch here: more than 1 inside of a step of a `MirroredStrategy`."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def share_of_labels(mask):
+    """What to multiply the mean over the labels of this replica with, so that the mean over replicas is the mean over all labels.
+
+    Args:
+        mask: true where a label counts, of this replica.
+    """
+    context = tf.distribute.get_replica_context()
+    if context is None or replica_count() == 1:
+        return 1.0
+    count = ops.sum(ops.cast(mask, "float32"))
+    return ops.divide_no_nan(count * replica_count(), context.all_reduce(tf.distribute.ReduceOp.SUM, count))
+
+
+def sum_before_clipping(optimizer):
+    """Let an optimizer clip the gradient of the whole batch: Keras clips that of every replica, and sums then."""
+    if replica_count() == 1:
+        return
+    apply = optimizer.apply
+
+    def apply_to_sums(grads, trainable_variables=None):
+        context = tf.distribute.get_replica_context()
+        dense = [None if grad is None else tf.convert_to_tensor(grad) for grad in grads]
+        sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [grad for grad in dense if grad is not None]))
+        apply([None if grad is None else next(sums) for grad in dense], trainable_variables)
+
+    optimizer.apply = apply_to_sums
+    optimizer._all_reduce_sum_gradients = list  # they are sums by then

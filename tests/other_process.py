@@ -1,0 +1,29 @@
+"""Python in a process of its own, with as many devices as a test wants."""
+
+import os
+import subprocess
+import sys
+
+# A processor as several devices of JAX, and a compiler that takes a fourth of the time.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+def start(script, *arguments, devices=1):
+    """Start `python script arguments`; a `subprocess.Popen` whose output is text."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
+    }
+    command = [sys.executable, os.path.join(os.path.dirname(__file__), script), *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process, seconds=120):
+    """Wait for a process; its return code, and what it said on both outputs."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        raise AssertionError(f"it should have ended in {seconds} seconds:\n{out}\n{err}") from None
+    return process.returncode, out, err

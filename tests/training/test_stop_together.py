@@ -1,0 +1,52 @@
+"""A signal to any host ends the training of all hosts behind the same batch."""
+
+import os
+import signal
+
+import numpy as np
+from tiny_training import At, fit, tiny_model
+
+from keras_bert_rebuild.training import stop_together
+from keras_bert_rebuild.training.stop_together import StopTogether
+
+
+class Count:
+    """Batches that ended."""
+
+    def __init__(self):
+        self.batches = 0
+
+    def __call__(self, values):
+        """As `gathered` on the first of two hosts, the other of which has a signal behind its third batch."""
+        self.batches += 1
+        return np.array([values, [signal.SIGTERM if self.batches >= 3 else 0]])
+
+
+def test_a_signal_to_another_host_ends_the_training_here(monkeypatch):
+    count = Count()
+    monkeypatch.setattr(stop_together, "gathered", count)
+    stop = StopTogether()
+    fit(tiny_model(), 6, [stop])
+    assert count.batches == 3
+    assert stop.received == signal.SIGTERM
+
+
+def test_a_signal_to_this_host_waits_until_all_know(monkeypatch):
+    asked = []
+
+    def gathered(values):
+        asked.append(values)
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(stop_together, "gathered", gathered)
+    seen = []
+
+    def send(callback):
+        os.kill(os.getpid(), signal.SIGINT)
+        seen.append((stop.received, callback.model.stop_training))
+
+    stop = StopTogether()
+    fit(tiny_model(), 6, [stop, At(2, send)])
+    assert seen == [(None, False)]  # nothing happens here before the others have heard of it
+    assert asked == [[0], [0], [signal.SIGINT]]
+    assert stop.received == signal.SIGINT

@@ -1,0 +1,9 @@
+"""`keras-bert pretrain` on a small corpus and two logical processors of TensorFlow: `python two_replicas_run.py OPTIONS...`."""
+
+import sys
+
+import hosts_run
+import two_replicas  # noqa: F401  makes the two of one
+
+if __name__ == "__main__":
+    sys.exit(hosts_run.run(sys.argv[1:]))
