@@ -27,7 +27,12 @@ _LAZY = (
     ("keras_bert_rebuild.data.tf_pretraining_batches", ("tf_pretraining_batches",)),
     ("keras_bert_rebuild.data.token_store", ("TokenStore",)),
     ("keras_bert_rebuild.datasets.pretrained", ("PretrainedInfo", "PretrainedList", "get_pretrained")),
+    ("keras_bert_rebuild.explain.attention_maps", ("attention_maps",)),
+    ("keras_bert_rebuild.explain.attention_patterns", ("attention_patterns",)),
+    ("keras_bert_rebuild.explain.embedding_anatomy", ("embedding_anatomy",)),
+    ("keras_bert_rebuild.explain.nearest", ("nearest_in_texts", "nearest_tokens")),
     ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
+    ("keras_bert_rebuild.explain.weight_names", ("weight_names",)),
     ("keras_bert_rebuild.models.build_model", ("build_model",)),
     ("keras_bert_rebuild.models.get_model", ("get_model", "get_token_embedding")),
     (
@@ -69,8 +74,8 @@ _LAZY = (
     ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),
 )
 
-# Submodules that keras_bert has as attributes.
-_SUBMODULES = ("bert", "datasets", "loader", "optimizers", "tokenizer", "util")
+# Submodules that keras_bert has as attributes, and `explain`, which can be called.
+_SUBMODULES = ("bert", "datasets", "explain", "loader", "optimizers", "tokenizer", "util")
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
 

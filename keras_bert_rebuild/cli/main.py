@@ -13,6 +13,7 @@ VERBS = (
     ("pretrain", "keras_bert_rebuild.cli.pretrain", "train a BERT on such a folder; a stopped run goes on where it was"),
     ("convert", "keras_bert_rebuild.cli.convert", "write a checkpoint of one format in another"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
+    ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
 )
 
 

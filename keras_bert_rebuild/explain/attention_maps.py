@@ -1,0 +1,225 @@
+"""Who looks at whom: the attention of a model as arrays."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, embed, encoder_inputs, find_encoder, run_block
+from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
+from keras_bert_rebuild.models.memory import available_bytes
+
+# The fields that have an axis for every axis of the batch: name, the axes of its length.
+LENGTH_AXES = {
+    "probabilities": (3, 4),
+    "queries": (3,),
+    "keys": (3,),
+    "values": (3,),
+    "inputs": (2,),
+    "outputs": (2,),
+}
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention of chosen layers and heads, as float32 arrays, and the tokens it is between."""
+
+    probabilities: np.ndarray
+    """How much of a query's attention a key gets, `(layers, batch, heads, query, key)`; 0 at keys that are padding."""
+
+    layers: tuple
+    """The layers, from 0, along the first axis. Layer 0 is the first that runs, `Encoder-1-...` in the model."""
+
+    heads: tuple
+    """The heads, from 0, along the third axis."""
+
+    ids: np.ndarray
+    """Token ids `(batch, length)`."""
+
+    mask: np.ndarray
+    """False at padding, `(batch, length)`."""
+
+    segments: np.ndarray
+    """Segment ids `(batch, length)`; zeros for a model without segments."""
+
+    sentences: np.ndarray
+    """0 at tokens of the first text, 1 at those of the second, -1 at special tokens and padding, `(batch, length)`."""
+
+    words: np.ndarray | None
+    """Number of a token's word in its own text, -1 at special tokens and padding, `(batch, length)`; None without texts."""
+
+    tokens: tuple | None
+    """The tokens of every row as the vocabulary writes them, "" at padding; None without a tokenizer."""
+
+    surfaces: tuple | None
+    """The characters of the text behind every token, "" at special ones; None without texts or with keras_bert's `Tokenizer`."""
+
+    scale: float
+    """What query · key is divided by: the root of the width of a head."""
+
+    queries: np.ndarray | None = None
+    """`(layers, batch, heads, length, head width)`, with `vectors`; `keys` and `values` alike."""
+
+    keys: np.ndarray | None = None
+    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be looked at."""
+
+    values: np.ndarray | None = None
+    """See `queries`: a head answers with probabilities · values."""
+
+    inputs: np.ndarray | None = None
+    """What each layer reads, `(layers, batch, length, hidden)`, with `vectors`."""
+
+    outputs: np.ndarray | None = None
+    """What each layer hands on, behind its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
+
+    def of_text(self, row):
+        """The maps of one row of the batch alone, without its padding: batch 1, length that of the text."""
+        keep = np.flatnonzero(self.mask[row])
+        changes = {}
+        for name, axes in LENGTH_AXES.items():
+            array = getattr(self, name)
+            if array is not None:
+                array = array[:, row : row + 1]
+                for axis in axes:
+                    array = np.take(array, keep, axis=axis)
+                changes[name] = array
+        for name in ("ids", "mask", "segments", "sentences", "words"):
+            array = getattr(self, name)
+            changes[name] = None if array is None else array[row : row + 1, keep]
+        for name in ("tokens", "surfaces"):
+            if getattr(self, name) is not None:
+                changes[name] = (tuple(getattr(self, name)[row][i] for i in keep),)
+        return replace(self, **changes)
+
+
+def attention_maps(
+    model, inputs=None, *, texts=None, pairs=None, tokenizer=None, layers=None, heads=None, vectors=False, max_len=None
+):
+    """The attention probabilities of a model, without changing it.
+
+    The model runs as in prediction, its attention layers by their own, fused kernels; those asked for compute their probabilities
+    besides, in float32, from the queries and keys of their own projections.
+
+    Args:
+        model: any model with an encoder of this library in it: built, loaded, fine-tuned, quantised, or nested in another one.
+        inputs: what the encoder takes, by name or in its order; `Input-Masked` may be left out. Or give texts.
+        texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`
+            the tokenizer names the tokens.
+        layers: numbers of layers, from 0, negative from the end; None for all.
+        heads: numbers of heads, from 0; None for all.
+        vectors: also give queries, keys, values and what the layers read and hand on.
+        max_len: tokens to cut a text to; None to refuse those that are too long.
+
+    Returns:
+        `AttentionMaps`. Rows of probabilities sum to one, but for those that have nothing to look at, which are zeros.
+
+    Raises:
+        ValueError: there is no encoder, no such layer or head, or the inputs do not fit.
+        MemoryError: the arrays would not fit.
+    """
+    encoder = find_encoder(model)
+    chosen_layers = _chosen("layers", layers, len(encoder.blocks))
+    of_layer = {i: encoder.layers[ATTENTION.format(number)] for i, number in enumerate(encoder.blocks)}
+    chosen_heads = _chosen("heads", heads, min(layer.head_num for layer in of_layer.values()))
+    rows, inputs = _rows(encoder, inputs, texts, pairs, tokenizer, max_len)
+    _check_room(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
+    x, mask = embed(encoder, inputs)
+    _check_padding(ops.convert_to_numpy(mask), rows.mask)
+    found = {name: [] for name in LENGTH_AXES}
+    for i in range(max(chosen_layers) + 1):
+        answer = run_block(encoder, encoder.blocks[i], x, mask)
+        if i in chosen_layers:
+            layer = of_layer[i]
+            query, key, value = (_heads(layer, dense, x)[:, chosen_heads] for dense in ("query_dense", "key_dense", "value_dense"))
+            found["probabilities"].append(attention_probabilities(query, key, rows.mask, layer.history_only))
+            if vectors:
+                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(answer)), strict=True):
+                    if array is not None:
+                        found[name].append(array)
+        x = answer
+    place = [sorted(chosen_layers).index(i) for i in chosen_layers]
+    arrays = {name: np.stack(values)[place] for name, values in found.items() if values}
+    scale = float(query.shape[-1]) ** 0.5
+    return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
+
+
+def attention_probabilities(queries, keys, mask, history_only=False):
+    """softmax(Q Kᵀ / √K) over the keys that may be looked at, in float32.
+
+    Args:
+        queries, keys: `(batch, heads, length, head width)`.
+        mask: False at padding, `(batch, length)`.
+        history_only: look only at the position itself and those before it.
+
+    Returns:
+        `(batch, heads, query, key)`: exactly 0 at keys that may not be looked at.
+    """
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5)
+    allowed = np.broadcast_to(mask[:, None, None, :], scores.shape)
+    if history_only:
+        allowed = allowed & np.tri(scores.shape[-1], dtype=bool)
+    scores = np.where(allowed, scores, -np.inf)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(-1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
+def _heads(layer, dense, x):
+    array = _array(getattr(layer, dense)(x))
+    batch, length, width = array.shape
+    return array.reshape(batch, length, layer.head_num, width // layer.head_num).transpose(0, 2, 1, 3)  # (B, L, D) → (B, H, L, K)
+
+
+def _array(tensor):
+    return ops.convert_to_numpy(ops.cast(ops.stop_gradient(tensor), "float32"))
+
+
+def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
+    """What stands where, and the inputs by name."""
+    names = [tensor.name for tensor in encoder.embedding.inputs]
+    if (inputs is None) == (texts is None) or (texts is not None and tokenizer is None):
+        raise ValueError("attention_maps expected either inputs, or texts and the tokenizer of the model.")
+    if texts is not None:
+        length = encoder.host.inputs[0].shape[1]
+        longest = length or encoder.layers["Embedding-Position"].max_length
+        rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
+        known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise ValueError(f"a model with {', '.join(missing)} must be given inputs; texts say nothing of it.")
+        return rows, {name: known[name] for name in names}
+    inputs = encoder_inputs(encoder, inputs)
+    ids = inputs["Input-Token"].astype("int32")
+    mask = inputs["Input-Mask"] != 0 if "Input-Mask" in inputs else ids != encoder.layers["Embedding-Token"].pad_id
+    segments = inputs["Input-Segment"].astype("int32") if "Input-Segment" in inputs else np.zeros_like(ids)
+    return rows_of_ids(ids, segments, mask, tokenizer), inputs
+
+
+def _check_padding(mask, own):
+    """Whether the model takes for padding what the tokenizer padded with."""
+    if not (mask == own).all():
+        row, place = np.argwhere(mask != own)[0]
+        theirs, ours = ("a token", "padding") if own[row, place] else ("padding", "a token")
+        raise ValueError(f"the tokenizer must pad with the id that the model knows; {theirs} of the one is {ours} to the other.")
+
+
+def _chosen(name, chosen, count):
+    numbers = range(count) if chosen is None else [int(i) for i in chosen]
+    wrong = [i for i in numbers if not -count <= i < count]
+    if wrong or not len(numbers):
+        raise ValueError(f"{name} must be numbers from 0 to {count - 1}, as the model has {count}; got {list(numbers)}.")
+    numbers = tuple(i % count for i in numbers)
+    if len(set(numbers)) < len(numbers):
+        raise ValueError(f"{name} must be different; got {list(numbers)}.")
+    return numbers
+
+
+def _check_room(layers, heads, batch, length):
+    needed, available = 8 * layers * heads * batch * length**2, available_bytes()  # the maps of all layers, and their stack
+    if available is not None and needed > available:
+        shape = (layers, batch, heads, length, length)
+        raise MemoryError(
+            f"the maps would have shape {shape} and need {needed / 1e9:.1f} GB while they are made; {available / 1e9:.1f} GB of "
+            "memory are free: choose fewer layers, heads or texts."
+        )

@@ -1,0 +1,118 @@
+"""Patterns that attention heads are known to follow, as scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# What tokenizers of the family put around and between texts.
+DELIMITERS = ("[CLS]", "[SEP]", "<s>", "</s>")
+
+# Name of a pattern, and what a head that follows it does.
+PATTERNS = (
+    ("previous token", "looks at the token before"),
+    ("next token", "looks at the token behind"),
+    ("same token", "looks at itself and where the same token stands again"),
+    ("delimiter", "looks at [CLS] and [SEP], which is how a head does nothing"),
+    ("same sentence", "stays in its own sentence"),
+)
+
+
+@dataclass(frozen=True)
+class AttentionPatterns:
+    """How far every head follows every pattern."""
+
+    names: tuple
+    """The patterns, those of `PATTERNS`."""
+
+    scores: np.ndarray
+    """`(patterns, layers, heads)`, each in [0, 1]."""
+
+    even: np.ndarray
+    """What a head that looks at all tokens alike would score on these tokens, `(patterns,)`."""
+
+    def of_head(self, layer, head, threshold=0.5):
+        """The patterns that a head follows, the strongest first, as a list of `(name, score)`.
+
+        Args:
+            layer, head: places along the axes of `scores`.
+            threshold: how far from even attention, 0, to the pure pattern, 1, a score must be.
+        """
+        needed = self.even + threshold * (1 - self.even)
+        found = [
+            (name, float(score))
+            for name, score, least in zip(self.names, self.scores[:, layer, head], needed, strict=True)
+            if score >= least and least < 1
+        ]
+        return sorted(found, key=lambda pair: -pair[1])
+
+
+def attention_patterns(probabilities, tokens, sentences=None, delimiters=DELIMITERS):
+    """Score attention maps of one text on the known patterns.
+
+    Every score is a share of attention, averaged over the queries that it can be asked of, P(q, k) being what query q gives key k:
+
+        previous token   mean over q > 0 of P(q, q − 1)
+        next token       mean over q < last of P(q, q + 1)
+        same token       mean over q of the sum of P(q, k) over k with the token of q, q itself among them
+        delimiter        mean over q of the sum of P(q, k) over delimiters k
+        same sentence    mean over q of the sum of P(q, k) over k of the sentence of q
+
+    Delimiters are no queries of the last three. Where there is no query to ask, and "same sentence" where there is only one
+    sentence, the score is 0.
+
+    Args:
+        probabilities: `(layers, heads, query, key)`, rows that sum to one, without padding.
+        tokens: the tokens, or their ids, `(length,)`.
+        sentences: the sentence of every token, `(length,)`, -1 at delimiters; None for one sentence.
+        delimiters: the tokens that stand around and between sentences.
+
+    Returns:
+        `AttentionPatterns`.
+
+    Raises:
+        ValueError: the shapes do not fit.
+
+    Reference: Clark et al., 2019, "What Does BERT Look At?", sections 3.1 and 3.2 (https://arxiv.org/abs/1906.04341); "same token"
+    and "same sentence" as in Vig, 2019 (https://arxiv.org/abs/1906.05714).
+    """
+    probabilities, tokens = np.asarray(probabilities), np.asarray(tokens)
+    length = len(tokens)
+    sentences = np.zeros(length, int) if sentences is None else np.asarray(sentences)
+    if probabilities.ndim != 4 or probabilities.shape[2:] != (length, length) or sentences.shape != (length,):
+        raise ValueError(
+            f"probabilities must be (layers, heads, {length}, {length}) and sentences ({length},), as there are {length} tokens; "
+            f"got {probabilities.shape} and {sentences.shape}."
+        )
+    is_delimiter = np.isin(tokens, list(delimiters)) | (sentences < 0)
+    masks = _masks(tokens, sentences, is_delimiter)
+    scores = np.stack([_share(probabilities, *masks[name]) for name, _ in PATTERNS])
+    even = np.full((1, 1, length, length), 1 / max(length, 1))
+    return AttentionPatterns(
+        tuple(name for name, _ in PATTERNS),
+        scores,
+        np.array([_share(even, *masks[name])[0, 0] for name, _ in PATTERNS]),
+    )
+
+
+def _masks(tokens, sentences, is_delimiter):
+    """Of every pattern which keys it means `(query, key)`, and which queries it is asked of `(query,)`."""
+    length = len(tokens)
+    places = np.arange(length)
+    words = ~is_delimiter
+    several = len(set(sentences[words].tolist())) > 1
+    everyone = np.ones(length, bool)
+    return {
+        "previous token": (places[:, None] - 1 == places, everyone & (places > 0)),
+        "next token": (places[:, None] + 1 == places, everyone & (places < length - 1)),
+        "same token": (tokens[:, None] == tokens, words),
+        "delimiter": (np.broadcast_to(is_delimiter, (length, length)), words),
+        "same sentence": ((sentences[:, None] == sentences) & words, words & several),
+    }
+
+
+def _share(probabilities, keys, queries):
+    """The mean over some queries of what they give to some keys, `(layers, heads)`."""
+    if not queries.any():
+        return np.zeros(probabilities.shape[:2])
+    given = (probabilities * keys).sum(-1)[..., queries]
+    return np.clip(given.mean(-1), 0, 1)

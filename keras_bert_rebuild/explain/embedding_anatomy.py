@@ -1,0 +1,140 @@
+"""What the embedding makes of a text: the vectors that are added for every token, before and after the norm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.explain.encoder_walk import find_encoder
+from keras_bert_rebuild.explain.token_rows import rows_of_texts
+
+
+@dataclass(frozen=True)
+class EmbeddingAnatomy:
+    """The embedding of one text or pair, token by token, as float32 arrays."""
+
+    tokens: tuple
+    """The tokens as the vocabulary writes them, special ones included."""
+
+    surfaces: tuple | None
+    """The characters of the text behind every token, "" at special ones; None for keras_bert's `Tokenizer`."""
+
+    pieces: tuple
+    """For every token the tokens of the whole word that it is a piece of."""
+
+    ids: np.ndarray
+    """Rows of the token table `(length,)`."""
+
+    segments: np.ndarray
+    """Rows of the segment table `(length,)`."""
+
+    positions: np.ndarray
+    """Rows of the position table `(length,)`."""
+
+    sentences: np.ndarray
+    """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
+
+    parts: tuple
+    """What is added: "token", "segment" where the model has any, "position"."""
+
+    vectors: np.ndarray
+    """The vectors that are added, `(parts, length, width)`."""
+
+    summed: np.ndarray
+    """Their sum, before the norm, `(length, width)`."""
+
+    normalised: np.ndarray
+    """The same after the norm: what the first block reads, or ALBERT's mapping, `(length, width)`."""
+
+    norms: np.ndarray
+    """Euclidean norms of `vectors`, `(parts, length)`."""
+
+    norms_summed: np.ndarray
+    """Norms of `summed`, `(length,)`."""
+
+    norms_normalised: np.ndarray
+    """Norms of `normalised`, `(length,)`."""
+
+    cosines: np.ndarray
+    """Cosines between the parts of a token, `(length, parts, parts)`; 0 where a vector is zero."""
+
+    cosines_summed: np.ndarray
+    """Cosines of each part with the sum, `(parts, length)`: which part decides where the sum points."""
+
+    cosines_normalised: np.ndarray
+    """Cosines of each part with what the norm makes of the sum, `(parts, length)`."""
+
+
+def embedding_anatomy(model, tokenizer, text, pair=None, max_len=None):
+    """Take the embedding of a text apart.
+
+    Args:
+        model: any model with an encoder of this library in it.
+        tokenizer: its tokenizer.
+        text: a text.
+        pair: a second text, or None.
+        max_len: tokens to cut to; None to refuse a text that is too long.
+
+    Returns:
+        An `EmbeddingAnatomy`.
+
+    Raises:
+        ValueError: there is no encoder, or the text is not one or too long.
+    """
+    encoder = find_encoder(model)
+    layers = encoder.layers
+    if "Embedding-Task" in layers:
+        raise ValueError("a text says nothing of the task that Embedding-Task adds; the model must be one without.")
+    position = layers["Embedding-Position"]
+    longest = encoder.host.inputs[0].shape[1] or position.max_length
+    rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
+    ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))
+    summed, _ = layers["Embedding-Token"](ids)
+    vectors = {"token": summed}
+    if "Embedding-Segment" in layers:
+        vectors["segment"] = layers["Embedding-Segment"](segments)
+        summed = layers["Embedding-Token-Segment"]([summed, vectors["segment"]])
+    vectors["position"] = position(ops.zeros_like(summed))
+    summed = position(summed)
+    normalised = layers["Embedding-Norm"](summed)
+    parts, summed, normalised = np.stack([_array(v) for v in vectors.values()]), _array(summed), _array(normalised)
+    return EmbeddingAnatomy(
+        tokens=rows.tokens[0],
+        surfaces=None if rows.surfaces is None else rows.surfaces[0],
+        pieces=_pieces(rows),
+        ids=rows.ids[0],
+        segments=rows.segments[0],
+        positions=np.arange(rows.ids.shape[1]) + position.offset,
+        sentences=rows.sentences[0],
+        parts=tuple(vectors),
+        vectors=parts,
+        summed=summed,
+        normalised=normalised,
+        norms=np.linalg.norm(parts, axis=-1),
+        norms_summed=np.linalg.norm(summed, axis=-1),
+        norms_normalised=np.linalg.norm(normalised, axis=-1),
+        cosines=np.stack([cosines(parts, part) for part in parts]).transpose(2, 0, 1),
+        cosines_summed=cosines(parts, summed),
+        cosines_normalised=cosines(parts, normalised),
+    )
+
+
+def cosines(a, b):
+    """Cosines between vectors along the last axis; 0 where one of them is zero."""
+    size = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    return (a * b).sum(-1) / np.where(size > 0, size, 1)
+
+
+def _array(tensor):
+    """The first of a batch, float32."""
+    return ops.convert_to_numpy(ops.cast(ops.stop_gradient(tensor), "float32"))[0]
+
+
+def _pieces(rows):
+    """For every token the tokens of its word; a special token is a word of its own."""
+    places = enumerate(zip(rows.sentences[0].tolist(), rows.words[0].tolist(), strict=True))
+    keys = [(side, word) if word >= 0 else i for i, (side, word) in places]
+    pieces = {}
+    for key, token in zip(keys, rows.tokens[0], strict=True):
+        pieces.setdefault(key, []).append(token)
+    return tuple(tuple(pieces[key]) for key in keys)

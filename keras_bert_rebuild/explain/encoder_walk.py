@@ -1,0 +1,126 @@
+"""The encoder inside any model that holds one, run block by block with its inner values at hand."""
+
+import re
+from collections import namedtuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.explain.summary import summary_rows
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_bert_rebuild.models.bert_model import BertModel
+
+# The encoder of a model: the functional model whose layers are its own, that model's graph up to the first block, its layers by
+# name, and the number of every block in the order in which they run, a shared one as often as it is run.
+Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks"])
+
+ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
+NEEDED = ("Embedding-Token", "Embedding-Position", "Embedding-Norm")
+HALVES = (ATTENTION, "Encoder-{}-FeedForward")
+
+
+def find_encoder(model):
+    """The encoder of a model: the model itself, or the one model nested in it that has attention layers.
+
+    Args:
+        model: a model of this library, of any heads, or any model in which such a one is a layer.
+
+    Raises:
+        ValueError: there is none, there are several, or other layers stand between its blocks.
+    """
+    hosts = [part for part in models_in(model) if any(isinstance(layer, MultiHeadSelfAttention) for layer in part.layers)]
+    if len(hosts) != 1:
+        raise ValueError(f"model must hold one encoder with MultiHeadSelfAttention layers; {_name(model)} holds {len(hosts)}.")
+    host = hosts[0]
+    layers = {layer.name: layer for layer in host.layers}
+    rows = {row.name: row for row in summary_rows(host)}
+    numbers = sorted(int(found[1]) for name in rows if (found := re.fullmatch(ATTENTION.format(r"(\d+)"), name)))
+    if not numbers:
+        names = [layer.name for layer in host.layers if isinstance(layer, MultiHeadSelfAttention)]
+        raise ValueError(f"attention layers must be called {ATTENTION.format('1')} and so on; got {', '.join(names)}.")
+    missing = [name for name in NEEDED if name not in rows]
+    if missing:
+        raise ValueError(f"the encoder must have the layers {', '.join(NEEDED)}; {', '.join(missing)} is missing.")
+    _check_connections(rows, numbers)
+    first = layers[ATTENTION.format(numbers[0])]
+    needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
+    embedding = BertModel(needed if len(needed) > 1 else needed[0], first.input)
+    blocks = [n for n in numbers for _ in rows[ATTENTION.format(n)].connected_to]
+    return Encoder(host, embedding, layers, blocks)
+
+
+def encoder_inputs(encoder, inputs):
+    """The inputs of the embedding as a dictionary of int32 arrays.
+
+    Args:
+        encoder: as from `find_encoder`.
+        inputs: what the model takes, a dictionary by name, a list in its order, or one array; `Input-Masked` may be left out.
+
+    Raises:
+        ValueError: an input is missing, or an id is not in its table.
+    """
+    names = [tensor.name for tensor in encoder.embedding.inputs]
+    all_names = [tensor.name for tensor in encoder.host.inputs]
+    if not isinstance(inputs, dict):
+        values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        given = names if len(values) == len(names) else all_names
+        if len(values) != len(given):
+            raise ValueError(f"expected {len(names)} inputs, {', '.join(names)}; got {len(values)}.")
+        inputs = dict(zip(given, values, strict=True))
+    missing = [name for name in names if name not in inputs]
+    if missing:
+        raise ValueError(f"expected the inputs {', '.join(names)}; {', '.join(missing)} is missing.")
+    return {name: _array(name, inputs[name]) for name in names}
+
+
+def embed(encoder, inputs):
+    """What the first block reads, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding."""
+    x = encoder.embedding(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False)
+    tokens = ops.convert_to_tensor(inputs["Input-Token"].astype("int32"))
+    if "Input-Mask" in inputs:
+        tokens = [tokens, ops.convert_to_tensor(inputs["Input-Mask"].astype("int32"))]
+    mask = encoder.layers["Embedding-Token"].compute_mask(tokens)[0]
+    return x, ops.ones(x.shape[:2], "bool") if mask is None else mask
+
+
+def run_block(encoder, number, x, mask):
+    """LayerNorm(x + layer(x)) for attention and feed-forward, by the layers themselves, as in prediction."""
+    for half in HALVES:
+        name = half.format(number)
+        if name in encoder.layers:
+            own_mask = {"mask": mask} if half == ATTENTION else {}
+            y = encoder.layers[name](x, training=False, **own_mask)
+            x = encoder.layers[f"{name}-Norm"](encoder.layers[f"{name}-Add"]([x, y]))
+    # Nothing is trained here: torch would keep every block for a backward pass.
+    return ops.stop_gradient(x)
+
+
+def models_in(model):
+    """A model and the models nested in it."""
+    yield model
+    for layer in model.layers:
+        if isinstance(layer, keras.Model):
+            yield from models_in(layer)
+
+
+def _array(name, values):
+    try:
+        return np.asarray(ops.convert_to_numpy(values) if ops.is_tensor(values) else values)
+    except ValueError:  # lists of several lengths
+        raise ValueError(f"{name} must be an array (batch, length); got rows of different lengths.") from None
+
+
+def _check_connections(rows, numbers):
+    """Whether a block reads the block before it and nothing else, so that running one after the other is the graph."""
+    for n in numbers:
+        attention, feed_forward = (half.format(n) for half in HALVES)
+        for name, before in ((attention, r"Encoder-\d+-FeedForward-Norm"), (feed_forward, f"{attention}-Norm")):
+            origins = [] if name not in rows else [origin.split("[")[0] for origin in rows[name].connected_to]
+            for origin in origins[n == numbers[0] and name == attention :]:
+                if not re.fullmatch(before, origin):
+                    raise ValueError(f"{name} must read the block before it, as in the models of this library; it reads {origin}.")
+
+
+def _name(model):
+    return f"{model.name} ({type(model).__name__})"

@@ -1,0 +1,202 @@
+"""An explanation as tables for the terminal."""
+
+import io
+import itertools
+
+from rich import box
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from keras_bert_rebuild.explain.formulas import LETTERS
+from keras_bert_rebuild.explain.steps import BLOCK
+
+# From these widths on, a bar stands beside every share, and letters stand in two columns.
+WIDE, WIDEST = 96, 116
+BAR = 16
+
+# What the other columns of the parameters take of a line.
+ROOM_BESIDE = 32
+
+RIGHT = {"justify": "right", "no_wrap": True}
+
+OF_WORK = (
+    "forward, training: multiplications and additions of matrix products. activations: what a training step keeps for its backward "
+    "pass, without fused attention or rematerialisation."
+)
+
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def as_text(explanation, width=100):
+    """The tables as plain text.
+
+    Args:
+        explanation: an `Explanation`.
+        width: of a line, in characters.
+    """
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(as_tables(explanation, width))
+    return console.file.getvalue().rstrip() + "\n"
+
+
+def as_tables(explanation, width):
+    """What `rich` prints: letters, parameters, work, corrections.
+
+    Args:
+        explanation: an `Explanation`.
+        width: of the terminal, in characters.
+    """
+    return Group(
+        _title(explanation),
+        Padding(_letters(explanation, width), (1, 0)),
+        _parameters(explanation, width),
+        Text(f"\n{batch_of(explanation)}", style="bold yellow"),
+        _work(explanation),
+        Padding(Text(OF_WORK, style="dim"), (1, 0, 0, 0)),
+        *_corrections(explanation),
+    )
+
+
+def short(number, unit=""):
+    """A number with three digits and a prefix: 109.7 M, 22.4 GFLOP.
+
+    Example:
+
+    >>> short(109705010), short(1536, "B"), short(12)
+    ('109.7 M', '1.5 kB', '12')
+    """
+    for size, prefix in PREFIXES:
+        if number >= size:
+            return f"{number / size:,.1f} {prefix}{unit}"
+    return f"{number:,} {unit}".rstrip()
+
+
+def percent(share):
+    """A share in per cent, with a figure that says that something is there: 25.8 %, 0.01 %."""
+    return f"{100 * share:.1f} %" if share >= 0.0005 or not share else f"{100 * share:.2g} %" if share >= 1e-5 else "< 0.001 %"
+
+
+def title_of(explanation):
+    """What is explained, in a line: family, heads, parameters."""
+    heads = f"with {', '.join(explanation.heads)}" if explanation.heads else "without heads"
+    return f"{explanation.config.family} {heads}: {explanation.total('params'):,} parameters"
+
+
+def batch_of(explanation):
+    """The batch that operations and activations are of, in words."""
+    letters = explanation.letters
+    texts = f"{letters['B']:,} text{'s' if letters['B'] > 1 else ''} of {letters['S']:,} tokens"
+    predicted = f", {letters['N']:,} of them predicted" if "mlm" in explanation.heads and letters["N"] < letters["S"] else ""
+    return f"{texts}{predicted}, {explanation.dtype}"
+
+
+def letters_in_use(explanation):
+    """The letters that stand in a formula of the explanation, with their numbers and meanings."""
+    formulas = " ".join(f"{step.formula} {step.flops_formula}" for step in explanation.steps)
+    used = set(formulas.replace("(", "").replace(")", "").replace("/", " ").replace("·", " ").split()) | {"A", "L", "S"}
+    return [(letter, explanation.letters[letter], meaning) for letter, meaning in LETTERS if letter in used]
+
+
+def parts_of(explanation):
+    """The steps by part: pairs of a heading and its steps."""
+    for part, steps in itertools.groupby(explanation.steps, key=lambda step: step.part):
+        steps = list(steps)
+        heading = part
+        if part == BLOCK:
+            blocks, runs = steps[0].blocks, steps[0].runs
+            heading = f"{part} × {blocks:,}" if blocks == runs else f"{part} × {blocks:,}, run {runs:,} times"
+        yield heading, steps
+
+
+def _title(explanation):
+    return Text(title_of(explanation), style="bold")
+
+
+def _letters(explanation, width):
+    columns = 2 if width >= WIDEST else 1
+    cells = [
+        Text.assemble((letter, "bold cyan"), f" = {number:,}  ", (meaning, "dim"))
+        for letter, number, meaning in letters_in_use(explanation)
+    ]
+    grid = Table.grid(padding=(0, 4))
+    rows = -(-len(cells) // columns)
+    for i in range(rows):
+        grid.add_row(*cells[i::rows])
+    return grid
+
+
+def _table(*columns):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
+    for name, options in columns:
+        table.add_column(name, **options)
+    return table
+
+
+def _parameters(explanation, width):
+    wide = width >= WIDE
+    table = _table(("", RIGHT), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", RIGHT), ("share", RIGHT))
+    if wide:
+        table.add_column("", no_wrap=True, min_width=BAR)
+    table.expand = True
+    all_of = explanation.total("params")
+    largest = max((step.share for step in explanation.steps), default=0) or 1
+    for heading, steps in parts_of(explanation):
+        total = sum(step.params for step in steps)
+        table.add_row("", *(Text(text, style="bold yellow") for text in (heading, f"{total:,}", percent(total / all_of))))
+        for step in steps:
+            bar = [Text("█" * round(BAR * step.share / largest), style="cyan")] if wide else []
+            share = percent(step.share) if step.params else ""
+            table.add_row(
+                _number(step),
+                _step(step, width - (ROOM_BESIDE + BAR + 3 if wide else ROOM_BESIDE)),
+                f"{step.params:,}",
+                share,
+                *bar,
+            )
+        table.add_section()
+    table.add_row("", *(Text(text, style="bold green") for text in ("all", f"{all_of:,}", "100 %")))
+    return table
+
+
+def _number(step):
+    return "" if step.article is None else str(step.article)
+
+
+def _step(step, room):
+    """A step with its formula and numbers, on one line where there is room."""
+    text = Text(step.name)
+    if not (step.params and step.formula):
+        return text
+    formula, numbers = f"\n{step.formula}", "" if step.numbers == f"{step.each:,}" else f"= {step.numbers}"
+    text.append(formula, style="cyan")
+    text.append((" " if len(formula) + len(numbers) <= room else "\n") + numbers, style="dim")
+    if step.blocks > 1:
+        text.append(f"\n= {step.each:,} in each of {step.blocks:,} blocks", style="dim")
+    return text
+
+
+def _work(explanation):
+    columns = (("weights", RIGHT), ("forward", RIGHT), ("training", RIGHT), ("activations", RIGHT))
+    table = _table(("", RIGHT), ("step", {}), *columns)
+    for _, steps in parts_of(explanation):
+        for step in steps:
+            table.add_row(_number(step), Text(step.name), *amounts_of(step))
+        table.add_section()
+    table.add_row("", *(Text(text, style="bold green") for text in ("all", *amounts_of(explanation))))
+    return table
+
+
+def amounts_of(of):
+    """Bytes of weights, operations forward and in training, bytes kept, of a step or of all of them."""
+    get = of.total if hasattr(of, "total") else lambda name: getattr(of, name)
+    units = (("bytes", "B"), ("forward", "FLOP"), ("train", "FLOP"), ("kept", "B"))
+    return [short(get(name), unit) if get(name) else "" for name, unit in units]
+
+
+def _corrections(explanation):
+    if explanation.corrections:
+        yield Text("\nWhere articles err", style="bold yellow")
+    for sentence in explanation.corrections:
+        yield Padding(Text(sentence), (0, 0, 0, 2))

@@ -1,0 +1,74 @@
+"""A model explained: step by step, with the formulas of the article."""
+
+import keras
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
+from keras_bert_rebuild.explain.config_of_layers import config_of_layers
+from keras_bert_rebuild.explain.corrections import corrections_of
+from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
+from keras_bert_rebuild.explain.steps import STEPS
+from keras_bert_rebuild.models.heads import heads_of
+
+
+def explain(model_or_config, heads=None, *, batch=1, length=None, predictions=None, dtype=None):
+    """Where the parameters and the work of a model are, in the steps and letters of the article "Understanding BERT architecture".
+
+    Args:
+        model_or_config: a `BertConfig`, for which no model is built, or a model with a config, as from `get_model`, `build_model`
+            or `from_pretrained`. Layers that were added to it are listed, too.
+        heads: of a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own.
+        batch: texts of a batch, for operations and activations.
+        length: tokens of each; None for as many as the model takes.
+        predictions: tokens of each whose word the MLM head predicts, as with `max_predictions`; None for all.
+        dtype: dtype policy that bytes are of, such as "mixed_bfloat16"; None for that of the model, or float32.
+
+    Returns:
+        An `Explanation`: `steps`, `total("params")`; printed it is a table, in a notebook Markdown.
+
+    Raises:
+        ValueError: a model without a config, or an argument that does not fit.
+
+    Example:
+
+    >>> from keras_bert_rebuild import BertConfig
+    >>> explanation = explain(BertConfig(vocab_size=30000))
+    >>> explanation.total("params")
+    109705010
+    >>> step = explanation.steps[5]
+    >>> print(step.article, step.name, step.numbers, "=", step.each)
+    6 Attention 12·768·64·3 + 3·768 + 768·768 + 768 = 2362368
+
+    Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
+    """
+    others = ()
+    if isinstance(model_or_config, BertConfig):
+        config, heads = model_or_config, ("mlm", "nsp") if heads is None else tuple(heads)
+    elif isinstance(model_or_config, keras.Model):
+        if heads is not None:
+            raise ValueError(f"heads are for a config; a model has its own. Got heads={heads!r}.")
+        config, heads, others = _of_model(model_or_config)
+        dtype = _policy(model_or_config) if dtype is None else dtype
+    else:
+        raise ValueError(f"explain expected a BertConfig or a model; got {type(model_or_config).__name__}.")
+    dtype = "float32" if dtype is None else dtype
+    steps, letters = account(config, heads, batch, length, predictions, dtype, others)
+    return Explanation(config, tuple(heads), letters, dtype, steps, corrections_of(config))
+
+
+def _of_model(model):
+    """The config of a model, its heads, and its layers with weights that are no steps: pairs of a name and its parameters."""
+    encoder = find_encoder(model)
+    config = getattr(encoder.host, "config", None) or config_of_layers(encoder)
+    steps = {name.format(n=n) for step in STEPS for name in step.layer.split(", ") for n in set(encoder.blocks)}
+    leaves = [layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model)]
+    others = [(layer.name, layer.count_params()) for layer in leaves if layer.name not in steps]
+    return config, heads_of(encoder.host), [(name, count) for name, count in others if count]
+
+
+def _policy(model):
+    """The dtype policy of a model, as its first normalisation has it: one that no quantisation changes."""
+    name = find_encoder(model).layers["Embedding-Norm"].dtype_policy.name
+    if name not in DTYPES:
+        raise ValueError(f"the model has the dtype policy {name!r}; dtype must be one of {', '.join(DTYPES)}.")
+    return name

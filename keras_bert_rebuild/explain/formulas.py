@@ -1,0 +1,69 @@
+"""Formulas in the letters of the article "Understanding BERT architecture": written once, shown, filled in and worked out."""
+
+import math
+import re
+
+# Letter, what it counts. E, C, K, B and N are not in the article.
+LETTERS = (
+    ("T", "tokens of the vocabulary"),
+    ("H", "hidden size"),
+    ("D", "the same, as the article writes it in steps 6, 13 and 14"),
+    ("E", "width of the embedding tables"),
+    ("A", "attention heads"),
+    ("L", "layers"),
+    ("FFD", "width inside the feed-forward block"),
+    ("P", "rows of the position table"),
+    ("C", "classes"),
+    ("K", "tasks"),
+    ("B", "texts of a batch"),
+    ("S", "tokens of a text"),
+    ("N", "tokens of a text that are predicted"),
+)
+
+# The one factor that is not a letter or a number: the width of a head.
+HEAD_WIDTH = "(D/A)"
+
+
+def letters_of(config, batch, length, predictions):
+    """What every letter stands for in a config and a batch, as a dictionary."""
+    hidden = config.hidden_size
+    return {
+        "T": config.vocab_size,
+        "H": hidden,
+        "D": hidden,
+        "E": config.embedding_width,
+        "A": config.num_attention_heads,
+        "L": config.num_hidden_layers,
+        "FFD": config.intermediate_size,
+        "P": config.max_position_embeddings,
+        "C": len(config.labels),
+        "K": config.num_tasks,
+        "B": batch,
+        "S": length,
+        "N": predictions,
+    }
+
+
+def value(formula, letters):
+    """What a formula comes to: a sum of products, in which brackets only group.
+
+    Example:
+
+    >>> value("A·D·(D/A)·3 + 3·D + D·D + D", {"A": 12, "D": 768})
+    2362368
+    """
+    terms = formula.replace(HEAD_WIDTH, "W").replace("(", "").replace(")", "").split(" + ")
+    known = {**letters, "W": letters["D"] // letters["A"] if "A" in letters else 0}
+    return sum(math.prod(known[factor] if factor in known else int(factor) for factor in term.split("·")) for term in terms)
+
+
+def filled_in(formula, letters):
+    """A formula with its numbers put in.
+
+    Example:
+
+    >>> filled_in("A·D·(D/A)·3 + 3·D", {"A": 12, "D": 768})
+    '12·768·64·3 + 3·768'
+    """
+    pattern = re.escape(HEAD_WIDTH) + "|[A-Z]+|[0-9]+"
+    return re.sub(pattern, lambda found: f"{value(found[0], letters):,}", formula)

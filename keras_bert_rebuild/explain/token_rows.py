@@ -1,0 +1,147 @@
+"""Texts as the rows of a model, with everything that is needed to say what stands where."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """Token ids of a batch and what they stand for; None for what nobody knows."""
+
+    ids: np.ndarray
+    """Token ids `(batch, length)`, int32."""
+
+    segments: np.ndarray
+    """Segment ids `(batch, length)`, int32; 0 at padding."""
+
+    mask: np.ndarray
+    """False at padding, `(batch, length)`."""
+
+    sentences: np.ndarray
+    """0 at tokens of the first text, 1 at those of the second, -1 at special tokens and padding, `(batch, length)`."""
+
+    words: np.ndarray | None = None
+    """Number of a token's word in its own text; -1 at special tokens and padding, `(batch, length)`."""
+
+    tokens: tuple | None = None
+    """The tokens of every row as the vocabulary writes them, a tuple of tuples of strings."""
+
+    surfaces: tuple | None = None
+    """The characters of the text behind every token, "" at special tokens and padding."""
+
+
+def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None):
+    """Encode texts or pairs of texts.
+
+    Args:
+        tokenizer: a `WordPieceTokenizer`, `ByteLevelBPETokenizer`, `SentencePieceTokenizer` or keras_bert's `Tokenizer`.
+        texts: a list of strings.
+        pairs: the second text of each, or None.
+        max_len: tokens to cut a row to, special ones included; None to cut nothing.
+        length: of the rows; None for that of the longest.
+        longest: the most tokens that the model takes; None for any number.
+
+    Returns:
+        `TokenRows`.
+
+    Raises:
+        ValueError: texts are not a list of strings, or a row is longer than the model takes.
+    """
+    if isinstance(texts, (str, bytes)) or not len(texts) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"texts must be a list of one or more strings; got {texts!r:.80}.")
+    if pairs is not None and (isinstance(pairs, (str, bytes)) or len(pairs) != len(texts)):
+        raise ValueError(f"pairs must be a list with a text for each of the {len(texts)} texts; got {pairs!r:.80}.")
+    kinds = [rows for kind, rows in ROWS if isinstance(tokenizer, kind)]
+    if not kinds:
+        raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
+    rows, pad_id = kinds[0](tokenizer, list(texts), None if pairs is None else list(pairs), max_len)
+    lengths = rows.mask.sum(1)
+    if longest is not None and lengths.max() > longest:
+        row = int(lengths.argmax())
+        raise ValueError(f"a text may have {longest} tokens, as the model has; text {row} has {lengths[row]}: max_len cuts it.")
+    return _padded(rows, max(length or 0, rows.ids.shape[1]), pad_id)
+
+
+def rows_of_ids(ids, segments, mask, tokenizer=None):
+    """Name what the ids of a user stand for.
+
+    Without a tokenizer nobody knows which tokens are special: sentences are then the segments.
+    """
+    if not isinstance(tokenizer, BatchTokenizer):
+        return TokenRows(ids, segments, mask, np.where(mask, segments, -1))
+    special = np.isin(ids, [tokenizer.cls_id, tokenizer.sep_id]) | ~mask
+    sentences = _sentences(ids == tokenizer.sep_id, special)
+    return TokenRows(ids, segments, mask, sentences, tokens=_names(tokenizer, ids, mask))
+
+
+def vocabulary_of(tokenizer):
+    """Token to id, of a tokenizer of either kind."""
+    return tokenizer.vocabulary if isinstance(tokenizer, BatchTokenizer) else tokenizer._token_dict
+
+
+def _of_batch_tokenizer(tokenizer, texts, pairs, max_len):
+    encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, pad_to="longest", return_offsets=True)
+    mask, special = encoding.mask.astype(bool), encoding.word_ids < 0
+    sentences = _sentences((encoding.ids == tokenizer.sep_id) & special, special)
+    sides = (texts, pairs)
+    surfaces = tuple(
+        tuple("" if side < 0 else sides[side][row][begin:end] for side, (begin, end) in zip(sentences[row], offsets, strict=True))
+        for row, offsets in enumerate(encoding.offsets.tolist())
+    )
+    tokens = _names(tokenizer, encoding.ids, mask)
+    rows = TokenRows(encoding.ids, encoding.segments, mask, sentences, encoding.word_ids, tokens, surfaces)
+    return rows, tokenizer.pad_id
+
+
+def _of_tokenizer(tokenizer, texts, pairs, max_len):
+    """Rows of keras_bert's `Tokenizer`, which knows no characters of the text."""
+    cls, sep = tokenizer.tokenize("")
+    cls_id, sep_id, pad_id = tokenizer.encode("", max_len=3)[0]
+    rows = []
+    for first, second in zip(texts, pairs or [None] * len(texts), strict=True):
+        ids, segments = tokenizer.encode(first, second)
+        if max_len is not None and len(ids) > max_len:
+            ids, segments = tokenizer.encode(first, second, max_len)
+        sides = tokenizer.decode(ids)
+        sides = sides if isinstance(sides, tuple) else (sides,)
+        tokens = [cls, *(token for side in sides for token in (*side, sep))]
+        words = [-1, *(n for side in sides for n in (*np.cumsum([t[:2] != "##" for t in side], dtype=int) - 1, -1))]
+        rows.append((ids, segments, words, tokens))
+    width = max(len(ids) for ids, *_ in rows)
+    column = lambda i, value: np.array([[*row[i], *[value] * (width - len(row[i]))] for row in rows], "int32")  # noqa: E731
+    ids, mask = column(0, pad_id), np.arange(width) < np.array([[len(row[0])] for row in rows])
+    special = np.isin(ids, [cls_id, sep_id]) | ~mask
+    tokens = tuple((*row[3], *[""] * (width - len(row[3]))) for row in rows)
+    sentences = _sentences((ids == sep_id) & mask, special)
+    return TokenRows(ids, column(1, 0), mask, sentences, column(2, -1), tokens), pad_id
+
+
+# A kind of tokenizer, and what makes rows with it.
+ROWS = ((BatchTokenizer, _of_batch_tokenizer), (Tokenizer, _of_tokenizer))
+
+
+def _sentences(separators, special):
+    return np.where(special, -1, (np.cumsum(separators, axis=1) > 0).astype(int))
+
+
+def _names(tokenizer, ids, mask):
+    """The tokens of ids; "" at padding."""
+    return tuple(
+        tuple(tokenizer.tokens.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
+        for row, mask_row in zip(ids.tolist(), mask, strict=True)
+    )
+
+
+def _padded(rows, length, pad_id):
+    more = length - rows.ids.shape[1]
+    if not more:
+        return rows
+    values = {"ids": pad_id, "segments": 0, "mask": False, "sentences": -1, "words": -1}
+    fields = {name: np.pad(getattr(rows, name), ((0, 0), (0, more)), constant_values=value) for name, value in values.items()}
+    texts = {name: getattr(rows, name) for name in ("tokens", "surfaces")}
+    fields |= {name: None if value is None else tuple((*row, *[""] * more) for row in value) for name, value in texts.items()}
+    return TokenRows(**fields)

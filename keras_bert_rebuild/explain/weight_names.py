@@ -1,0 +1,180 @@
+"""The weights of a model under the names of others, and which of their rows belong to which head."""
+
+from dataclasses import dataclass
+
+from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.families import FAMILIES, bert
+
+FORMATS = ("huggingface", "google")
+
+# The weights of a layer, by the name of the layer: its paths and their shapes, in letters. A layer that is not here has none.
+WEIGHTS = {
+    "Embedding-Token": (("embeddings", "T", "E"),),
+    "Embedding-Segment": (("embeddings", "G", "E"),),
+    "Embedding-Position": (("embeddings", "P", "E"),),
+    "Embedding-Task": (("embeddings", "K", "E"),),
+    "Embedding-Norm": (("gamma", "E"), ("beta", "E")),
+    "Embedding-Mapping": (("kernel", "E", "H"), ("bias", "H")),
+    "Encoder-{n}-MultiHeadSelfAttention": (
+        ("query/kernel", "H", "H"), ("query/bias", "H"),
+        ("key/kernel", "H", "H"), ("key/bias", "H"),
+        ("value/kernel", "H", "H"), ("value/bias", "H"),
+        ("output/kernel", "H", "H"), ("output/bias", "H"),
+    ),
+    "Encoder-{n}-MultiHeadSelfAttention-Norm": (("gamma", "H"), ("beta", "H")),
+    "Encoder-{n}-FeedForward": (
+        ("intermediate/kernel", "H", "FFD"), ("intermediate/bias", "FFD"),
+        ("output/kernel", "FFD", "H"), ("output/bias", "H"),
+    ),
+    "Encoder-{n}-FeedForward-Norm": (("gamma", "H"), ("beta", "H")),
+    "MLM-Dense": (("kernel", "H", "E"), ("bias", "E")),
+    "MLM-Norm": (("gamma", "E"), ("beta", "E")),
+    "MLM-Sim": (("bias", "T"),),
+    "NSP-Dense": (("kernel", "H", "H"), ("bias", "H")),
+    "NSP": (("kernel", "H", "2"), ("bias", "2")),
+    "SOP": (("kernel", "H", "2"), ("bias", "2")),
+    "Classification": (("kernel", "H", "C"), ("bias", "C")),
+    "Token-Classification": (("kernel", "H", "C"), ("bias", "C")),
+    "Question-Answering": (("kernel", "H", "2"), ("bias", "2")),
+}  # fmt: skip
+
+# The axis of our arrays along which the heads lie, each a stretch of the width of a head.
+HEAD_AXIS = {
+    "query/kernel": 1, "key/kernel": 1, "value/kernel": 1, "output/kernel": 0,
+    "query/bias": 0, "key/bias": 0, "value/bias": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WeightName:
+    """A weight, ours and theirs."""
+
+    path: str
+    """Our variable path."""
+
+    shape: tuple
+    """Our shape."""
+
+    name: str
+    """Their name."""
+
+    their_shape: tuple
+    """Their shape."""
+
+    parameters: int
+    """How many numbers it holds; 0 for a second name of a weight that stands above."""
+
+    head_axis: int | None
+    """The axis of their shape along which the heads lie one behind the other; None where no head has a part of its own."""
+
+    num_heads: int
+    """Heads of the layer."""
+
+    @property
+    def heads(self):
+        """Which part belongs to which head, in words, counted as theirs; "" where none does."""
+        if self.head_axis is None:
+            return ""
+        width = self.their_shape[self.head_axis] // self.num_heads
+        part = "entries" if len(self.their_shape) == 1 else ("rows", "columns")[self.head_axis]
+        last = self.num_heads - 1
+        return f"{part} 0–{width - 1} head 0" + (f", … {width * last}–{width * last + width - 1} head {last}" if last else "")
+
+    def of_head(self, head):
+        """The part of their array that belongs to a head, as a tuple of slices; everything where no part does."""
+        parts = [slice(None)] * len(self.their_shape)
+        if self.head_axis is not None:
+            width = self.their_shape[self.head_axis] // self.num_heads
+            parts[self.head_axis] = slice(head * width, (head + 1) * width)
+        return tuple(parts)
+
+
+def weight_shapes(config, heads=("mlm", "nsp")):
+    """Our variable paths and their shapes, from the config alone, in the order of the steps."""
+    letters = {
+        "T": config.vocab_size, "E": config.embedding_width, "G": config.type_vocab_size, "P": config.max_position_embeddings,
+        "K": config.num_tasks, "H": config.hidden_size, "FFD": config.intermediate_size, "C": len(config.labels), "2": 2,
+    }  # fmt: skip
+    steps = steps_of(config, heads)
+    in_blocks = [step.layer for step in steps if "{n}" in step.layer]
+    layers = []
+    for step in steps:
+        if step.layer not in in_blocks:
+            layers.append(step.layer)
+        elif step.layer == in_blocks[0]:
+            layers += [layer.format(n=n + 1) for n in range(config.num_distinct_blocks) for layer in in_blocks]
+    shapes = {}
+    for layer in layers:
+        for weight, *sizes in WEIGHTS.get(_template(layer), ()):
+            shapes[f"{layer}/{weight}"] = tuple(letters[size] for size in sizes)
+    return shapes
+
+
+def weight_names(config, heads=("mlm", "nsp"), format="huggingface"):
+    """Every weight with its name and shape in the files of others.
+
+    Args:
+        config: a `BertConfig`.
+        heads: names of heads. Without any, or with the pooler alone, names are those of the bare encoder (`BertModel`).
+        format: "huggingface" or "google".
+
+    Returns:
+        A list of `WeightName`, in the order of the model; second names of a tied weight come last.
+
+    Raises:
+        ValueError: the format has no names for the family or a head.
+
+    Example:
+
+    >>> from keras_bert_rebuild import BertConfig
+    >>> rows = weight_names(BertConfig(), heads=["pooler"])
+    >>> len(rows), rows[5].name, rows[5].heads
+    (199, 'encoder.layer.0.attention.self.query.weight', 'rows 0–63 head 0, … 704–767 head 11')
+    """
+    table = _table(config, format)
+    shapes = weight_shapes(config, heads)
+    # A pooler that another head stands on is in that head's rows already.
+    rows = table.rows(config.num_distinct_blocks, [head for head in heads if head in table.heads])
+    prefix = table.prefix if format == "huggingface" and not set(heads) - {"pooler"} else ""
+    named = [row for row in rows if row.path in shapes]
+    missing = sorted(set(shapes) - {row.path for row in named})
+    if missing:
+        raise ValueError(
+            f"the names of {format} for {config.family} must include every weight; there are none for {', '.join(missing[:5])}"
+            f"{', ...' if len(missing) > 5 else ''}."
+        )
+    order = {path: i for i, path in enumerate(shapes)}
+    return [
+        _weight_name(row, shapes[row.path], row.name.removeprefix(prefix), config.num_attention_heads)
+        for row in sorted(named, key=lambda row: (row.use == "read", order[row.path]))
+    ]
+
+
+def _table(config, format) -> NameTable:
+    if format not in FORMATS:
+        raise ValueError(f"names must be those of {' or '.join(FORMATS)}; got {format!r}.")
+    if format == "huggingface":
+        if config.family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {config.family!r}.")
+        return FAMILIES[config.family].HUGGINGFACE
+    if config.family != "bert":
+        raise ValueError(f"Google's names are those of BERT; the family is {config.family}.")
+    return bert.GOOGLE
+
+
+def _weight_name(row, shape, name, num_heads):
+    axis = HEAD_AXIS.get(row.path.split("/", 1)[1]) if "MultiHeadSelfAttention/" in row.path else None
+    transposed = row.layout == "transposed"
+    if axis is not None and transposed:
+        axis = len(shape) - 1 - axis
+    count = 1
+    for size in shape:
+        count *= size
+    their_shape = shape[::-1] if transposed else shape
+    return WeightName(row.path, shape, name, their_shape, 0 if row.use == "read" else count, axis, num_heads)
+
+
+def _template(layer):
+    prefix, *rest = layer.split("-", 2)
+    return "-".join([prefix, "{n}", *rest[1:]]) if prefix == "Encoder" else layer

@@ -1,0 +1,82 @@
+"""`keras-bert explain`."""
+
+import json
+
+import pytest
+from small import small_model
+
+from keras_bert_rebuild import BertConfig, save_pretrained
+from keras_bert_rebuild.cli.main import main
+
+
+def run(capsys, *arguments):
+    code = main(["explain", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+def test_without_a_path_it_explains_the_model_of_the_article(capsys):
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert "bert with mlm, nsp: 109,705,010 parameters" in out
+    assert "= 12·768·64·3 + 3·768 + 768·768 + 768" in out
+
+
+def test_a_released_model_in_every_format(capsys):
+    _, table, _ = run(capsys, "roberta-base", "--batch", "4", "--length", "64", "--dtype", "mixed_bfloat16")
+    assert "roberta with pooler: 124,645,632 parameters" in table
+    assert "4 texts of 64 tokens, mixed_bfloat16" in table
+    _, markdown, _ = run(capsys, "roberta-base", "--format", "markdown")
+    assert "| **all** | | | **124,645,632** |" in markdown
+    _, text, _ = run(capsys, "bert-base-uncased", "--heads", "mlm, nsp", "--format", "json")
+    assert json.loads(text)["totals"]["params"] == BertConfig().num_params()
+    _, text, _ = run(capsys, "bert-base-uncased", "--heads", "none", "--format", "json")
+    assert json.loads(text)["totals"]["params"] == BertConfig().num_params([])
+
+
+def test_names_of_others_beside_ours(capsys):
+    _, out, _ = run(capsys, "bert-base-uncased", "--names", "huggingface")
+    assert "199 weights, 109,482,240 parameters." in out
+    assert "encoder.layer.11.attention.self.query.weight" in out
+    _, out, _ = run(capsys, "bert-base-uncased", "--names", "google", "--format", "markdown")
+    assert "| bert/encoder/layer_11/attention/self/query/kernel | (768, 768) | columns 0–63 head 0, … 704–767 head 11 |" in out
+
+
+def test_folders_config_files_and_keras_files(capsys, tmp_path):
+    model = small_model()
+    count = f"{model.count_params():,} parameters"
+    save_pretrained(model, tmp_path / "theirs", "huggingface")
+    save_pretrained(model, tmp_path / "google", "google")
+    model.save(tmp_path / "model.keras")
+    for path in ("theirs", "theirs/config.json", "google", "google/bert_config.json", "model.keras"):
+        code, out, err = run(capsys, tmp_path / path)
+        assert code == 0, err
+        assert count in out, path
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "config.json").write_text((tmp_path / "theirs" / "config.json").read_text())
+    assert count in run(capsys, tmp_path / "alone")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
+        (["bert-base-uncased", "--length", "600"], "length must be at least 1 and at most 512; got 600"),
+        (["bert-base-uncased", "--heads", "cls"], "heads must be a list of some of pooler"),
+        (["albert-base-v2", "--names", "google"], "Google's names are those of BERT"),
+        (["bert-base-uncased", "--dtype", "int3"], "dtype must be one of float32"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_heads_of_a_model_are_its_own(capsys, tmp_path):
+    small_model().save(tmp_path / "model.keras")
+    code, _, err = run(capsys, tmp_path / "model.keras", "--heads", "mlm")
+    assert code == 2
+    assert "holds a model, which has its own" in err

@@ -1,0 +1,229 @@
+"""The accounting of a config is that of the article, of the published models, and of what is built."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from initialized import initialized_by
+
+import keras_bert_rebuild
+from keras_bert_rebuild import BertConfig, build_model, get_model
+from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.explain.config_at import released
+from keras_bert_rebuild.explain.explain_formats import as_json
+from keras_bert_rebuild.explain.explanation import explain
+from keras_bert_rebuild.explain.weight_names import weight_shapes
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, train_flops
+
+# What the article says of each of its steps, with its own spaces.
+ARTICLE = {
+    1: (0, "0"),
+    2: (23040000, "30,000·768"),
+    3: (1536, "2·768"),
+    4: (393216, "768·512"),
+    5: (1536, "2·768"),
+    6: (2362368, "12·768·64·3 + 3·768 + 768·768 + 768"),
+    7: (1536, "2·768"),
+    8: (4722432, "(768·3,072 + 3,072) + (3,072·768 + 768)"),
+    9: (1536, "2·768"),
+    10: (590592, "768·768 + 768"),
+    11: (1536, "2·768"),
+    12: (30000, "30,000"),
+    13: (590592, "768·768 + 768"),
+    14: (1538, "2·768 + 2"),
+}
+
+PUBLISHED = {
+    "bert-base-uncased": 109_482_240,
+    "bert-large-uncased": 335_141_888,
+    "distilbert-base-uncased": 66_362_880,
+    "roberta-base": 124_645_632,
+    "roberta-large": 355_359_744,
+    "albert-base-v2": 11_683_584,
+    "albert-xxlarge-v2": 222_595_584,
+}
+
+
+@st.composite
+def configs(draw):
+    """A small config of any family, with any heads that its steps know."""
+    number = lambda least, most: draw(st.integers(least, most))  # noqa: E731
+    heads = number(1, 3)
+    groups = draw(st.sampled_from([None, 1, 2]))
+    config = BertConfig(
+        family=draw(st.sampled_from(sorted(FAMILIES))),
+        vocab_size=number(1, 40),
+        hidden_size=heads * number(1, 4),
+        embedding_size=draw(st.sampled_from([None, 3, 5])),
+        num_hidden_layers=2 * number(1, 2),
+        num_hidden_groups=groups,
+        num_attention_heads=heads,
+        intermediate_size=number(1, 9),
+        max_position_embeddings=number(3, 12),
+        position_offset=number(0, 2),
+        type_vocab_size=number(0, 3),
+        num_tasks=draw(st.sampled_from([0, 0, 4])),
+        labels=tuple("abcd"[: number(1, 4)]),
+        hidden_dropout_prob=draw(st.sampled_from([0.0, 0.1])),
+    )
+    return config, tuple(head for head in HEADS if draw(st.booleans()))
+
+
+def test_the_fourteen_steps_and_numbers_of_the_article():
+    explanation = explain(BertConfig(vocab_size=30000))
+    assert {step.article: (step.each, step.numbers) for step in explanation.steps} == ARTICLE
+    assert [step.params for step in explanation.steps if step.article in (6, 7, 8, 9)] == [28348416, 18432, 56669184, 18432]
+    assert explanation.total("params") == 109_705_010
+    assert explanation.total("bytes") == 4 * 109_705_010
+    assert sum(step.share for step in explanation.steps) == pytest.approx(1)
+    assert explanation.steps[5].formula == "A·D·(D/A)·3 + 3·D + D·D + D"
+
+
+def test_published_sizes_come_from_configs_alone(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a layer was made")
+
+    monkeypatch.setattr(keras.layers.Layer, "__init__", refuse)
+    models = released()
+    for name, count in PUBLISHED.items():
+        assert explain(*models[name]).total("params") == count, name
+    for module in FAMILIES.values():
+        for name, _, count in module.SIZES:
+            config, heads = models[name]
+            assert explain(config, heads).total("params") == count
+            assert sum(math.prod(shape) for shape in weight_shapes(config, heads).values()) == count
+
+
+# A config is counted alike on every backend; JAX compiles something for every new shape.
+@settings(max_examples=3 if keras.config.backend() == "jax" else 12)
+@given(configs())
+def test_steps_and_shapes_are_those_of_the_model_that_is_built(drawn):
+    config, heads = drawn
+    with skipped_initialization(np.zeros):
+        model = build_model(config, heads)
+    explanation = explain(config, heads)
+    assert explanation.total("params") == model.count_params() == config.num_params(heads)
+    assert weight_shapes(config, heads) == {weight.path: tuple(weight.shape) for weight in model.weights}
+    for step in explanation.steps:
+        layers = [model.get_layer(step.layer.format(n=n + 1)) for n in range(step.blocks)] if step.params else []
+        assert step.params == sum(layer.count_params() for layer in layers)
+    assert explain(model).steps == explanation.steps
+    keras.backend.clear_session()
+
+
+@given(configs(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+def test_operations_are_those_that_a_training_run_counts(drawn, batch, length, predictions):
+    config, _ = drawn
+    length = min(length, config.max_length)
+    predictions = min(predictions, length)
+    explanation = explain(config, ["mlm", "nsp"], batch=batch, length=length, predictions=predictions)
+    work = Work(batch * length, batch * length**2, batch * predictions, batch)
+    assert explanation.total("forward") == forward_flops(config, work)
+    assert explanation.total("train") == train_flops(config, work)
+
+
+def test_a_block_keeps_what_the_literature_counts():
+    config = BertConfig()
+    explanation = explain(config, [], batch=3, length=128, dtype="mixed_bfloat16")
+    s, b, h, a = 128, 3, 768, 12
+    # Korthikanti et al., 2022, equation 1, without the masks of dropout (2 sbh, a s² b) and the probabilities it leaves (2 a s² b).
+    expected = 12 * (34 * s * b * h - 2 * s * b * h + 5 * a * s * s * b - 3 * a * s * s * b)
+    assert sum(step.kept for step in explanation.steps if step.part == "Encoder block") == expected
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="XLA counts for JAX")
+@pytest.mark.parametrize(
+    ("sizes", "length"),
+    [
+        ({"vocab_size": 900, "hidden_size": 512, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 2048}, 64),
+        pytest.param({"vocab_size": 30000}, 128, marks=pytest.mark.slow),
+    ],
+    ids=["small", "base"],
+)
+def test_matrix_operations_agree_with_those_xla_counts_before_it_fuses(sizes, length):
+    import jax
+
+    with initialized_by(np.zeros):
+        model = get_model(**_keras_bert_names(sizes), seq_len=length, dropout_rate=0.0)
+    ids = jax.ShapeDtypeStruct((2, length), "int32")
+    explanation = explain(model, batch=2, length=length)
+    forward = jax.jit(lambda *inputs: model(inputs, training=False)).lower(ids, ids, ids).cost_analysis()["flops"]
+    assert explanation.total("forward") == pytest.approx(forward, rel=0.02)
+    weights = [weight.value for weight in model.trainable_variables]
+
+    def loss(weights, *inputs):
+        (mlm, nsp), _ = model.stateless_call(weights, [v.value for v in model.non_trainable_variables], inputs, training=True)
+        return mlm.sum() + nsp.sum()
+
+    train = jax.jit(jax.grad(loss)).lower(weights, ids, ids, ids).cost_analysis()["flops"]
+    assert explanation.total("train") == pytest.approx(train, rel=0.02)
+
+
+def _keras_bert_names(sizes):
+    names = {
+        "vocab_size": "token_num",
+        "hidden_size": "embed_dim",
+        "num_hidden_layers": "transformer_num",
+        "num_attention_heads": "head_num",
+        "intermediate_size": "feed_forward_dim",
+    }
+    return {names[field]: value for field, value in sizes.items()}
+
+
+def test_layers_added_to_a_model_are_listed_and_a_config_is_read_from_layers():
+    config = BertConfig(
+        family="albert", vocab_size=30, hidden_size=8, embedding_size=4, num_hidden_layers=4, num_hidden_groups=2,
+        num_attention_heads=2, intermediate_size=9, max_position_embeddings=12, type_vocab_size=3,
+    )  # fmt: skip
+    encoder = build_model(config)
+    model = keras.Model(encoder.inputs, keras.layers.Dense(5, name="[bold]mine")(encoder.output))
+    explanation = keras_bert_rebuild.explain(model, length=6)
+    assert explanation.total("params") == model.count_params()
+    assert (explanation.steps[-1].name, explanation.steps[-1].params) == ("[bold]mine", 45)
+    assert explanation.steps[:-1][-1].runs == 4
+    assert "[bold]mine" in str(explanation)
+    assert explain(encoder, length=6).total("params") == encoder.count_params()
+
+
+def test_bytes_are_those_of_the_policy_of_the_model():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9)
+    model = build_model(config)
+    explanation = explain(model, length=6)
+    assert explanation.dtype == "mixed_bfloat16"
+    assert explanation.total("kept") * 2 == explain(config, [], length=6).total("kept")
+    assert explanation.total("bytes") == 4 * model.count_params()
+
+
+def test_json_holds_every_number():
+    values = json.loads(as_json(explain(BertConfig(vocab_size=30000, hidden_act=keras.activations.relu))))
+    assert values["totals"]["params"] == sum(step["params"] for step in values["steps"]) == 109_705_010
+    assert values["config"]["hidden_act"] == "relu"
+    assert not any("ReLU" in sentence for sentence in values["corrections"])
+
+
+def test_what_does_not_fit_is_one_sentence():
+    config = BertConfig()
+    for arguments, message in (
+        ((config, "mlm"), "heads must be a list of some of pooler"),
+        ((config, ["cls"]), "heads must be a list of some of pooler"),
+        ((config, ["classification"]), "must have labels"),
+        (("bert",), "expected a BertConfig or a model; got str"),
+        ((config.replace(num_attention_heads=7),), "must divide hidden_size=768; got 7"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            explain(*arguments)
+    for options, message in (
+        ({"length": 513}, "length must be at least 1 and at most 512; got 513"),
+        ({"batch": 0}, "batch must be at least 1; got 0"),
+        ({"length": 8, "predictions": 9}, "predictions must be at least 1 and at most 8; got 9"),
+        ({"dtype": "int8"}, "dtype must be one of float32, .*; got 'int8'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            explain(config, **options)

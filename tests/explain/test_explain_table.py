@@ -1,0 +1,77 @@
+"""The tables fit the terminal and say what the accounting says."""
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from keras_bert_rebuild import BertConfig, weight_names
+from keras_bert_rebuild.explain.config_at import released
+from keras_bert_rebuild.explain.explain_formats import as_markdown
+from keras_bert_rebuild.explain.explain_table import as_text, percent, short
+from keras_bert_rebuild.explain.explanation import explain
+from keras_bert_rebuild.explain.names_table import names_as_table
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("name", ["bert-large-uncased", "albert-xxlarge-v2"])
+def test_lines_fit_and_no_number_is_cut(name, width):
+    config, heads = released()[name]
+    explanation = explain(config, heads, batch=256, dtype="mixed_bfloat16")
+    text = as_text(explanation, width)
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert "…" not in text
+    text = " ".join(text.split())
+    for step in explanation.steps:
+        assert f"{step.params:,}" in text
+        assert step.formula in text
+        assert step.numbers in text
+    assert f"{explanation.total('params'):,}" in text
+
+
+def test_the_page_corrects_the_articles():
+    text = " ".join(as_text(explain(BertConfig(vocab_size=30000)), 100).split())
+    assert "9 · 12 = 108. A block has 8, and 8 · 12 = 96." in text
+    assert "positions are not trained. The table is a weight like any other, 512 · 768 numbers." in text
+    assert "0 and 1 are the ids; the 2 vectors of 768 are learnt." in text
+    assert "The function here is gelu." in text
+    without_dropout = explain(BertConfig(num_hidden_layers=6, hidden_dropout_prob=0.0, type_vocab_size=0, hidden_act="relu"))
+    text = " ".join(without_dropout.corrections)
+    assert "A block has 6, and 6 · 6 = 36." in text
+    assert "segment" not in text
+    assert "ReLU" not in text
+
+
+def test_shared_blocks_say_how_often_they_run():
+    text = as_text(explain(*released()["albert-base-v2"]), 80)
+    assert "Encoder block × 1, run 12 times" in text
+    assert "in each of" not in text
+    assert "= 2,362,368 in each of 6 blocks" in as_text(explain(*released()["distilbert-base-uncased"]), 80)
+
+
+def test_markdown_has_a_row_for_every_step_and_printing_gives_the_table():
+    explanation = explain(BertConfig(vocab_size=30000))
+    markdown = as_markdown(explanation)
+    for step in explanation.steps:
+        assert f"| {step.name} | {step.formula} |" in markdown
+    assert {line.count("|") for line in markdown.splitlines() if line.startswith("|")} <= {4, 7, 8}
+    assert explanation._repr_markdown_() == markdown
+    assert str(explanation) == as_text(explanation)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_names_are_whole_at_every_width(width):
+    rows = weight_names(BertConfig(), ["pooler"])
+    console = Console(file=io.StringIO(), width=width)
+    console.print(names_as_table(rows, width))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(cell_len, lines)) <= width
+    for row in rows[:20]:
+        assert any(row.name in line for line in lines)
+        assert any(row.path in line for line in lines)
+
+
+def test_short_numbers_and_shares():
+    assert [short(n, "B") for n in (0, 999, 1000, 438_820_040, 3.6e15)] == ["0 B", "999 B", "1.0 kB", "438.8 MB", "3.6 PB"]
+    assert [percent(x) for x in (0, 0.258, 0.0005, 0.000014, 1e-7)] == ["0.0 %", "25.8 %", "0.1 %", "0.0014 %", "< 0.001 %"]
