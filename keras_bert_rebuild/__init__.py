@@ -31,6 +31,7 @@ _LAZY = (
     ("keras_bert_rebuild.explain.attention_patterns", ("attention_patterns",)),
     ("keras_bert_rebuild.explain.embedding_anatomy", ("embedding_anatomy",)),
     ("keras_bert_rebuild.explain.nearest", ("nearest_in_texts", "nearest_tokens")),
+    ("keras_bert_rebuild.explain.plot_model", ("plot_model",)),
     ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
     ("keras_bert_rebuild.explain.weight_names", ("weight_names",)),
     ("keras_bert_rebuild.models.build_model", ("build_model",)),
@@ -50,6 +51,8 @@ _LAZY = (
         "keras_bert_rebuild.pretrained.vocabulary_surgery",
         ("add_tokens", "prune_vocabulary", "resize_vocabulary", "reuse_unused", "tokens_of_corpus"),
     ),
+    ("keras_bert_rebuild.recipes.plan", ("plan",)),
+    ("keras_bert_rebuild.recipes.plan_result", ("Plan",)),
     ("keras_bert_rebuild.recipes.pretrain", ("pretrain",)),
     ("keras_bert_rebuild.recipes.pretrain_settings", ("PretrainSettings",)),
     (

@@ -1,0 +1,175 @@
+"""Will it fit, how fast will it be, what does it take: a pretraining on devices that are not here yet."""
+
+import math
+import numbers
+from dataclasses import fields
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.recipes.model_flops import Work, train_flops
+from keras_bert_rebuild.recipes.model_sizes import size_fields
+from keras_bert_rebuild.recipes.plan_compiled import ask_tpu_compiler
+from keras_bert_rebuild.recipes.plan_memory import gradient_bytes, heads_of, largest_batch, step_memory
+from keras_bert_rebuild.recipes.plan_result import Plan
+from keras_bert_rebuild.recipes.plan_topology import gpus as gpu_topology
+from keras_bert_rebuild.recipes.plan_topology import this_processor, tpu_slice
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+
+BILLION = 1_000_000_000
+
+# The chips that the compiler is asked for; it takes each of a v4 for two devices.
+COMPILED = ("v5e", "v5p", "v6e")
+
+# The settings that a plan looks at.
+SETTINGS = (
+    "batch_size",
+    "seq_len",
+    "max_predictions",
+    "dtype",
+    "next_sentence",
+    "optimizer",
+    "ema",
+    "gradient_accumulation_steps",
+    "remat",
+    "loss_chunk",
+)
+
+
+def plan(
+    model="base",
+    *,
+    tpu=None,
+    gpus=None,
+    gpu=None,
+    cpu=False,
+    tokens=BILLION,
+    utilisation=0.4,
+    compile=False,
+    vocab_size=None,
+    **settings,
+):
+    """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
+
+    Every device holds all weights and a part of the batch. A step is the matrix products at the stated part of the published rate,
+    the sum of gradients over the devices at that of the links, and the update at that of the memory, one after the other.
+
+    Args:
+        model: a size (tiny, mini, small, medium, base, large), the path of a config.json, a `BertConfig` or its fields.
+        tpu: a slice, such as "v5e:4x4".
+        gpus: number of GPUs, 1 where only their kind is given.
+        gpu: their kind, such as "h100".
+        cpu: this processor, whose rate is measured.
+        tokens: tokens of the whole training.
+        utilisation: the part of the rate that is reached, in (0, 1].
+        compile: ask the TPU compiler, too, which takes minutes; it needs the extra `tpu`, and no TPU.
+        vocab_size: tokens of the vocabulary, in place of the model's.
+        **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
+
+    Returns:
+        A `Plan`.
+
+    Raises:
+        ValueError: no or several topologies, an unknown device or slice, a length beyond the positions, a batch that cannot be
+            split over the devices, settings that cannot be.
+
+    Example:
+
+    >>> large = plan("large", tpu="v5e:4x4", batch_size=1024, seq_len=128, dtype="mixed_bfloat16")
+    >>> large.num_parameters, large.batch_per_device, large.fits
+    (336226108, 64, True)
+    """
+    unknown = [name for name in settings if name not in SETTINGS]
+    if unknown:
+        raise ValueError(f"a plan takes the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
+    settings = PretrainSettings(**settings)
+    config = _config(model, vocab_size)
+    phase = settings.all_phases[0]
+    if phase.seq_len > config.max_length:
+        raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
+    if not _is_number(utilisation) or not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation must be a number above 0 and at most 1; got {utilisation!r}.")
+    if not _is_number(tokens) or not 1 <= tokens < math.inf:
+        raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
+    topology = _topology(tpu, gpus, gpu, cpu, settings.dtype)
+    if compile and topology.device.name not in COMPILED:
+        raise ValueError(f"compile is for slices of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
+    passes = settings.gradient_accumulation_steps
+    if phase.batch_size % (topology.count * passes):
+        times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
+        raise ValueError(f"batch_size must be a multiple of the {topology.count} devices{times}; got {phase.batch_size}.")
+    per_device = phase.batch_size // (topology.count * passes)
+    memory = step_memory(config, settings, topology.kind, per_device)
+    largest = largest_batch(config, settings, topology.kind, topology.device.memory)
+    work = Work(
+        phase.batch_size * phase.seq_len,
+        phase.batch_size * phase.seq_len**2,
+        phase.batch_size * min(phase.max_predictions, phase.seq_len),
+        phase.batch_size,
+    )
+    flops = train_flops(config, work, settings.next_sentence != "none")
+    rate = topology.device.flops(settings.dtype)
+    compute = flops / (topology.count * rate * utilisation)
+    size = gradient_bytes(config, settings) if topology.count > 1 else 0
+    all_reduce = passes * topology.all_reduce_seconds(size)
+    moved = 2 * (memory.parameters + memory.optimizer) + memory.gradients
+    update = moved / topology.device.bandwidth if topology.device.bandwidth else 0.0
+    seconds = compute + all_reduce + update
+    steps = math.ceil(tokens / work.tokens)
+    hours = steps * seconds / 3600
+    return Plan(
+        devices=topology.words,
+        device_count=topology.count,
+        source=topology.device.source,
+        num_parameters=config.num_params(heads_of(settings)),
+        batch_size=phase.batch_size,
+        seq_len=phase.seq_len,
+        dtype=settings.dtype,
+        batch_per_device=per_device,
+        memory=memory,
+        available=topology.device.memory,
+        fits=memory.total <= topology.device.memory,
+        largest_batch=largest * topology.count * passes,
+        flops=flops,
+        utilisation=utilisation,
+        device_flops=rate,
+        compute_seconds=compute,
+        all_reduce_bytes=size,
+        all_reduce_seconds=all_reduce,
+        update_seconds=update,
+        step_seconds=seconds,
+        tokens_per_second=work.tokens / seconds,
+        tokens=int(tokens),
+        steps=steps,
+        hours=hours,
+        device_hours=hours * topology.count,
+        notes=tuple(_notes(topology, settings)),
+        compiled=ask_tpu_compiler(config, settings, tpu) if compile else None,
+    )
+
+
+def _config(model, vocab_size):
+    values = model.to_dict() if isinstance(model, BertConfig) else size_fields(model)
+    if isinstance(model, dict):
+        names = [field.name for field in fields(BertConfig)]
+        unknown = [name for name in model if name not in names]
+        if unknown:
+            raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
+    return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
+
+
+def _topology(tpu, gpus, gpu, cpu, dtype):
+    if (tpu is not None) + (gpu is not None or gpus is not None) + bool(cpu) != 1:
+        raise ValueError("a plan needs one topology: tpu='v5e:4x4', or gpus=8 with gpu='h100', or cpu=True.")
+    if tpu is not None:
+        return tpu_slice(tpu)
+    return this_processor(dtype) if cpu else gpu_topology(1 if gpus is None else gpus, gpu)
+
+
+def _notes(topology, settings):
+    if settings.dtype == "mixed_bfloat16" and topology.device.bfloat16 is None:
+        yield f"{topology.device.title} has no units for bfloat16: its products run at the rate of float32."
+    if topology.kind == "gpu" and topology.count > 8:
+        yield "Hosts of eight, summed within each host first and then between them."
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

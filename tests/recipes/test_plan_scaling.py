@@ -1,0 +1,31 @@
+"""Predicted scaling, and the table of it in the documentation."""
+
+from pathlib import Path
+
+import pytest
+
+from keras_bert_rebuild.recipes.plan_scaling import predicted_scaling, scaling_tables
+
+DOCS = Path(__file__).parents[2] / "docs" / "distribution.md"
+
+
+def test_the_tables_of_the_documentation_are_what_the_function_says():
+    assert scaling_tables() in DOCS.read_text(encoding="utf-8")
+
+
+def test_there_is_a_row_from_1_to_256_chips_and_efficiency_is_a_part_of_single_chips():
+    rows = predicted_scaling("base", batch_per_chip=64, dtype="mixed_bfloat16")
+    assert [row.chips for row in rows] == [1, 4, 8, 16, 32, 64, 128, 256]
+    assert rows[0].efficiency == 1
+    for row in rows:
+        assert row.plan.batch_size == 64 * row.chips
+        assert row.efficiency == pytest.approx(row.plan.tokens_per_second / (row.chips * rows[0].plan.tokens_per_second))
+        assert row.sent_bytes == pytest.approx(2 * (row.chips - 1) / row.chips * row.plan.all_reduce_bytes)
+
+
+def test_a_batch_that_stays_the_same_is_split_as_far_as_it_goes():
+    rows = predicted_scaling("base", batch_size=32)
+    assert [row.chips for row in rows] == [1, 4, 8, 16, 32]
+    assert {row.plan.batch_size for row in rows} == {32}
+    efficiencies = [row.efficiency for row in rows]
+    assert efficiencies == sorted(efficiencies, reverse=True)

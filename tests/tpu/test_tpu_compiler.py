@@ -1,0 +1,83 @@
+"""The real training step under the real TPU compiler, beside the estimate. Minutes each: tox -e tpu."""
+
+import pytest
+
+from keras_bert_rebuild import BertConfig, plan
+from keras_bert_rebuild.recipes.plan_devices import SLICES
+
+pytestmark = pytest.mark.tpu
+
+BF16 = {"dtype": "mixed_bfloat16"}
+TWO_BLOCKS = BertConfig(num_hidden_layers=2)
+
+
+def compiled(model, slice_, batch_size, seq_len=128, **settings):
+    made = plan(model, tpu=slice_, batch_size=batch_size, seq_len=seq_len, compile=True, **settings)
+    print(f"{made.devices}, batch {batch_size}: estimate {made.memory.total / 1e6:,.0f} MB, compiler {made.compiled}")
+    return made
+
+
+def check_memory(made):
+    """The estimate is within 15 % of what the compiler holds, and the state is what was counted."""
+    said = made.compiled
+    assert made.memory.total == pytest.approx(said["arguments"] + said["temporaries"], rel=0.15)
+    assert made.memory.parameters + made.memory.optimizer == pytest.approx(said["arguments"], rel=0.01)
+
+
+def check(made):
+    """Memory, and operations and gradients of one chip."""
+    check_memory(made)
+    assert made.flops / made.device_count == pytest.approx(made.compiled["flops"], rel=0.15)
+    assert made.all_reduce_bytes == pytest.approx(made.compiled["all_reduce"], rel=0.01)
+
+
+@pytest.mark.parametrize("batch_size", [64, 256, 1024])
+def test_bert_base_compiles_for_4_chips_and_takes_what_was_estimated(batch_size):
+    check(compiled("base", "v5e:2x2", batch_size, **BF16))
+
+
+@pytest.mark.parametrize(
+    ("model", "slice_", "batch_size"), [("base", "v5e:4x4", 1024), ("large", "v5e:2x2", 128), ("large", "v5e:4x4", 256)]
+)
+def test_larger_models_and_slices_compile_and_take_what_was_estimated(model, slice_, batch_size):
+    check(compiled(model, slice_, batch_size, **BF16))
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "seq_len", "settings"),
+    [(128, 512, BF16), (256, 128, {"dtype": "float32"}), (256, 128, {**BF16, "remat": True, "loss_chunk": 256})],
+    ids=["length 512", "float32", "rematerialised"],
+)
+def test_two_blocks_of_other_lengths_and_choices_take_what_was_estimated(batch_size, seq_len, settings):
+    check_memory(compiled(TWO_BLOCKS, "v5e:2x2", batch_size, seq_len, **settings))
+
+
+@pytest.mark.parametrize("chip", ["v5e", "v6e"])
+def test_a_single_chip_compiles_and_sums_nothing(chip):
+    assert compiled("tiny", f"{chip}:1x1", 8, 16).compiled["all_reduce"] == 0
+
+
+def test_v5p_compiles_in_three_dimensions():
+    assert compiled("tiny", "v5p:2x2x2", 64, 16).compiled["all_reduce"] > 0
+
+
+def test_what_does_not_fit_is_refused_by_both():
+    made = compiled("tiny", "v5e:2x2", 2_000_000)
+    assert not made.fits
+    assert "memory" in made.compiled["refused"]
+
+
+def test_the_compiler_knows_every_slice():
+    from jax.experimental import topologies
+
+    from keras_bert_rebuild.recipes.tpu_compiler import ENVIRONMENT
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        for chip in ("v5e", "v5p", "v6e"):
+            for shape in SLICES[chip][1:]:
+                name = f"{chip}:{'x'.join(map(str, shape))}"
+                devices = topologies.get_topology_desc(platform="tpu", topology_name=name).devices
+                places = {tuple(device.coords) for device in devices}
+                assert len(devices) == len(places) == plan("tiny", tpu=name, batch_size=4096).device_count
