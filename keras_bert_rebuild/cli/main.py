@@ -11,10 +11,12 @@ VERBS = (
     ("vocab", "keras_bert_rebuild.cli.vocab", "learn a vocabulary from a corpus"),
     ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a folder that training reads from disk"),
     ("pretrain", "keras_bert_rebuild.cli.pretrain", "train a BERT on such a folder; a stopped run goes on where it was"),
+    ("curves", "keras_bert_rebuild.cli.curves", "draw the curves of a training from its folder"),
     ("plan", "keras_bert_rebuild.cli.plan", "will a training fit, how fast is it, what does it take, before a machine is rented"),
     ("convert", "keras_bert_rebuild.cli.convert", "write a checkpoint of one format in another"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
+    ("attention", "keras_bert_rebuild.cli.attention", "show who looks at whom in a text, as one HTML file"),
 )
 
 

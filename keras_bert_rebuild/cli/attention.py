@@ -1,0 +1,43 @@
+"""`keras-bert attention`: who looks at whom in a text, as one HTML file."""
+
+from pathlib import Path
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("text", help="a text")
+    parser.add_argument("pair", nargs="?", help="a second text")
+    parser.add_argument("--model", required=True, help="a folder or file that from_pretrained reads")
+    parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--layers", help="numbers of layers from 0, with commas between (all, of a long text as many as fit)")
+    parser.add_argument("--heads", help="numbers of heads from 0, with commas between (all, of a long text as many as fit)")
+    parser.add_argument("--max-len", type=int, help="tokens to cut the text to")
+
+
+def run(args):
+    """Write the page and return the exit code."""
+    if args.output.is_dir() or not args.output.parent.is_dir():
+        raise ValueError(f"--output must be a file in a folder that is there; got {args.output}.")
+    chosen = {name: _numbers(name, getattr(args, name)) for name in ("layers", "heads")}
+
+    from keras_bert_rebuild.explain.show_attention import show_attention
+    from keras_bert_rebuild.pretrained import from_pretrained
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+    tokenizer = load_tokenizer(args.tokenizer or args.model)
+    model = from_pretrained(args.model)
+    name = Path(args.model).resolve().name
+    page = show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=name, **chosen)
+    page.save(args.output)
+    print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")
+    return 0
+
+
+def _numbers(name, text):
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--{name} must be numbers with commas between, such as 0,3,11; got {text!r}.") from None

@@ -1,0 +1,143 @@
+"""Attention as one HTML file that needs nothing else: a function from arrays to the text of the file."""
+
+import base64
+import hashlib
+import json
+import re
+from importlib import resources
+
+import numpy as np
+
+from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_patterns
+from keras_bert_rebuild.explain.heads_that_fit import precision_that_fits
+from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
+
+# The parts of the script, in the order in which they are put together.
+SCRIPTS = (
+    "arrays.js",
+    "tokens.js",
+    "colours.js",
+    "state.js",
+    "elements.js",
+    "controls.js",
+    "map_picture.js",
+    "head_lines.js",
+    "head_view.js",
+    "model_view.js",
+    "neuron_view.js",
+    "neuron_steps.js",
+    "embeddings_view.js",
+    "start.js",
+)
+
+# What would end a script element, or a line of a script, as JSON may also write it.
+ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def attention_page(maps, anatomy=None, *, name="", layer_count=None, head_count=None):
+    """The page of one text or pair.
+
+    Args:
+        maps: `AttentionMaps` of one text, as `of_text` gives them, with tokens; with queries and keys it has a neuron view.
+        anatomy: `EmbeddingAnatomy` of the same text, or None for a page without embeddings.
+        name: what the model is called.
+        layer_count, head_count: how many the model has, where `maps` holds only some.
+
+    Returns:
+        The text of an HTML file.
+
+    Raises:
+        ValueError: there are several texts or no tokens, a value is not a number, or the anatomy is that of another text.
+    """
+    values = page_data(maps, anatomy, name=name, layer_count=layer_count, head_count=head_count)
+    data = as_script_data(values)
+    style = "\n" + _part("page.css")
+    script = "\n(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "})();\n"
+    own = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
+    parts = {"policy": policy, "style": style, "script": script, "data": data}
+    # In one pass: what is put in may itself look like a place.
+    return re.sub(r"\{(policy|style|script|data)\}", lambda place: parts[place[1]], _part("page.html"))
+
+
+def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None):
+    """What the page knows, as a dictionary that JSON takes; see `attention_page`."""
+    layers, batch, heads, length, _ = maps.probabilities.shape
+    if batch != 1 or maps.tokens is None:
+        raise ValueError(f"a page shows one text and its tokens; got {batch} texts {'with' if maps.tokens else 'without'} tokens.")
+    if anatomy is not None and tuple(anatomy.tokens) != tuple(maps.tokens[0]):
+        raise ValueError(
+            f"anatomy must be of the text of the maps, {length} tokens; it is of another one, {len(anatomy.tokens)} tokens."
+        )
+    width = 0 if maps.queries is None else maps.queries.shape[-1]
+    precision = precision_that_fits(layers * heads, length, width)
+    arrays = {"probabilities": pack(maps.probabilities[:, 0], precision)}
+    if width:
+        arrays |= {field: pack(getattr(maps, field)[:, 0], "float16") for field in ("queries", "keys")}
+    if anatomy is not None:
+        arrays |= _embedding_arrays(anatomy)
+    return {
+        "name": name,
+        "tokens": list(maps.tokens[0]),
+        "surfaces": None if maps.surfaces is None else list(maps.surfaces[0]),
+        "ids": maps.ids[0].tolist(),
+        "sentences": maps.sentences[0].tolist(),
+        "layers": list(maps.layers),
+        "heads": list(maps.heads),
+        "layerCount": layer_count or max(maps.layers) + 1,
+        "headCount": head_count or max(maps.heads) + 1,
+        "scale": float(maps.scale),
+        "historyOnly": _history_only(maps.probabilities),
+        "patterns": _patterns(maps),
+        "embeddings": None if anatomy is None else _embeddings(anatomy),
+        "offBy": {field: PRECISIONS[array["precision"]][1] for field, array in arrays.items()},
+        "arrays": arrays,
+    }
+
+
+def as_script_data(values):
+    """JSON that can stand in a script element, whatever the texts in it are."""
+    text = json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return "".join(ESCAPES.get(character, character) for character in text) if any(c in text for c in ESCAPES) else text
+
+
+def _patterns(maps):
+    found = attention_patterns(maps.probabilities[:, 0], maps.tokens[0], maps.sentences[0])
+    layers, heads = found.scores.shape[1:]
+    return {
+        "names": list(found.names),
+        "meanings": [dict(PATTERNS)[name] for name in found.names],
+        "scores": np.round(found.scores, 4).tolist(),
+        "even": np.round(found.even, 4).tolist(),
+        "named": [[[found.names.index(name) for name, _ in found.of_head(i, j)] for j in range(heads)] for i in range(layers)],
+    }
+
+
+def _embeddings(anatomy):
+    return {
+        "parts": list(anatomy.parts),
+        "pieces": [list(pieces) for pieces in anatomy.pieces],
+        "segments": np.asarray(anatomy.segments).tolist(),
+        "positions": np.asarray(anatomy.positions).tolist(),
+    }
+
+
+def _embedding_arrays(anatomy):
+    arrays = {name: pack(getattr(anatomy, name), "int8") for name in ("vectors", "summed", "normalised")}
+    for name in ("norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed", "cosines_normalised"):
+        arrays[name] = pack(getattr(anatomy, name), "float32")
+    return arrays
+
+
+def _history_only(probabilities):
+    """Whether nothing looks ahead, as in a model that may only look back."""
+    length = probabilities.shape[-1]
+    return bool(length > 1 and not probabilities[..., ~np.tri(length, dtype=bool)].any())
+
+
+def _part(name):
+    return (resources.files("keras_bert_rebuild.explain") / "page" / name).read_text(encoding="utf-8")
+
+
+def _hash(text):
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"

@@ -1,0 +1,139 @@
+"""Boxes and arrows, written as SVG, or drawn by matplotlib where a PNG is wanted."""
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+
+from keras_bert_rebuild.training.durable_files import write_file
+
+# Kind of a box: fill, edge.
+COLOURS = {
+    "embedding": ("#e8f0fb", "#3d7fd0"),
+    "attention": ("#f2e9f7", "#9454b0"),
+    "feed-forward": ("#fbefe2", "#bb7a18"),
+    "norm": ("#f4f2ec", "#8a857a"),
+    "head": ("#e4f3ec", "#2f9665"),
+    "frame": ("#fcfbf8", "#d6d1c5"),
+    "plain": ("#ffffff", "#8a857a"),
+}
+INK, SOFT = "#22211f", "#6f6b63"
+FONT = "ui-sans-serif, system-ui, -apple-system, Segoe UI, Noto Sans, sans-serif"
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle with a title and a line below it; `x` and `y` are its upper left corner."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str = ""
+    detail: str = ""
+    kind: str = "plain"
+
+    @property
+    def centre(self):
+        """The middle, from left to right."""
+        return self.x + self.width / 2
+
+    @property
+    def below(self):
+        """The lower edge."""
+        return self.y + self.height
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points `(x, y)`, with an arrow at its end."""
+
+    points: tuple
+
+
+@dataclass(frozen=True)
+class Words:
+    """A line of text that begins at `(x, y)`, or ends there."""
+
+    x: float
+    y: float
+    text: str
+    end: bool = False
+    large: bool = False
+
+
+@dataclass(frozen=True)
+class Diagram:
+    """A drawing: a notebook shows it, `save` writes it as .svg, or as .png and .pdf with matplotlib."""
+
+    width: float
+    height: float
+    parts: tuple
+    label: str
+
+    def to_svg(self):
+        """The text of an SVG file."""
+        shapes = "\n".join(_WRITERS[type(part)](part) for part in self.parts)
+        arrow = (
+            f'<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+            f'<path d="M0.5 1 L7 4 L0.5 7" fill="none" stroke="{SOFT}" stroke-width="1.2"/></marker></defs>'
+        )
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" '
+            f'height="{self.height:g}" role="img" font-family="{FONT}">\n<title>{html.escape(self.label)}</title>\n{arrow}\n'
+            f'<rect width="100%" height="100%" fill="#fcfbf8"/>\n{shapes}\n</svg>\n'
+        )
+
+    def save(self, path):
+        """Write the file, whole or not at all.
+
+        Args:
+            path: where; its ending says what it is.
+
+        Returns:
+            The path.
+
+        Raises:
+            ImportError: an ending other than .svg, and no matplotlib.
+        """
+        path = Path(path)
+        if path.suffix.lower() == ".svg":
+            write_file(path, lambda file: file.write(self.to_svg().encode("utf-8")))
+        else:
+            from keras_bert_rebuild.explain.diagram_figure import diagram_figure
+
+            figure = diagram_figure(self)
+            write_file(path, lambda file: figure.savefig(file, dpi=200, format=path.suffix.lower().lstrip(".")))
+        return path
+
+    def _repr_svg_(self):
+        return self.to_svg()
+
+
+def _box(box):
+    fill, edge = COLOURS[box.kind]
+    text = f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="7" fill="{fill}" stroke="{edge}"/>'
+    middle = box.y + box.height / 2 + (-3 if box.detail else 5)
+    if box.title:
+        text += _text(box.centre, middle, box.title, 14, INK, "middle")
+    if box.detail:
+        text += _text(box.centre, middle + 17, box.detail, 11.5, SOFT, "middle")
+    return text
+
+
+def _line(line):
+    points = " ".join(f"{x:g},{y:g}" for x, y in line.points)
+    style = f'fill="none" stroke="{SOFT}" stroke-width="1.2" stroke-linejoin="round" marker-end="url(#arrow)"'
+    return f'<polyline points="{points}" {style}/>'
+
+
+def _words(words):
+    return _text(
+        words.x, words.y, words.text, 19 if words.large else 12, INK if words.large else SOFT, "end" if words.end else "start"
+    )
+
+
+def _text(x, y, text, size, colour, anchor):
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{colour}" text-anchor="{anchor}">{html.escape(text)}</text>'
+
+
+_WRITERS = {Box: _box, Line: _line, Words: _words}

@@ -1,0 +1,70 @@
+"""Arrays as text in a page, small enough to be many: quantised, compressed, base64."""
+
+import base64
+import zlib
+
+import numpy as np
+
+# What arrays are rounded to: name, the type that is stored, and how far a value v may be off.
+PRECISIONS = {
+    "uint16": ("uint16", "1/131070"),
+    "root8": ("uint8", "√v/255 + 1/260100"),
+    "float16": ("float16", "|v|/2048 + 1e-7"),
+    "float32": ("float32", "0"),
+    "int8": ("int8", "the largest value of its row/254"),
+}
+
+
+def pack(array, precision):
+    """An array as a dictionary that JSON takes.
+
+    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small. The bytes
+    of a number are put apart, all the low ones first: the high ones are much alike and take little room once compressed. "int8" has
+    a scale for every row of the last axis.
+
+    Args:
+        array: a float array.
+        precision: a name of `PRECISIONS`.
+
+    Returns:
+        `shape`, `precision`, `data`, the base64 of the bytes deflated, and for "int8" the `scales`, packed themselves.
+
+    Raises:
+        ValueError: a value is not a number, or too large for float16.
+    """
+    array = np.asarray(array, "float32")
+    if not np.isfinite(array).all():
+        raise ValueError(f"arrays of a page must hold numbers; {int((~np.isfinite(array)).sum())} of {array.size} values are none.")
+    packed = {"shape": list(array.shape), "precision": precision}
+    if precision == "uint16":
+        codes = np.rint(array.clip(0, 1) * 65535).astype("<u2")
+    elif precision == "root8":
+        codes = np.rint(np.sqrt(array.clip(0, 1)) * 255).astype("u1")
+    elif precision == "int8":
+        scales = np.abs(array).max(-1, initial=0, keepdims=True) / 127
+        codes = np.rint(array / np.where(scales > 0, scales, 1)).astype("i1")
+        packed["scales"] = pack(scales[..., 0], "float32")
+    elif precision == "float16":
+        if np.abs(array).max(initial=0) > np.finfo("float16").max:
+            raise ValueError(f"arrays of float16 must stay below 65504; got {np.abs(array).max():.6g}.")
+        codes = array.astype("<f2")
+    else:
+        codes = array.astype("<f4")
+    planes = np.frombuffer(codes.tobytes(), "u1").reshape(-1, codes.itemsize).T  # (values, bytes) → (bytes, values)
+    packed["data"] = base64.b64encode(zlib.compress(planes.tobytes(), 6)).decode("ascii")
+    return packed
+
+
+def unpack(packed):
+    """The array of a dictionary that `pack` made, in float32: what the page shows."""
+    stored, _ = PRECISIONS[packed["precision"]]
+    dtype = np.dtype(stored).newbyteorder("<")
+    planes = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "u1").reshape(dtype.itemsize, -1)
+    codes = np.frombuffer(planes.T.tobytes(), dtype).reshape(packed["shape"]).astype("float32")
+    if packed["precision"] == "uint16":
+        return codes / 65535
+    if packed["precision"] == "root8":
+        return (codes / 255) ** 2
+    if packed["precision"] == "int8":
+        return codes * unpack(packed["scales"])[..., None]
+    return codes

@@ -1,0 +1,139 @@
+// Embeddings: the vectors that are added for a token, their norms and angles, before and after the norm.
+
+const PARTS = data.embeddings ? data.embeddings.parts : [];
+const SIZE = data.embeddings ? data.arrays.summed.shape[1] : 0;
+const BLOCK = 64; // values in a row of a vector's picture
+const ARRAYS = ["vectors", "summed", "normalised", "norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed"];
+
+function drawVector(canvas, values) {
+  const columns = Math.min(BLOCK, SIZE);
+  const cell = BARS.width / columns;
+  const rows = Math.ceil(SIZE / columns);
+  const tall = Math.min(cell, 5);
+  const ctx = context(canvas, BARS.width, rows * tall);
+  // One number out of hundreds that is far from the others would leave these white.
+  const sorted = Float32Array.from(values, Math.abs).sort();
+  const most = sorted[Math.floor(0.98 * (sorted.length - 1))] || sorted[sorted.length - 1];
+  values.forEach((value, i) => {
+    ctx.fillStyle = signed(value, most);
+    ctx.fillRect((i % columns) * cell, Math.floor(i / columns) * tall, cell - 0.5, tall - 0.5);
+  });
+}
+
+function embeddingsView(panel) {
+  const waiting = element("p", { className: "note", text: "Unpacking vectors \u2026" });
+  panel.append(waiting);
+  let draw = () => {};
+  Promise.all(ARRAYS.map(array)).then((values) => {
+    waiting.remove();
+    draw = builtEmbeddingsView(panel, Object.fromEntries(ARRAYS.map((name, i) => [name, values[i]])));
+    change({});
+  });
+  return () => draw();
+}
+
+function normTable(found) {
+  const table = element("div", { className: "norms", attributes: { role: "listbox", "aria-label": "Tokens" } });
+  const most = Math.max(...found.norms, ...found.norms_summed);
+  const rows = everyToken.map((i) => {
+    const row = element("div", { className: "row", title: described(i) });
+    row.setAttribute("role", "option");
+    row.dataset.item = i;
+    row.append(tokenElement(i));
+    for (const text of [data.ids[i], data.embeddings.segments[i], data.embeddings.positions[i]]) {
+      row.append(element("span", { className: "id", text: String(text) }));
+    }
+    const bars = element("span", { className: "normbars" });
+    PARTS.forEach((_, part) => {
+      const bar = element("i", { className: `part part${part}` });
+      bar.style.width = `${(100 * found.norms[part * LENGTH + i]) / most}%`;
+      bars.append(bar);
+    });
+    const whole = element("i", { className: "part whole" });
+    whole.style.width = `${(100 * found.norms_summed[i]) / most}%`;
+    bars.append(whole);
+    row.append(bars, element("b", { className: "value", text: number(found.norms_summed[i], 2) }));
+    row.append(element("b", { className: "value", text: number(found.norms_normalised[i], 2) }));
+    table.append(row);
+    return row;
+  });
+  const settle = roving(table, { onMove: (row) => row.scrollIntoView({ block: "nearest" }) });
+  const pick = (event) => {
+    const row = event.target.closest(".row");
+    if (row && state.token !== Number(row.dataset.item)) change({ token: Number(row.dataset.item) });
+  };
+  for (const name of ["pointerover", "focusin", "click"]) table.addEventListener(name, pick);
+  return {
+    table,
+    draw: () => {
+      rows.forEach((row, i) => {
+        row.classList.toggle("looked", i === state.token);
+        row.dataset.current = i === state.token;
+        row.setAttribute("aria-selected", i === state.token);
+      });
+      settle();
+    },
+  };
+}
+
+function builtEmbeddingsView(panel, found) {
+  const table = normTable(found);
+  const titles = element("div", { className: "titles normtitles" });
+  const names = ["Token", "id", "segment", "position", `norms of ${PARTS.join(", ")} and their sum`, "sum", "normed"];
+  for (const text of names) titles.append(element("span", { text }));
+  const stage = element("div", { className: "stage plain" }, table.table);
+  const left = element("div", { className: "left" }, titles, stage);
+
+  const title = element("h3");
+  const pieces = element("p", { className: "pieces" });
+  const box = element("aside", { className: "side" }, title, pieces);
+  const pictures = [...PARTS, "sum", "normed"].map((name, i) => {
+    const sign = i === 0 ? "" : i < PARTS.length ? "+" : name === "sum" ? "=" : "\u2192";
+    const canvas = element("canvas", { attributes: { role: "img", "aria-label": `Vector: ${name}` } });
+    const label = element("span", { className: i < PARTS.length ? `swatch part${i}` : "swatch" });
+    const norm = element("b", { className: "value" });
+    const text = element("span", { text: `${sign} ${name}`.trim() });
+    box.append(element("figure", {}, element("figcaption", {}, label, text, norm), canvas));
+    return { canvas, norm };
+  });
+  const cosines = element("table", { className: "cosines" });
+  const caption = element("caption", { text: "Cosines: which part decides where the sum points" });
+  const top = element("tr", {}, element("td"), ...[...PARTS, "sum"].map((name) => element("th", { text: name, scope: "col" })));
+  cosines.append(caption, top);
+  const fields = PARTS.map((name) => {
+    const row = element("tr", {}, element("th", { text: name, scope: "row" }));
+    const made = [...PARTS, "sum"].map(() => element("td"));
+    row.append(...made);
+    cosines.append(row);
+    return made;
+  });
+  box.append(cosines, element("p", { className: "note", text: `${SIZE} values a vector, ${Math.min(BLOCK, SIZE)} in a row; each picture has a scale of its own.` }));
+  panel.append(element("div", { className: "split wide" }, left, box));
+
+  const count = PARTS.length;
+  const rowOf = (values, i) => values.subarray(i * SIZE, (i + 1) * SIZE);
+  let drawn = null;
+  return () => {
+    if (state.token === null) state.token = Math.max(everyToken.findIndex((i) => !isSpecial(i)), 0);
+    table.draw();
+    const i = state.token;
+    const now = `${i} ${isDark()}`;
+    if (now === drawn) return;
+    drawn = now;
+    title.textContent = `${labels[i]}`;
+    pieces.replaceChildren(...data.embeddings.pieces[i].map((piece) => element("span", { className: "token", text: shown(piece), dir: "auto" })));
+    pictures.forEach(({ canvas, norm }, part) => {
+      const vectors = part < count ? found.vectors.subarray(part * LENGTH * SIZE) : part === count ? found.summed : found.normalised;
+      const norms = part < count ? found.norms.subarray(part * LENGTH) : part === count ? found.norms_summed : found.norms_normalised;
+      drawVector(canvas, rowOf(vectors, i));
+      norm.textContent = number(norms[i], 3);
+    });
+    fields.forEach((made, a) => {
+      made.forEach((field, b) => {
+        const value = b < count ? found.cosines[(i * count + a) * count + b] : found.cosines_summed[a * LENGTH + i];
+        field.textContent = number(value, 2);
+        field.style.backgroundColor = signed(a === b ? 0 : 0.5 * value, 1);
+      });
+    });
+  };
+}

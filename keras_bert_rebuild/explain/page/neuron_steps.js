@@ -1,0 +1,90 @@
+// The way of one pair from two vectors to a share: bars of query, key and product, the running sum, and the three numbers.
+
+const BARS = { width: 344, height: 60, gap: 20 };
+
+function drawBars(canvas, rows) {
+  const height = rows.length * (BARS.height + BARS.gap);
+  const ctx = context(canvas, BARS.width, height);
+  const { positive, negative, soft, ink, line } = palette();
+  const cell = BARS.width / WIDTH;
+  ctx.font = "11px ui-sans-serif, system-ui, sans-serif";
+  rows.forEach(({ label, values, sum }, i) => {
+    const top = i * (BARS.height + BARS.gap) + BARS.gap - 4;
+    const middle = top + BARS.height / 2;
+    const most = Math.max(...values.map(Math.abs), 1e-9);
+    ctx.fillStyle = css(soft);
+    ctx.textAlign = "left";
+    ctx.fillText(label, 0, top - 4);
+    ctx.textAlign = "right";
+    ctx.fillText(`\u00b1${number(most, 2)}`, BARS.width, top - 4);
+    ctx.fillStyle = css(line);
+    ctx.fillRect(0, middle - 0.5, BARS.width, 1);
+    values.forEach((value, neuron) => {
+      const tall = ((BARS.height / 2) * Math.abs(value)) / most;
+      const faded = state.neuron !== null && state.neuron !== neuron;
+      ctx.fillStyle = css(value < 0 ? negative : positive, faded ? 0.4 : 0.95);
+      ctx.fillRect(neuron * cell, value < 0 ? middle : middle - tall, Math.max(cell - 1, 0.8), tall);
+    });
+    if (!sum) return;
+    // The running sum on a scale of its own: where it ends is query · key.
+    const sums = [];
+    values.reduce((total, value) => (sums.push(total + value), total + value), 0);
+    const largest = Math.max(...sums.map(Math.abs), 1e-9);
+    ctx.beginPath();
+    ctx.moveTo(0, middle);
+    sums.forEach((total, neuron) => ctx.lineTo((neuron + 0.5) * cell, middle - ((BARS.height / 2) * total) / largest));
+    ctx.strokeStyle = css(ink, 0.75);
+    ctx.lineWidth = 1.5;
+    ctx.lineJoin = "round";
+    ctx.stroke();
+  });
+}
+
+function neuronSteps() {
+  const title = element("h3");
+  const canvas = element("canvas", { className: "bars", attributes: { role: "img", "aria-label": "Query, key and their products" } });
+  const neuron = element("p", { className: "note pair", text: "\u00a0" });
+  const list = element("dl", { className: "steps" });
+  const values = {};
+  const names = [
+    ["dot", "sum of the products"],
+    ["score", `divided by \u221a${WIDTH} = ${number(data.scale, 3)}`],
+    ["place", "among all keys"],
+    ["share", "softmax: share of attention"],
+  ];
+  for (const [name, text] of names) {
+    values[name] = element("dd", { attributes: { "data-step": name } });
+    list.append(element("dt", { text }), values[name]);
+  }
+  const own = element("p", { className: "note own" });
+  const box = element("aside", { className: "side" }, title, canvas, neuron, list, own);
+  canvas.addEventListener("pointermove", (event) => {
+    const box_ = canvas.getBoundingClientRect();
+    const at = Math.min(Math.max(Math.floor(((event.clientX - box_.left) / box_.width) * WIDTH), 0), WIDTH - 1);
+    if (at !== state.neuron) change({ neuron: at });
+  });
+  canvas.addEventListener("pointerleave", () => change({ neuron: null }));
+  const draw = ({ dots, scores, shares }) => {
+    const q = vectorAt(queryVectors, state.query);
+    const k = vectorAt(keyVectors, state.key);
+    const products = Array.from(q, (value, i) => value * k[i]);
+    title.textContent = `${labels[state.query]} \u2192 ${labels[state.key]}`;
+    drawBars(canvas, [
+      { label: "query", values: [...q] },
+      { label: "key", values: [...k] },
+      { label: "query \u00d7 key, and the running sum", values: products, sum: true },
+    ]);
+    const i = state.neuron;
+    neuron.textContent = i === null ? "\u00a0" : `neuron ${i}:  ${number(q[i])} \u00d7 ${number(k[i])} = ${number(products[i])}`;
+    const seen = state.key < dots.length;
+    values.dot.textContent = seen ? number(dots[state.key], 3) : "\u2013";
+    values.score.textContent = seen ? number(scores[state.key], 3) : "\u2013";
+    const rank = seen ? 1 + scores.filter((score) => score > scores[state.key]).length : 0;
+    values.place.textContent = seen ? `${rank} of ${scores.length}` : "may not look ahead";
+    values.share.textContent = seen ? number(shares[state.key], 4) : "0";
+    values.share.style.color = headColour(state.head);
+    const given = number(share(state.layer, state.head, state.query, state.key), 4);
+    own.textContent = `Computed here from queries and keys in float16. The model\u2019s own share: ${given}`;
+  };
+  return { box, draw };
+}

@@ -1,0 +1,171 @@
+// Neuron view: how one head comes from two vectors to a share of attention, for one query and every key.
+
+let queryVectors = null;
+let keyVectors = null;
+const WIDTH = data.arrays.queries ? data.arrays.queries.shape[3] : 0;
+
+const vectorAt = (vectors, token) => {
+  const begin = ((state.layer * HEADS + state.head) * LENGTH + token) * WIDTH;
+  return vectors.subarray(begin, begin + WIDTH);
+};
+
+// What the head makes of a query: products, score and share for every key that it may look at.
+function scoresOf(query) {
+  const q = vectorAt(queryVectors, query);
+  const last = data.historyOnly ? query + 1 : LENGTH;
+  const dots = [];
+  for (let key = 0; key < last; key++) {
+    const k = vectorAt(keyVectors, key);
+    let dot = 0;
+    for (let i = 0; i < WIDTH; i++) dot += q[i] * k[i];
+    dots.push(dot);
+  }
+  const scores = dots.map((dot) => dot / data.scale);
+  const top = Math.max(...scores);
+  const total = scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
+  return { dots, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
+}
+
+// A signed value as the colour of a cell, for a largest value of `most`.
+function signed(value, most) {
+  const { positive, negative } = palette();
+  return css(value < 0 ? negative : positive, Math.min(Math.abs(value) / (most || 1), 1) ** 0.7);
+}
+
+function drawStrips(canvas, { width, height, scroll, row, query, keys, chosen }) {
+  const ctx = context(canvas, width, height);
+  const q = vectorAt(queryVectors, query);
+  const visible = keys.map((key, i) => [key, i * row - scroll]).filter(([, y]) => y > -row && y < height);
+  let most = 0;
+  for (const key of keys) {
+    const k = vectorAt(keyVectors, key);
+    for (let i = 0; i < WIDTH; i++) most = Math.max(most, Math.abs(q[i] * k[i]));
+  }
+  const cell = width / WIDTH;
+  for (const [key, y] of visible) {
+    const k = vectorAt(keyVectors, key);
+    const inset = key === chosen ? 2 : 4;
+    for (let i = 0; i < WIDTH; i++) {
+      ctx.fillStyle = signed(q[i] * k[i], most);
+      ctx.fillRect(i * cell, y + inset, Math.max(cell - 0.4, 0.6), row - 2 * inset);
+    }
+  }
+}
+
+function numberColumn() {
+  const column = element("div", { className: "column numbers" });
+  column.setAttribute("aria-hidden", "true"); // the steps beside it say the same of the chosen key
+  let built = null;
+  let rows = [];
+  return {
+    column,
+    draw: (keys, { dots, scores, shares }) => {
+      if (built !== keys) {
+        built = keys;
+        rows = keys.map((key) => {
+          const row = element("div", { className: "row" }, element("span"), element("span"), element("span", { className: "bar" }), element("b"));
+          row.dataset.item = key;
+          row.children[2].append(element("i", { className: "fill" }));
+          return row;
+        });
+        column.style.setProperty("--row", `${rowHeight(LENGTH)}px`);
+        column.replaceChildren(...rows);
+      }
+      column.style.setProperty("--accent", headColour(state.head));
+      keys.forEach((key, i) => {
+        const [dot, score, bar, value] = rows[i].children;
+        const seen = key < dots.length;
+        dot.textContent = seen ? number(dots[key], 2) : "";
+        score.textContent = seen ? number(scores[key], 2) : "";
+        bar.firstChild.style.width = seen ? `${100 * shares[key]}%` : "0";
+        value.textContent = seen ? number(shares[key], 4) : "";
+        rows[i].classList.toggle("looked", key === state.key);
+      });
+    },
+  };
+}
+
+function neuronView(panel) {
+  const waiting = element("p", { className: "note", text: "Unpacking queries and keys \u2026" });
+  panel.append(waiting);
+  let draw = () => {};
+  Promise.all([array("queries"), array("keys")]).then(([queries, keys]) => {
+    queryVectors = queries;
+    keyVectors = keys;
+    waiting.remove();
+    draw = builtNeuronView(panel);
+    change({});
+  });
+  return () => draw();
+}
+
+function builtNeuronView(panel) {
+  const layer = layerChoice();
+  const head = headChoice();
+  const queries = tokenColumn("queries", "Query: the token that looks");
+  const keys = tokenColumn("keys", "Keys: the tokens looked at");
+  const canvas = element("canvas", { className: "sticky", attributes: { role: "img", "aria-label": "Query times key, neuron by neuron" } });
+  const strips = element("div", { className: "lines" }, canvas);
+  const numbers = numberColumn();
+  const stage = element("div", { className: "stage neuronstage" }, queries.column, keys.column, strips, numbers.column);
+  const titles = element("div", { className: "titles neurontitles" });
+  for (const text of ["Query", "Key", "query \u00d7 key, neuron by neuron", "sum", `\u00f7 ${number(data.scale, 2)}`, "softmax"]) {
+    titles.append(element("span", { text }));
+  }
+  const steps = neuronSteps();
+  const left = element("div", { className: "left" }, titles, stage);
+  panel.append(element("div", { className: "controls" }, layer.group, head.group), element("div", { className: "split wide" }, left, steps.box));
+
+  const choose = (name, column) => {
+    const pick = (event) => {
+      const token = column.tokenOf(event);
+      if (token !== null && state[name] !== token) change({ [name]: token });
+    };
+    column.column.addEventListener("click", pick);
+    column.column.addEventListener("focusin", pick);
+    return pick;
+  };
+  choose("query", queries);
+  const pickKey = choose("key", keys);
+  keys.column.addEventListener("pointerover", pickKey);
+  numbers.column.addEventListener("pointerover", (event) => {
+    const row = event.target.closest(".row");
+    if (row) change({ key: Number(row.dataset.item) });
+  });
+  strips.addEventListener("pointermove", (event) => {
+    const box = strips.getBoundingClientRect();
+    const key = tokens().keys[Math.floor((event.clientY - box.top) / rowHeight(LENGTH))];
+    const neuron = Math.min(Math.max(Math.floor(((event.clientX - box.left) / box.width) * WIDTH), 0), WIDTH - 1);
+    if (key !== undefined && (key !== state.key || neuron !== state.neuron)) change({ key, neuron });
+  });
+  const paint = () => {
+    const { keys: places } = tokens();
+    const row = rowHeight(LENGTH);
+    strips.style.height = `${row * places.length}px`;
+    if (state.query === null) return;
+    const size = { width: strips.clientWidth, height: Math.min(stage.clientHeight, strips.clientHeight) };
+    drawStrips(canvas, { ...size, scroll: stage.scrollTop, row, query: state.query, keys: places, chosen: state.key });
+  };
+  stage.addEventListener("scroll", paint, { passive: true });
+  new ResizeObserver(paint).observe(stage);
+  return () => {
+    const places = tokens();
+    if (state.query === null || state.key === null || !places.queries.includes(state.query) || !places.keys.includes(state.key)) {
+      Object.assign(state, strongest());
+    }
+    for (const [name, column, all] of [["query", queries, places.queries], ["key", keys, places.keys]]) {
+      for (const { row, token } of column.fill(all)) {
+        row.classList.toggle("looked", token === state[name]);
+        row.dataset.current = token === state[name];
+        row.setAttribute("aria-selected", token === state[name]);
+      }
+      column.settle();
+    }
+    const found = scoresOf(state.query);
+    layer.draw();
+    head.draw();
+    numbers.draw(places.keys, found);
+    steps.draw(found);
+    paint();
+  };
+}

@@ -1,0 +1,48 @@
+"""One attention map as a picture for a paper."""
+
+
+def plot_attention(maps, layer, head, path=None, *, text=0):
+    """Draw the map of one head with matplotlib.
+
+    Args:
+        maps: `AttentionMaps`.
+        layer, head: numbers from 0, among `maps.layers` and `maps.heads`.
+        path: write it there, as PNG, PDF or SVG by its ending; None to write nothing.
+        text: row of the batch.
+
+    Returns:
+        A `matplotlib.figure.Figure`: queries downwards, keys to the right.
+
+    Raises:
+        ImportError: there is no matplotlib.
+        ValueError: there is no such layer, head or text.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plot_attention needs matplotlib: pip install keras-bert-rebuild[viz].") from None
+    for what, number, numbers in (("layer", layer, maps.layers), ("head", head, maps.heads), ("text", text, range(len(maps.mask)))):
+        if number not in numbers:
+            raise ValueError(f"{what} must be one of {', '.join(map(str, numbers))}; got {number}.")
+    one = maps.of_text(text)
+    grid = one.probabilities[maps.layers.index(layer), 0, maps.heads.index(head)]
+    tokens = one.tokens[0] if one.tokens is not None else tuple(map(str, one.ids[0]))
+    side = 1.2 + 0.17 * min(len(tokens), 60)
+    figure = Figure(figsize=(side + 0.6, side), layout="constrained")
+    axes = figure.add_subplot()
+    picture = axes.imshow(grid, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    places = range(0, len(tokens), 1 + len(tokens) // 60)
+    for axis, rotation in ((axes.xaxis, 90), (axes.yaxis, 0)):
+        # A dollar sign is a token and no formula.
+        axis.set_ticks(places, [tokens[i] for i in places], rotation=rotation, fontsize=7, parse_math=False)
+        axis.set_tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("key", fontsize=8)
+    axes.set_ylabel("query", fontsize=8)
+    axes.set_title(f"Layer {layer}, head {head}", fontsize=9, loc="left")
+    bar = figure.colorbar(picture, ax=axes, shrink=0.6, aspect=30)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=7, length=0)
+    if path is not None:
+        figure.savefig(path, dpi=200)
+    return figure

@@ -1,0 +1,89 @@
+"""Look at the attention of a model: a page for a browser or a notebook."""
+
+import html
+from pathlib import Path
+
+from keras_bert_rebuild.explain.attention_maps import ATTENTION, attention_maps
+from keras_bert_rebuild.explain.attention_page import attention_page
+from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.encoder_walk import find_encoder
+from keras_bert_rebuild.explain.heads_that_fit import heads_that_fit
+from keras_bert_rebuild.training.durable_files import write_file
+
+
+class AttentionPage:
+    """A page: a notebook shows it, `save` writes it.
+
+    Args:
+        html: the text of the page.
+        height: of its frame in a notebook, in pixels.
+    """
+
+    def __init__(self, html, height=760):
+        self.html, self.height = html, height
+
+    def save(self, path):
+        """Write the file, whole or not at all.
+
+        Args:
+            path: where; an existing file is replaced.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        write_file(path, lambda file: file.write(self.html.encode("utf-8")))
+        return path
+
+    def _repr_html_(self):
+        # In a frame of its own origin: neither styles nor scripts of page and notebook meet.
+        return (
+            f'<iframe title="Attention" sandbox="allow-scripts" style="width:100%;height:{self.height}px;border:0" '
+            f'srcdoc="{html.escape(self.html)}"></iframe>'
+        )
+
+    def __repr__(self):
+        return f"<AttentionPage of {len(self.html):,} characters; save(path) writes it>"
+
+
+def show_attention(model, tokenizer, text, pair=None, *, layers=None, heads=None, max_len=None, name=None, path=None):
+    """Attention and embeddings of a text as one HTML page that needs nothing else.
+
+    Args:
+        model: any model with an encoder of this library in it.
+        tokenizer: its tokenizer.
+        text, pair: a text, and a second one or None.
+        layers, heads: numbers from 0; None for all, or, of a text so long that a page of 10 MB does not hold them, for as many as
+            it holds, evenly over the model.
+        max_len: tokens to cut the text to; None to refuse one that is too long.
+        name: what to call the model; its own name if None.
+        path: also write the page there.
+
+    Returns:
+        An `AttentionPage`.
+
+    Example:
+
+        show_attention(model, tokenizer, "The cat sat.", "It purred.").save("attention.html")
+    """
+    encoder = find_encoder(model)
+    anatomy = embedding_anatomy(model, tokenizer, text, pair, max_len)
+    blocks = [encoder.layers[ATTENTION.format(number)] for number in encoder.blocks]
+    head_count = min(block.head_num for block in blocks)
+    width = blocks[0].query_dense.units // blocks[0].head_num
+    layers, heads = heads_that_fit(len(blocks), head_count, len(anatomy.tokens), width, layers, heads)
+    maps = attention_maps(
+        model,
+        texts=[text],
+        pairs=None if pair is None else [pair],
+        tokenizer=tokenizer,
+        layers=layers,
+        heads=heads,
+        vectors=True,
+        max_len=max_len,
+    )
+    name = model.name if name is None else name
+    page = AttentionPage(attention_page(maps.of_text(0), anatomy, name=name, layer_count=len(blocks), head_count=head_count))
+    if path is not None:
+        page.save(path)
+    return page

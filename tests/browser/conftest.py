@@ -1,0 +1,126 @@
+"""A headless Chromium, and what it was asked for and complained about."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--window-size=1360,940",
+)
+BINARIES = {"binary": "/usr/bin/chromium", "driver": "/usr/bin/chromedriver"}
+
+
+class Browser:
+    """A driver with the few things that these tests do.
+
+    Args:
+        driver: of selenium.
+        folder: where pictures of the page are kept, or None.
+    """
+
+    def __init__(self, driver, folder):
+        self.driver, self.folder = driver, folder
+
+    def open(self, path):
+        """Open a file and wait until it is drawn; return the milliseconds that took, by the page's own clock."""
+        self.driver.get_log("performance")
+        self.driver.get_log("browser")
+        self.driver.get(Path(path).resolve().as_uri())
+        for _ in range(600):
+            if self.js("return document.documentElement.dataset.ready") == "yes":
+                return self.js("return performance.now()")
+            time.sleep(0.05)
+        raise AssertionError(f"the page is not drawn: {self.driver.get_log('browser')}")
+
+    def js(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def all(self, selector):
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector):
+        return self.driver.find_element("css selector", selector)
+
+    def click(self, selector, place=0):
+        self.all(selector)[place].click()
+        self.settle()
+
+    def tab(self, name):
+        """Open a view and wait until its arrays are unpacked."""
+        self.click(f"#tab-{name}")
+        for _ in range(200):
+            if self.all(f"#panel-{name} .split"):
+                break
+            time.sleep(0.02)
+        self.settle()
+
+    def hover(self, target):
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        target = self.one(target) if isinstance(target, str) else target
+        self.js("arguments[0].scrollIntoView({ block: 'nearest' })", target)
+        ActionChains(self.driver).move_to_element(target).perform()
+        self.settle()
+
+    def keys(self, *keys):
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+            self.settle()
+
+    def settle(self):
+        """Two frames later everything is drawn."""
+        self.driver.execute_async_script(
+            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+        )
+
+    def text(self, selector, place=0):
+        return self.js("return arguments[0].textContent", self.all(selector)[place])
+
+    def picture(self, name):
+        if self.folder:
+            self.driver.save_screenshot(str(self.folder / f"{name}.png"))
+
+    def check_quiet(self):
+        """No line in the console, and no request but that for the file."""
+        assert self.driver.get_log("browser") == []
+        messages = [json.loads(row["message"])["message"] for row in self.driver.get_log("performance")]
+        asked = [row["params"]["request"]["url"] for row in messages if row["method"] == "Network.requestWillBeSent"]
+        assert [url for url in asked if not url.startswith(("file:", "data:", "blob:null", "about:"))] == []
+        assert len([url for url in asked if url.startswith("file:")]) <= 1
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = os.environ.get("CHROMIUM", BINARIES["binary"])
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(os.environ.get("CHROMEDRIVER", BINARIES["driver"])))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    folder = os.environ.get("SCREENSHOTS")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    return Browser(chromium, Path(folder) if folder else None)
