@@ -1,6 +1,7 @@
 """Adam with decoupled weight decay, by variable path."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.training.by_path import ByPathOptimizer
@@ -56,14 +57,16 @@ class AdamW(ByPathOptimizer):
             return
         from keras_bert_rebuild.training.tensorflow_adam import apply_adam
 
-        correction_1, correction_2 = self._corrections(momentum.dtype)
+        # The kernel takes 1 − β from β in the variable's own digits, a hundred-thousandth off for 0.999: so does the correction.
+        beta_1, beta_2 = (float(np.asarray(beta, momentum.dtype)) for beta in (self.beta_1, self.beta_2))
+        correction_1, correction_2 = self._correction(beta_1, momentum.dtype), ops.sqrt(self._correction(beta_2, momentum.dtype))
         rate = ops.cast(learning_rate, momentum.dtype) * self._multipliers[index]
         apply_adam(
             ops.cast(gradient, momentum.dtype),
             *(v.value if isinstance(v, keras.Variable) else v for v in (variable, momentum, velocity)),
             rate=rate * correction_2 / correction_1,
-            beta_1=self.beta_1,
-            beta_2=self.beta_2,
+            beta_1=beta_1,
+            beta_2=beta_2,
             epsilon=self.epsilon * correction_2,
             decay=rate * self.decay_rate if self._decays[index] and self.decay_rate else None,
         )

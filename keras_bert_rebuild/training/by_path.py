@@ -110,7 +110,7 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
         gradient, weight = ops.cast(gradient, dtype), ops.cast(variable, dtype)
         self.assign_add(momentum, (gradient - momentum) * (1.0 - self.beta_1))
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1.0 - self.beta_2))
-        correction_1, correction_2 = self._corrections(dtype)
+        correction_1, correction_2 = self._correction(self.beta_1, dtype), ops.sqrt(self._correction(self.beta_2, dtype))
         rate = ops.cast(learning_rate, dtype) * self._multipliers[index]
         # rate · r, with the corrections taken out of the arrays: two passes over memory less.
         move = momentum / (ops.sqrt(velocity) + self.epsilon * correction_2) * (rate * correction_2 / correction_1)
@@ -176,10 +176,6 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
         name = f"{variable.path.replace('/', '_')}_{name}"
         layout = getattr(variable, "_layout", None)
         return self.add_variable(variable.shape, dtype="float32", layout=layout, name=name)
-
-    def _corrections(self, dtype):
-        """1 − β₁ᵗ and √(1 − β₂ᵗ)."""
-        return self._correction(self.beta_1, dtype), ops.sqrt(self._correction(self.beta_2, dtype))
 
     def _correction(self, beta, dtype):
         """1 − βᵗ, with all its digits also where β is 0.999 and t is 1."""
