@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_bert_rebuild.layers.activations import ACTIVATIONS
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
@@ -69,7 +70,10 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        activation = in_one_kernel(self.activation) if training else self.activation
+        activation = self.activation
+        # Not any function: it may hold variables, which a kernel has no gradient for.
+        if training and activation in ACTIVATIONS.values():
+            activation = in_one_kernel(activation)
         intermediate = activation(self.intermediate_dense(inputs))
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)

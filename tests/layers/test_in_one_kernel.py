@@ -61,6 +61,14 @@ def test_a_feed_forward_block_answers_in_training_as_in_inference(activation, rn
     np.testing.assert_allclose(*(ops.convert_to_numpy(layer(x, training=t)) for t in (True, False)), rtol=1e-5, atol=1e-6)
 
 
+def test_an_activation_of_a_user_may_hold_variables_and_trains_them(rng):
+    slope = keras.layers.PReLU(shared_axes=[1])
+    model = keras.Sequential([FeedForward(16, activation=slope)])
+    model.compile("sgd", "mse")
+    model.fit(rng.standard_normal((4, 5, 8)), np.ones((4, 5, 8)), verbose=0)
+    assert slope.get_weights()[0].any()  # they start at 0
+
+
 @pytest.mark.parametrize("options", [{}, {"scale": False}, {"center": False}, {"axis": (1, 2)}], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_a_norm_answers_in_training_as_in_inference(options, dtype, rng):
