@@ -2,31 +2,22 @@
 
 import keras
 import numpy as np
+from numbered_batches import NumberedBatches
 from small import make_variables
 
 from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model, distribute
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.training.train_state import read_state, write_state
 
 STEPS, BATCH, LENGTH, VOCAB = 20, 8, 12, 104
 
 
-class Batches(EpochBatches):
-    """Batches whose rows have from one to four labels, so that their parts have different numbers of them."""
-
-    def __init__(self, first, last):
-        super().__init__()
-        self.first, self.last = first, last
-
-    def __len__(self):
-        return self.last - self.first
-
-    def batch(self, epoch, index):
-        rng = np.random.default_rng([self.first + index, 3])
-        ids = rng.integers(5, VOCAB, (BATCH, LENGTH))
-        ids[np.arange(LENGTH) >= rng.integers(6, LENGTH + 1, (BATCH, 1))] = 0
-        chosen = (np.arange(LENGTH) < rng.integers(1, 5, (BATCH, 1))).astype("int32")
-        return (ids, np.zeros_like(ids), chosen), (ids[..., None], rng.integers(0, 2, (BATCH, 1)))
+def make_batch(number):
+    """A batch whose rows have from one to four labels, so that their parts have different numbers of them."""
+    rng = np.random.default_rng([number, 3])
+    ids = rng.integers(5, VOCAB, (BATCH, LENGTH))
+    ids[np.arange(LENGTH) >= rng.integers(6, LENGTH + 1, (BATCH, 1))] = 0
+    chosen = (np.arange(LENGTH) < rng.integers(1, 5, (BATCH, 1))).astype("int32")
+    return (ids, np.zeros_like(ids), chosen), (ids[..., None], rng.integers(0, 2, (BATCH, 1)))
 
 
 class Trained:
@@ -66,7 +57,7 @@ class Trained:
         with self.where:
             if state is not None:
                 write_state(self.model, state)
-            self.model.fit(Batches(start, stop), shuffle=False, verbose=0, callbacks=[losses])
+            self.model.fit(NumberedBatches(make_batch, start, stop), shuffle=False, verbose=0, callbacks=[losses])
         return losses.of_steps()
 
 

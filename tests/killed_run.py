@@ -11,8 +11,8 @@ import time
 
 import keras
 import numpy as np
+from numbered_batches import NumberedBatches
 
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.training import train_state
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
@@ -23,17 +23,9 @@ EVERY = 2  # batches from checkpoint to checkpoint
 SYNCS = 5  # of a checkpoint: arrays, facts, the names in its folder, twice, and its own; before the last it has its name
 
 
-class NumberedBatches(EpochBatches):
-    def __init__(self, first, last):
-        super().__init__()
-        self.first, self.last = first, last
-
-    def __len__(self):
-        return self.last - self.first
-
-    def batch(self, epoch, index):
-        rng = np.random.default_rng(self.first + index)
-        return rng.normal(size=(4, 8)).astype("float32"), rng.normal(size=(4, 1)).astype("float32")
+def make_batch(number):
+    rng = np.random.default_rng(number)
+    return rng.normal(size=(4, 8)).astype("float32"), rng.normal(size=(4, 1)).astype("float32")
 
 
 def make_model(seed):
@@ -82,7 +74,7 @@ def main(folder, steps, *death):
     if death:
         die_in_write(save, *map(int, death))
     if done < int(steps):
-        batches = NumberedBatches(done, int(steps))
+        batches = NumberedBatches(make_batch, done, int(steps))
         model.fit(batches, shuffle=False, verbose=0, callbacks=[save, TorchStepSeeds(1, done), Slow()])
 
 

@@ -2,9 +2,9 @@
 
 import keras
 import numpy as np
+from numbered_batches import NumberedBatches
 from small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
@@ -13,18 +13,8 @@ from keras_bert_rebuild.training.train_state import write_state
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 
 
-class StepBatches(EpochBatches):
-    """The batches from one step to another, each a function of its number alone."""
-
-    def __init__(self, first, last):
-        super().__init__()
-        self.first, self.last = first, last
-
-    def __len__(self):
-        return self.last - self.first
-
-    def batch(self, epoch, index):
-        return small_batch(np.random.default_rng([self.first + index, 5]))
+def make_batch(number):
+    return small_batch(np.random.default_rng([number, 5]))
 
 
 def make_model(seed=7, **kwargs):
@@ -47,5 +37,5 @@ def train(folder, steps, every_steps=None, callbacks=(), **kwargs):
     if done < steps:
         save = SaveCheckpoints(folder, every_steps, initial_step=done)
         seeds = TorchStepSeeds(seed=3, initial_step=done)
-        model.fit(StepBatches(done, steps), shuffle=False, verbose=0, callbacks=[save, seeds, *callbacks])
+        model.fit(NumberedBatches(make_batch, done, steps), shuffle=False, verbose=0, callbacks=[save, seeds, *callbacks])
     return folder
