@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, embed, encoder_inputs, find_encoder, run_block
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, embed, encoder_inputs, find_encoder, run_encoder_block
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
 from keras_bert_rebuild.models.memory import available_bytes
 
@@ -127,7 +127,7 @@ def attention_maps(
     _check_padding(ops.convert_to_numpy(mask), rows.mask)
     found = {name: [] for name in LENGTH_AXES}
     for i in range(max(chosen_layers) + 1):
-        answer = run_block(encoder, encoder.blocks[i], x, mask)
+        answer = run_encoder_block(encoder, encoder.blocks[i], x, mask)
         if i in chosen_layers:
             layer = of_layer[i]
             query, key, value = (_heads(layer, dense, x)[:, chosen_heads] for dense in ("query_dense", "key_dense", "value_dense"))

@@ -1,7 +1,8 @@
 """The config of a model that was put together by hand, read from its layers."""
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, HALVES
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION
+from keras_bert_rebuild.models.encoder_blocks import HALVES
 
 
 def config_of_layers(encoder):
@@ -12,7 +13,7 @@ def config_of_layers(encoder):
     """
     layers, numbers = encoder.layers, sorted(set(encoder.blocks))
     token, position = layers["Embedding-Token"], layers["Embedding-Position"]
-    attention, feed_forward = (layers[half.format(numbers[0])] for half in HALVES)
+    attention, feed_forward = (layers[f"Encoder-{numbers[0]}-{half}"] for half in HALVES)
     hidden_size = attention.query_dense.units
     return BertConfig(
         vocab_size=token.input_dim,

@@ -10,6 +10,7 @@ from keras import ops
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.encoder_blocks import HALVES, block_of, run_block
 
 # The encoder of a model: the functional model whose layers are its own, that model's graph up to the first block, its layers by
 # name, and the number of every block in the order in which they run, a shared one as often as it is run.
@@ -17,7 +18,6 @@ Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks"])
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
 NEEDED = ("Embedding-Token", "Embedding-Position", "Embedding-Norm")
-HALVES = (ATTENTION, "Encoder-{}-FeedForward")
 
 
 def find_encoder(model):
@@ -84,16 +84,10 @@ def embed(encoder, inputs):
     return x, ops.ones(x.shape[:2], "bool") if mask is None else mask
 
 
-def run_block(encoder, number, x, mask):
-    """LayerNorm(x + layer(x)) for attention and feed-forward, by the layers themselves, as in prediction."""
-    for half in HALVES:
-        name = half.format(number)
-        if name in encoder.layers:
-            own_mask = {"mask": mask} if half == ATTENTION else {}
-            y = encoder.layers[name](x, training=False, **own_mask)
-            x = encoder.layers[f"{name}-Norm"](encoder.layers[f"{name}-Add"]([x, y]))
+def run_encoder_block(encoder, number, x, mask):
+    """A block as in prediction, by the layers themselves."""
     # Nothing is trained here: torch would keep every block for a backward pass.
-    return ops.stop_gradient(x)
+    return ops.stop_gradient(run_block(block_of(encoder.layers, number), x, mask, training=False))
 
 
 def models_in(model):
@@ -114,7 +108,7 @@ def _array(name, values):
 def _check_connections(rows, numbers):
     """Whether a block reads the block before it and nothing else, so that running one after the other is the graph."""
     for n in numbers:
-        attention, feed_forward = (half.format(n) for half in HALVES)
+        attention, feed_forward = (f"Encoder-{n}-{half}" for half in HALVES)
         for name, before in ((attention, r"Encoder-\d+-FeedForward-Norm"), (feed_forward, f"{attention}-Norm")):
             origins = [] if name not in rows else [origin.split("[")[0] for origin in rows[name].connected_to]
             for origin in origins[n == numbers[0] and name == attention :]:

@@ -5,11 +5,8 @@ import functools
 import keras
 from keras import ops
 
+from keras_bert_rebuild.models.encoder_blocks import block_of, run_block
 from keras_bert_rebuild.models.heads import BEFORE_LOGITS
-
-# The two halves of a block, and what follows each half's own layer.
-HALVES = ("MultiHeadSelfAttention", "FeedForward")
-BLOCK_ENDS = ("", "-Dropout", "-Add", "-Norm")
 
 
 def run_rematerialised(model, embedding, inputs, mask, heads):
@@ -28,7 +25,7 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     x, table = embedding(inputs, training=True)
     for block in blocks_of(model):
         layers = [layer for half in block for layer in half if layer is not None]
-        x = rematerialised(layers, functools.partial(run_block, block, mask=mask))(x)
+        x = rematerialised(layers, functools.partial(run_block, block, mask=mask, training=True))(x)
     layers = {layer.name: layer for layer in model.layers}
     others = []
     for head in heads:
@@ -40,9 +37,7 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
 
 
 def blocks_of(model):
-    """The encoder blocks of a model in the order in which they run, each a list of halves, a shared block as often as it is run.
-
-    A half is its layers: sub-layer, dropout (None with rate 0), sum and norm.
+    """The encoder blocks of a model in the order in which they run, as from `block_of`, a shared one as often as it is run.
 
     Raises:
         ValueError: the model has no config, which says how often a shared block is run.
@@ -53,31 +48,7 @@ def blocks_of(model):
             "without."
         )
     layers = {layer.name: layer for layer in model.layers}
-    blocks = []
-    for i in range(model.config.num_hidden_layers):
-        names = [f"Encoder-{model.config.block_of_layer(i) + 1}-{half}" for half in HALVES]
-        blocks.append([[layers.get(name + end) for end in BLOCK_ENDS] for name in names])
-    return blocks
-
-
-def run_block(block, x, mask):
-    """LayerNorm(x + Dropout(layer(x))), twice: what the graph does in training, with the mask as an argument.
-
-    Every layer is told that it trains, since the second run comes outside of any call of the model.
-
-    Args:
-        block: as from `blocks_of`.
-        x: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding. Attached to `x` it would be lost where the backend calls the block again.
-
-    Returns:
-        `(batch, length, hidden)`.
-    """
-    for sub_layer, dropout, add, norm in block:
-        own_mask = {"mask": mask} if sub_layer.name.endswith(HALVES[0]) else {}
-        y = sub_layer(x, training=True, **own_mask)
-        x = norm(add([x, y if dropout is None else dropout(y, training=True)]))
-    return x
+    return [block_of(layers, model.config.block_of_layer(i) + 1) for i in range(model.config.num_hidden_layers)]
 
 
 def rematerialised(layers, function):

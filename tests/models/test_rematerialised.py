@@ -1,12 +1,15 @@
 """Rematerialised encoder blocks: the same steps, models and files."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.models.rematerialised import blocks_of, rematerialised, run_block
+from keras_bert_rebuild.models.encoder_blocks import run_block
+from keras_bert_rebuild.models.rematerialised import blocks_of, rematerialised
 
 SMALL = {
     "vocab_size": VOCAB,
@@ -64,7 +67,8 @@ def test_dropout_moves_on_as_without_rematerialisation(rng):
     states = [v for layer in layers for v in layer.variables if v.name == "seed_generator_state"]
     before = [keras.ops.convert_to_numpy(state).copy() for state in states]
     runs = []
-    for function in (lambda x: run_block(block, x, mask), rematerialised(layers, lambda x: run_block(block, x, mask))):
+    run = functools.partial(run_block, block, mask=mask, training=True)
+    for function in (run, rematerialised(layers, run)):
         keras.utils.set_random_seed(1)
         for state, value in zip(states, before, strict=True):
             state.assign(value)
