@@ -8,7 +8,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.plan_compiled import ask_tpu_compiler
-from keras_bert_rebuild.recipes.plan_memory import gradient_bytes, heads_of, largest_batch, step_memory
+from keras_bert_rebuild.recipes.plan_memory import gradient_bytes, largest_batch, step_memory
 from keras_bert_rebuild.recipes.plan_result import Plan
 from keras_bert_rebuild.recipes.plan_topology import gpus as gpu_topology
 from keras_bert_rebuild.recipes.plan_topology import this_processor, tpu_slice
@@ -119,7 +119,7 @@ def plan(
         devices=topology.words,
         device_count=topology.count,
         source=topology.device.source,
-        num_parameters=config.num_params(heads_of(settings)),
+        num_parameters=config.num_params(settings.heads),
         batch_size=phase.batch_size,
         seq_len=phase.seq_len,
         dtype=settings.dtype,

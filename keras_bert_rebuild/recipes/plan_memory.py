@@ -77,7 +77,7 @@ def step_memory(config, settings, kind, batch_size):
     def table(of):
         return sizes.tiles(config.vocab_size, config.embedding_width) * size_of[of]
 
-    parameters = 4 * config.num_params(heads_of(settings))
+    parameters = 4 * config.num_params(settings.heads)
     block, working = add(KEPT), batch_size * add(WORKING)
     activations = batch_size * config.num_hidden_layers * (add(REMATERIALISED) if settings.remat else block)
     if settings.remat:
@@ -102,17 +102,12 @@ def gradient_bytes(config, settings):
     head, which are added after the sum.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
-    return size * config.num_params(heads_of(settings)) + 4 * config.vocab_size * config.embedding_width
+    return size * config.num_params(settings.heads) + 4 * config.vocab_size * config.embedding_width
 
 
 def optimizer_copies(settings):
     """Arrays of the size of the weights that the optimizer keeps."""
     return 2 + (settings.ema is not None) + (settings.gradient_accumulation_steps > 1)
-
-
-def heads_of(settings):
-    """The heads of the model that is pretrained."""
-    return ("mlm",) if settings.next_sentence == "none" else ("mlm", settings.next_sentence)
 
 
 def largest_batch(config, settings, kind, available):

@@ -103,12 +103,11 @@ def _format(model):
 
 
 def _make_model(corpus, settings):
-    heads = ["mlm"] if settings.next_sentence == "none" else ["mlm", settings.next_sentence]
     tables = vocabulary_tables(corpus.vocabulary)
     if settings.init is None:
-        return build_model(settings.model_config(len(corpus.vocabulary), tables.pad_id), heads)
+        return build_model(settings.model_config(len(corpus.vocabulary), tables.pad_id), settings.heads)
     # Not strict: a checkpoint without these heads is one to go on from, too, and a warning names what starts at random.
-    model = from_pretrained(settings.init, heads=heads, strict=False)
+    model = from_pretrained(settings.init, heads=settings.heads, strict=False)
     config = model.config
     longest = max(phase.seq_len for phase in settings.all_phases)
     for what, found, expected in (

@@ -220,6 +220,11 @@ class PretrainSettings:
         """Optimizer steps of all phases together."""
         return sum(phase.steps for phase in self.all_phases)
 
+    @property
+    def heads(self):
+        """The heads of the model, as `build_model` takes them."""
+        return ("mlm",) if self.next_sentence == "none" else ("mlm", self.next_sentence)
+
     def model_config(self, vocab_size, pad_token_id):
         """The `BertConfig` of a new model.
 

@@ -17,10 +17,9 @@ from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.training_run import OPTIMIZERS
 from keras_bert_rebuild.training.compile_model import compile_model
-from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 
 # The compiler looks for no chip, and other processes may have loaded it too.
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
@@ -33,17 +32,10 @@ def make_compiled_model(config, settings):
         config: a `BertConfig`.
         settings: `PretrainSettings` of one phase.
     """
-    heads = ["mlm"] if settings.next_sentence == "none" else ["mlm", settings.next_sentence]
-    phase, accumulation = settings.all_phases[0], settings.gradient_accumulation_steps
+    phase = settings.all_phases[0]
     with skipped_initialization(unwritten):
-        model = build_model(config, heads, seq_len=phase.seq_len)
-    optimizer = OPTIMIZERS[settings.optimizer](
-        WarmupLinearDecay(settings.learning_rate, 1, 2),
-        weight_decay=settings.weight_decay,
-        ema_momentum=settings.ema,
-        global_clipnorm=settings.clip_norm,
-        gradient_accumulation_steps=None if accumulation == 1 else accumulation,
-    )
+        model = build_model(config, settings.heads, seq_len=phase.seq_len)
+    optimizer = make_optimizer(model, settings)
     compile_model(
         model,
         optimizer=optimizer,

@@ -10,22 +10,19 @@ import keras
 from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
+from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
 from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
-from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.averaged_weights import averaged_weights
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distribution import Distribution
 from keras_bert_rebuild.training.hosts import check_agreement, gathered
-from keras_bert_rebuild.training.lamb import Lamb
-from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.stop_signal import StopOnSignal
 from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
-from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 
 # Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before.
 QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
@@ -39,7 +36,6 @@ COLUMNS = (
     "tokens_per_second",
     "flop_utilisation",
 )
-OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
 
 
 class StoppedError(Exception):
@@ -75,7 +71,7 @@ class TrainingRun:
         self.report = report or (lambda row: None)
         self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
-        self.optimizer = _make_optimizer(model, settings)
+        self.optimizer = make_optimizer(model, settings)
         self.accumulation = settings.gradient_accumulation_steps
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
 
@@ -223,19 +219,6 @@ def _fed(batches, lengths):
     from keras_bert_rebuild.data.tf_pretraining_batches import tf_stretch_of_batches
 
     return tf_stretch_of_batches(batches)
-
-
-def _make_optimizer(model, settings):
-    warmup, total = settings.resolved()["warmup_steps"], settings.total_steps
-    accumulation = settings.gradient_accumulation_steps
-    return OPTIMIZERS[settings.optimizer](
-        WarmupLinearDecay(settings.learning_rate, min(warmup, total), total),
-        weight_decay=settings.weight_decay,
-        rate_multipliers=None if settings.layer_decay == 1 else layer_rates(model, settings.layer_decay),
-        ema_momentum=settings.ema,
-        global_clipnorm=settings.clip_norm,
-        gradient_accumulation_steps=None if accumulation == 1 else accumulation,
-    )
 
 
 def _stopped(number, step, total):

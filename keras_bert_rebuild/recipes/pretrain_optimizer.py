@@ -1,0 +1,27 @@
+"""The optimizer that the settings of a pretraining run speak of."""
+
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.lamb import Lamb
+from keras_bert_rebuild.training.layer_rates import layer_rates
+from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
+
+OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
+
+
+def make_optimizer(model, settings):
+    """The optimizer of a run, not yet built.
+
+    Args:
+        model: the model to train, whose blocks have rates of their own where `layer_decay` says so.
+        settings: `PretrainSettings`.
+    """
+    warmup, total = settings.resolved()["warmup_steps"], settings.total_steps
+    accumulation = settings.gradient_accumulation_steps
+    return OPTIMIZERS[settings.optimizer](
+        WarmupLinearDecay(settings.learning_rate, min(warmup, total), total),
+        weight_decay=settings.weight_decay,
+        rate_multipliers=None if settings.layer_decay == 1 else layer_rates(model, settings.layer_decay),
+        ema_momentum=settings.ema,
+        global_clipnorm=settings.clip_norm,
+        gradient_accumulation_steps=None if accumulation == 1 else accumulation,
+    )
