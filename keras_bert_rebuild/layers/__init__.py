@@ -10,6 +10,7 @@ from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, g
 from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.dense import Dense
+from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
 from keras_bert_rebuild.layers.extract import Extract
@@ -29,6 +30,7 @@ __all__ = [
     "ACTIVATIONS",
     "Add",
     "Dense",
+    "Dropout",
     "EmbeddingSimilarity",
     "Extract",
     "FeedForward",

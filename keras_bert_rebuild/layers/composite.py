@@ -1,6 +1,7 @@
-"""What a layer needs that is composed of `Dense` layers: making them, and saving how they are quantised."""
+"""What a layer needs that is composed of `Dense` layers: making them, running them, and saving how they are quantised."""
 
 import keras
+from keras import ops
 
 
 def sub_dense(layer, name, input_size, units, activation=None):
@@ -21,6 +22,17 @@ def sub_dense(layer, name, input_size, units, activation=None):
     )
     dense.build((None, input_size))
     return dense
+
+
+def on_rows(dense, x):
+    """The answer of a `Dense` for `(..., width)`, computed of rows: TensorFlow adds the bias within the product only there.
+
+    An activation may look at the whole shape, so a `Dense` that has one is left alone.
+    """
+    if keras.config.backend() != "tensorflow" or dense.activation is not keras.activations.linear:
+        return dense(x)
+    rows = dense(ops.reshape(x, (-1, x.shape[-1])))
+    return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
 def sub_layer_dtype(layer, attributes):

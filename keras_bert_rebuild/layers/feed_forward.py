@@ -3,7 +3,8 @@
 import keras
 
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import on_rows, sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
 DENSES = ("intermediate_dense", "output_dense")
@@ -66,7 +67,7 @@ class FeedForward(keras.layers.Layer):
         self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units)
         self.output_dense = sub_dense(self, "output", self.units, hidden_size)
         if self.dropout_rate > 0:
-            self.dropout = keras.layers.Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
+            self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
     def call(self, inputs, training=None):
@@ -74,10 +75,10 @@ class FeedForward(keras.layers.Layer):
         # Not any function: it may hold variables, which a kernel has no gradient for.
         if training and activation in ACTIVATIONS.values():
             activation = in_one_kernel(activation)
-        intermediate = activation(self.intermediate_dense(inputs))
+        intermediate = activation(on_rows(self.intermediate_dense, inputs))
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)
-        return self.output_dense(intermediate)
+        return on_rows(self.output_dense, intermediate)
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)

@@ -3,7 +3,8 @@
 import keras
 from keras import ops
 
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import on_rows, sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.dropout import Dropout
 
 PROJECTIONS = ("query", "key", "value", "output")
 
@@ -82,13 +83,13 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         for name in PROJECTIONS:
             setattr(self, f"{name}_dense", sub_dense(self, name, hidden_size, hidden_size, self.activation))
         if self.attention_dropout > 0:
-            self.dropout = keras.layers.Dropout(self.attention_dropout, dtype=self.dtype_policy, name="dropout")
+            self.dropout = Dropout(self.attention_dropout, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
     def call(self, inputs, mask=None, training=None):
-        query = self._split_heads(self.query_dense(inputs))
-        key = self._split_heads(self.key_dense(inputs))
-        value = self._split_heads(self.value_dense(inputs))
+        query = self._split_heads(on_rows(self.query_dense, inputs))
+        key = self._split_heads(on_rows(self.key_dense, inputs))
+        value = self._split_heads(on_rows(self.value_dense, inputs))
         if mask is None:
             # Never no mask at all: Keras's TPU kernel takes that for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
@@ -101,7 +102,7 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             attended = attend_by_key_lengths(query, key, value, of_keys)
         else:
             attended = ops.dot_product_attention(query, key, value, mask=mask, is_causal=self.history_only)
-        return self.output_dense(self._merge_heads(attended))
+        return on_rows(self.output_dense, self._merge_heads(attended))
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
@@ -129,11 +130,11 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             steps = ops.arange(ops.shape(query)[1])
             mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
         if keras.config.backend() == "tensorflow":
-            from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout
+            from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout, draw
 
             batch, length, heads, _ = ops.shape(query)
-            draws = keras.random.uniform((batch, heads, length, length), dtype="float32", seed=self.dropout.seed_generator)
-            return attend_with_dropout(query, key, value, mask, draws >= self.attention_dropout, self.attention_dropout)
+            keep, gain = draw((batch, heads, length, length), self.attention_dropout, self.dropout.seed_generator.next())
+            return attend_with_dropout(query, key, value, mask, keep, gain)
         scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
         scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
         probabilities = self.dropout(ops.cast(ops.softmax(scores), query.dtype), training=True)

@@ -29,7 +29,41 @@ def compiled(function):
     return kernel
 
 
-def attend_with_dropout(query, key, value, mask, keep, rate):
+def drop(x, rate, seed):
+    """Dropout, whose gradient is the same dropout of what comes from above.
+
+    Args:
+        x: any tensor.
+        rate: the part that is dropped, in (0, 1), rounded to a 65,536th; the others are divided by 1 − rate.
+        seed: two integers, as from `keras.random.SeedGenerator.next`.
+    """
+    keep, gain = draw(tf.shape(x), rate, seed)
+
+    @tf.custom_gradient
+    def dropped(x):
+        return _drop(x, keep, gain), lambda upstream: _drop(upstream, keep, gain)
+
+    return dropped(x)
+
+
+def draw(shape, rate, seed):
+    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. Arguments as of `drop`.
+
+    Half of the time of dropout is random numbers, and 16 bits are enough.
+    """
+    threshold = min(round(rate * 2**16), 2**16 - 1)
+    count = tf.reduce_prod(shape)
+    bits = tf.random.stateless_uniform([(count + 3) // 4], tf.cast(seed, "int32"), minval=None, maxval=None, dtype=tf.uint64)
+    numbers = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:count]
+    return tf.reshape(numbers >= tf.constant(threshold, tf.uint16), shape), tf.constant(1 / (1 - threshold / 2**16), "float32")
+
+
+@compile_by_xla
+def _drop(x, keep, gain):
+    return tf.cast(_dropped(tf.cast(x, "float32"), keep, gain), x.dtype)
+
+
+def attend_with_dropout(query, key, value, mask, keep, gain):
     """softmax(Q Kᵀ / √K) V with a part of the probabilities dropped, the softmax in float32.
 
     For the backward pass queries, keys, values and `keep` are kept; the probabilities are computed again.
@@ -37,15 +71,13 @@ def attend_with_dropout(query, key, value, mask, keep, rate):
     Args:
         query, key, value: `(batch, length, heads, width)`.
         mask: bool, broadcast to `(batch, heads, length, length)`; False where a key is not looked at.
-        keep: bool, `(batch, heads, length, length)`; False where a probability is dropped.
-        rate: the part that is dropped; the others are divided by 1 − rate.
+        keep, gain: as from `draw`, `(batch, heads, length, length)` and a number.
 
     Returns:
         `(batch, length, heads, width)`.
     """
     query, key, value = (tf.transpose(x, (0, 2, 1, 3)) for x in (query, key, value))
     scale = tf.constant(query.shape[-1] ** -0.5)
-    gain = tf.constant(1 / (1 - rate))
 
     @tf.custom_gradient
     def attend(query, key, value):

@@ -63,7 +63,7 @@ def make_norm(config, name):
 
 def make_dropout(rate, name):
     """A dropout layer, or with rate 0 a function that does nothing and leaves no row in the summary."""
-    return keras.layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
+    return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
 
 
 def _make_block(config, number):

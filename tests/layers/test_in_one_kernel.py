@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_bert_rebuild.layers import FeedForward, LayerNormalization, MultiHeadSelfAttention
+from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
@@ -105,7 +105,12 @@ def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_th
     mask = np.arange(6) < np.array([6, 4])[:, None]
     keep = rng.random((2, 3, 6, 6)) >= 0.25
     answers = value_and_gradients(
-        lambda q, k, v: attend_with_dropout(q, k, v, mask[:, None, None, :], keep, 0.25), upstream, query, key, value, dtype=dtype
+        lambda q, k, v: attend_with_dropout(q, k, v, mask[:, None, None, :], keep, 1 / 0.75),
+        upstream,
+        query,
+        key,
+        value,
+        dtype=dtype,
     )
     # Of a softmax of z with probabilities p: dz = p · (dp − Σ p dp).
     q, k, v, out = (np.float64(x).transpose(0, 2, 1, 3) for x in (query, key, value, upstream))
@@ -116,6 +121,29 @@ def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_th
     expected = (dropped @ v, of_scores @ k, of_scores.swapaxes(2, 3) @ q, dropped.swapaxes(2, 3) @ out)
     for a, b in zip(answers, expected, strict=True):
         np.testing.assert_allclose(a, b.transpose(0, 2, 1, 3), rtol=10 * TOLERANCES[dtype], atol=2 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_dropout_divides_what_it_keeps_and_its_gradient_by_what_is_kept(dtype, rng):
+    layer = Dropout(0.25, dtype=dtype)
+    x, upstream = (rounded(2 + rng.random((40, 30, 20)), dtype) for _ in range(2))
+    output, gradient = value_and_gradients(lambda x: layer(x, training=True), upstream, x, dtype=dtype)  # each of draws of its own
+    assert abs(((output == 0) != (gradient == 0)).mean() - 0.375) < 0.02
+    for found, kept in ((output, x), (gradient, upstream)):
+        assert abs((found == 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / x.size)
+        np.testing.assert_allclose(found[found != 0], kept[found != 0] / 0.75, rtol=TOLERANCES[dtype])
+    np.testing.assert_array_equal(ops.convert_to_numpy(layer(x, training=False)), x)
+
+
+def test_dropout_drops_the_same_numbers_in_both_passes_of_a_step():
+    scale = keras.layers.EinsumDense("bi,i->bi", output_shape=4000, kernel_initializer="ones")
+    model = keras.Sequential([keras.Input((4000,)), scale, Dropout(0.5)])
+    model.compile(keras.optimizers.SGD(1.0), loss=lambda y, outputs: ops.sum(outputs**2) / 2)
+    model.train_on_batch(np.ones((1, 4000)), np.ones((1, 4000)))
+    change = 1 - scale.get_weights()[0]
+    # A kept output is 2, and its gradient twice that; of two draws only a quarter would be kept in both.
+    assert set(np.unique(change)) == {0.0, 4.0}
+    assert abs((change == 4).mean() - 0.5) < 0.05
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])

@@ -57,6 +57,10 @@ def test_feed_forward(arguments):
     check_layer(lambda **k: layers.FeedForward(16, **arguments, **k), X, (2, 5, 8))
 
 
+def test_dropout():
+    check_layer(lambda **k: layers.Dropout(0.2, **k), X, (2, 5, 8))
+
+
 def test_layer_normalization():
     check_layer(lambda **k: layers.LayerNormalization(**k), X, (2, 5, 8))
 
