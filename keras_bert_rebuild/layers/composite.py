@@ -35,6 +35,12 @@ def on_rows(dense, x):
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
+def is_plain(dense):
+    """Whether a `Dense` is a product with its kernel and the sum with its bias, no more: neither quantised nor with adapters."""
+    plain_policy = dense.dtype_policy.quantization_mode is None and not dense.lora_enabled
+    return plain_policy and dense.activation is keras.activations.linear
+
+
 def sub_layer_dtype(layer, attributes):
     """The `dtype` for the config of `layer`: its own policy, or once a sub-layer is quantised a map from path to policy.
 

@@ -1,9 +1,10 @@
 """The position-wise feed-forward block."""
 
 import keras
+from keras import ops
 
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.composite import on_rows, sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import is_plain, on_rows, sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
@@ -71,11 +72,17 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        activation = self.activation
+        intermediate = on_rows(self.intermediate_dense, inputs)
         # Not any function: it may hold variables, which a kernel has no gradient for.
-        if training and activation in ACTIVATIONS.values():
-            activation = in_one_kernel(activation)
-        intermediate = activation(on_rows(self.intermediate_dense, inputs))
+        in_kernels = training and self.activation in ACTIVATIONS.values()
+        if in_kernels and self.dropout_rate == 0 and keras.config.backend() == "tensorflow" and is_plain(self.output_dense):
+            from keras_bert_rebuild.layers.tensorflow_kernels import activated_product
+
+            weights = [
+                ops.cast(weight, self.compute_dtype) for weight in self.output_dense.weights
+            ]  # the kernel, and a bias or none
+            return activated_product(self.activation, intermediate, *weights)
+        intermediate = (in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)
         return on_rows(self.output_dense, intermediate)

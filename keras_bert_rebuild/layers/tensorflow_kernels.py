@@ -29,6 +29,47 @@ def compiled(function):
     return kernel
 
 
+def activated_product(activation, x, kernel, bias=None):
+    """activation(x) · kernel + bias, which keeps x for the backward pass, and not activation(x), too.
+
+    Args:
+        activation: a function of a tensor, made of `keras.ops`.
+        x: `(..., inputs)`.
+        kernel: `(inputs, outputs)`.
+        bias: `(outputs,)` or None.
+
+    Returns:
+        `(..., outputs)`.
+    """
+    forward, backward = _activation_kernels(activation)
+
+    @tf.custom_gradient
+    def product(x, kernel):
+        def gradients(upstream):
+            activated, of_x = backward(x, tf.matmul(upstream, kernel, transpose_b=True))
+            return of_x, tf.matmul(activated, upstream, transpose_a=True)
+
+        return tf.matmul(forward(x), kernel), gradients
+
+    rows = product(tf.reshape(x, (-1, x.shape[-1])), kernel)
+    rows = rows if bias is None else tf.nn.bias_add(rows, bias)
+    return tf.reshape(rows, tf.concat([tf.shape(x)[:-1], tf.shape(kernel)[1:]], 0))
+
+
+@functools.cache
+def _activation_kernels(activation):
+    """What `activated_product` does between its products: forward the activation, backward that again and the gradient of `x`."""
+
+    @compile_by_xla
+    def backward(x, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            activated = activation(x)
+        return activated, tape.gradient(activated, x, upstream)
+
+    return compile_by_xla(activation), backward
+
+
 def drop(x, rate, seed):
     """Dropout, whose gradient is the same dropout of what comes from above.
 

@@ -61,6 +61,45 @@ def test_a_feed_forward_block_answers_in_training_as_in_inference(activation, rn
     np.testing.assert_allclose(*(ops.convert_to_numpy(layer(x, training=t)) for t in (True, False)), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_a_feed_forward_block_has_the_gradients_of_the_formula(name, use_bias, dtype, rng):
+    layer = FeedForward(16, activation=ACTIVATIONS[name], use_bias=use_bias, dtype=dtype)
+    layer.build((None, 5, 8))
+    layer.set_weights([rounded(rng.standard_normal(weight.shape) / 3, dtype) for weight in layer.weights])
+    x, upstream = rounded(rng.standard_normal((2, 5, 8)), dtype), rng.standard_normal((2, 5, 8))
+
+    def formula(x, *weights):
+        weights = dict(zip((weight.path.split("/", 1)[1] for weight in layer.weights), weights, strict=True))
+        inner = ops.matmul(x, weights["intermediate/kernel"]) + weights.get("intermediate/bias", 0)
+        return ops.matmul(ACTIVATIONS[name](inner), weights["output/kernel"]) + weights.get("output/bias", 0)
+
+    _, expected, *_ = value_and_gradients(formula, upstream, x, *layer.get_weights())
+    _, found = value_and_gradients(lambda x: layer(x, training=True), upstream, x, dtype=dtype)
+    np.testing.assert_allclose(found, expected, rtol=10 * TOLERANCES[dtype], atol=5 * TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_a_step_changes_the_weights_of_a_feed_forward_block_by_the_gradients_of_the_formula(use_bias, rng):
+    layer, x = FeedForward(16, activation=ACTIVATIONS["gelu"], use_bias=use_bias), rng.standard_normal((2, 5, 8)).astype("float32")
+    model = keras.Sequential([keras.Input((5, 8)), layer])
+    model.compile(keras.optimizers.SGD(1.0), loss=lambda y, outputs: ops.sum(outputs**2) / 2)
+    before = [weight.astype("float64") for weight in layer.get_weights()]
+    outputs = model.predict(x, verbose=0).reshape(10, 8)
+    model.train_on_batch(x, np.zeros((2, 5, 8)))
+    changes = [a - b for a, b in zip(before, layer.get_weights(), strict=True)]
+    kernel, inner = before[0], np.float64(x).reshape(10, 8) @ before[0] + (before[1] if use_bias else 0)
+    tanh = np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3))
+    slope = (1 + tanh) / 2 + inner / 2 * (1 - tanh**2) * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * inner**2)
+    of_inner = outputs @ before[2 if use_bias else 1].T * slope
+    expected = [x.reshape(10, 8).T @ of_inner, (inner / 2 * (1 + tanh)).T @ outputs]
+    expected = [expected[0], of_inner.sum(0), expected[1], outputs.sum(0)] if use_bias else expected
+    assert kernel.shape == (8, 16)
+    for change, gradient in zip(changes, expected, strict=True):
+        np.testing.assert_allclose(change, gradient, rtol=1e-4, atol=1e-5)
+
+
 def test_an_activation_of_a_user_may_hold_variables_and_trains_them(rng):
     slope = keras.layers.PReLU(shared_axes=[1])
     model = keras.Sequential([FeedForward(16, activation=slope)])
