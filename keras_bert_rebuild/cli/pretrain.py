@@ -1,19 +1,17 @@
 """`keras-bert pretrain`: from a token store to a BERT."""
 
-import argparse
 import contextlib
 import dataclasses
-import inspect
-import re
 import signal
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import docs, option_kind
 from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
 from keras_bert_rebuild.training.distribution import KINDS
 
 CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES, "distribute": KINDS}
 # What stands for the value of an option in the help, where it is neither a number nor one of a list.
-METAVARS = {"init": "PATH", "coordinator": "ADDRESS:PORT"}
+METAVARS = {"model": "SIZE|PATH", "init": "PATH", "coordinator": "ADDRESS:PORT"}
 # What a line has no good words for; a file has.
 ONLY_IN_FILES = ("phases",)
 
@@ -23,7 +21,7 @@ def add_arguments(parser):
     parser.add_argument("store", type=Path, help="the folder that `keras-bert prepare` wrote")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, a stopped run goes on")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
-    helps = _docs(PretrainSettings)
+    helps = docs(PretrainSettings)
     for field in dataclasses.fields(PretrainSettings):
         if field.name in ONLY_IN_FILES:
             continue
@@ -59,31 +57,7 @@ def run(args):
 
 
 def _kind(field):
-    """How an option is read, from the type of its field."""
-    if field.name in CHOICES:
-        return {"choices": CHOICES[field.name]}
-    if field.type is bool:
-        return {"type": _yes_or_no, "metavar": "yes|no"}
-    if field.name == "jit_compile":
-        return {"type": lambda text: text if text == "auto" else _yes_or_no(text), "metavar": "yes|no|auto"}
+    """How an option is read, from its field."""
     if field.name == "lengths":
         return {"type": int, "nargs": "*", "metavar": "N"}
-    if field.type in (int, int | None):
-        return {"type": int, "metavar": "N"}
-    if field.type in (float, float | None):
-        return {"type": float, "metavar": "X"}
-    return {"metavar": METAVARS.get(field.name, "SIZE|PATH")}
-
-
-def _yes_or_no(text):
-    answers = {"yes": True, "true": True, "no": False, "false": False}
-    if text.lower() not in answers:
-        raise argparse.ArgumentTypeError(f"expected yes or no; got {text!r}")
-    return answers[text.lower()]
-
-
-def _docs(settings):
-    """The string behind every field, without line breaks."""
-    source = inspect.getsource(settings)
-    found = re.findall(r'^    ([a-z_]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
-    return {name: " ".join(text.replace("`", "").split()).removesuffix(".") for name, text in found}
+    return option_kind(field, CHOICES, METAVARS)

@@ -11,6 +11,7 @@ from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, set_trainable
+from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
@@ -61,7 +62,7 @@ def from_pretrained(
     checkpoint = find_checkpoint(path, config)
     # What is filled from the file need not be drawn first; what may stay as it is must be.
     initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
-    with _dtype_policy(dtype), initialization:
+    with dtype_scope(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
             return _load_keras(checkpoint, trainable, heads=heads, seq_len=seq_len, output_layer_num=output_layer_num)
         model = build_model(
@@ -136,15 +137,3 @@ def _chosen_heads(checkpoint, heads, output_layer_num):
     if output_layer_num != 1:
         return ()
     return without_implied(checkpoint.heads)
-
-
-@contextlib.contextmanager
-def _dtype_policy(dtype):
-    """The dtype policy for layers made inside; None for the one that is."""
-    before = keras.config.dtype_policy()
-    if dtype is not None:
-        keras.config.set_dtype_policy(dtype)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
@@ -161,9 +162,8 @@ def _opened(model, token_dict):
 
 def _with_rows(model, rows, **changes):
     """The model built again with other rows, all else as it was but for `changes` of the config."""
-    policy, heads = keras.config.dtype_policy(), heads_of(model)
-    keras.config.set_dtype_policy(model.get_layer("Embedding-Token").dtype_policy)
-    try:
+    heads = heads_of(model)
+    with dtype_scope(model.get_layer("Embedding-Token").dtype_policy):
         new = build_model(
             model.config.replace(vocab_size=len(rows), **changes),
             heads,
@@ -171,8 +171,6 @@ def _with_rows(model, rows, **changes):
             output_layer_num=1 if heads else _output_blocks(model),
             padding_mask="Input-Mask" in [tensor.name for tensor in model.inputs],
         )
-    finally:
-        keras.config.set_dtype_policy(policy)
     old = {variable.path: variable for variable in model.weights}
     different = sorted(old.keys() ^ {variable.path for variable in new.weights})
     if different:

@@ -1,6 +1,5 @@
 """Pretraining as one call: from a token store to a model, stopped and continued at will."""
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
 from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
@@ -82,7 +82,7 @@ def _pretrain(store, output, settings, where, report):
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
     keras.utils.set_random_seed(settings.seed)
     rows = {"process_index": where.data_index, "process_count": where.data_count}
-    with _dtype_policy(settings.dtype), where:
+    with dtype_scope(settings.dtype), where:
         model = _make_model(corpus, settings)
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
@@ -129,13 +129,3 @@ def _described(corpus):
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
     }
-
-
-@contextlib.contextmanager
-def _dtype_policy(dtype):
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(dtype)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

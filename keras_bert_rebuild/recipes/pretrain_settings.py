@@ -1,14 +1,12 @@
 """Everything that a pretraining run can be told, as data."""
 
-import difflib
-import math
-import numbers
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.phase import LEAST as PHASE_LEAST
 from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
+from keras_bert_rebuild.recipes.settings_from_dict import is_number, settings_from_dict
 from keras_bert_rebuild.training.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")
@@ -190,11 +188,11 @@ class PretrainSettings:
             ("ema", 0, 1),
         ):
             value = getattr(self, name)
-            if not (value is None and name == "ema") and not (_is_number(value) and low <= value <= high):
+            if not (value is None and name == "ema") and not (is_number(value) and low <= value <= high):
                 raise ValueError(f"{name} must be a number from {low} to {high}; got {value!r}.")
         for name in ("learning_rate", "clip_norm"):
             value = getattr(self, name)
-            if not (value is None and name == "clip_norm") and not (_is_number(value) and value > 0):
+            if not (value is None and name == "clip_norm") and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name in ("phases", "lengths"):
             if not isinstance(getattr(self, name), (list, tuple)):
@@ -256,23 +254,4 @@ class PretrainSettings:
         Raises:
             ValueError: a name that is none, with the nearest that are.
         """
-        names = [f.name for f in fields(cls)]
-        unknown = [name for name in values if name not in names]
-        if unknown:
-            near = difflib.get_close_matches(str(unknown[0]), names, n=2)
-            hint = f"; did you mean {' or '.join(near)}" if near else ""
-            raise ValueError(f"expected settings of a pretraining run; got {', '.join(map(str, unknown))}{hint}.")
-        # YAML 1.1 reads 1e-4, without a point, as a word.
-        numbers_of = {f.name for f in fields(cls) if f.type in (float, float | None)}
-        return cls(**{name: _as_number(value) if name in numbers_of else value for name, value in values.items()})
-
-
-def _as_number(value):
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+        return settings_from_dict(cls, values, "a pretraining run")

@@ -42,7 +42,7 @@ def said_by(capsys, *arguments, code=0):
 
 
 def test_every_setting_but_the_phases_has_an_option_with_a_help(capsys):
-    assert verb._docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
+    assert verb.docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
     said = said_by(capsys, "--help").out
     for field in dataclasses.fields(PretrainSettings):
         assert (f"--{field.name.replace('_', '-')}" in said) == (field.name != "phases")

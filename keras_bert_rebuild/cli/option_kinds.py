@@ -1,0 +1,49 @@
+"""Options from the fields of settings: how one is read, and its words."""
+
+import argparse
+import inspect
+import re
+
+
+def option_kind(field, choices=(), metavars=()):
+    """The arguments of `add_argument` for a field of a dataclass.
+
+    Args:
+        field: of type bool, int, float or str, or one of these or None.
+        choices: a list of values by the name of a field.
+        metavars: what stands for the value of an option, by the name of a field.
+    """
+    if field.name in choices:
+        return {"choices": choices[field.name]}
+    if field.type in (bool, bool | None):
+        return {"type": yes_or_no, "metavar": "yes|no"}
+    if field.type == bool | str:
+        return {"type": lambda text: text if text == "auto" else yes_or_no(text), "metavar": "yes|no|auto"}
+    if field.type in (int, int | None):
+        return {"type": int, "metavar": "N"}
+    if field.type in (float, float | None):
+        return {"type": float, "metavar": "X"}
+    return {"metavar": dict(metavars).get(field.name, "TEXT")}
+
+
+def yes_or_no(text):
+    """True or False for a word."""
+    answers = {"yes": True, "true": True, "no": False, "false": False}
+    if text.lower() not in answers:
+        raise argparse.ArgumentTypeError(f"expected yes or no; got {text!r}")
+    return answers[text.lower()]
+
+
+def parts(parser, option, values):
+    """A dictionary from words of the form NAME=VALUE."""
+    wrong = next((value for value in values if not value.partition("=")[0] or not value.partition("=")[2]), None)
+    if wrong is not None:
+        parser.error(f"argument {option}: expected NAME=VALUE; got {wrong!r}")
+    return {name: value for name, _, value in (text.rpartition("=") for text in values)}
+
+
+def docs(settings):
+    """The string behind every field of a dataclass, without line breaks."""
+    source = inspect.getsource(settings)
+    found = re.findall(r'^    ([a-z_]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
+    return {name: " ".join(text.replace("`", "").split()).removesuffix(".") for name, text in found}

@@ -1,0 +1,40 @@
+"""Settings, a frozen dataclass, from the plain values of a YAML file."""
+
+import difflib
+import math
+import numbers
+from dataclasses import fields
+
+
+def settings_from_dict(cls, values, what):
+    """Settings from plain values.
+
+    Args:
+        cls: a dataclass, which checks its values.
+        values: a dictionary by the names of its fields.
+        what: whose settings they are, for the error, such as "a pretraining run".
+
+    Raises:
+        ValueError: a name that is none, with the nearest that are.
+    """
+    names = [field.name for field in fields(cls)]
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        near = difflib.get_close_matches(str(unknown[0]), names, n=2)
+        hint = f"; did you mean {' or '.join(near)}" if near else ""
+        raise ValueError(f"expected settings of {what}; got {', '.join(map(str, unknown))}{hint}.")
+    # YAML 1.1 reads 1e-4, without a point, as a word.
+    numbers_of = {field.name for field in fields(cls) if field.type in (float, float | None)}
+    return cls(**{name: _as_number(value) if name in numbers_of else value for name, value in values.items()})
+
+
+def is_number(value):
+    """Whether a value is a finite number, and no truth value."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _as_number(value):
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
