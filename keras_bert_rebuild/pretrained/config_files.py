@@ -111,7 +111,8 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     }
     if config.initializer_range is None:
         values["initializer_range"] = BertConfig.initializer_range
-    if config.labels:
+    # Of labels transformers makes the outputs of any head, also of the one for answers, which has two whatever the labels are.
+    if config.labels and "question_answering" not in heads:
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}
     _check_nothing_is_lost(config, config_from_huggingface(values), f"Hugging Face's config.json of {config.family}")

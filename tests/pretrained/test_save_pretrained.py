@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 from small import small_model
 
 import keras_bert_rebuild as kb
-from keras_bert_rebuild import BertModel, from_pretrained, save_pretrained
+from keras_bert_rebuild import BertConfig, BertModel, from_pretrained, save_pretrained
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 from keras_bert_rebuild.models.build_model import build_model
 
@@ -231,6 +231,16 @@ def test_a_target_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "file" / "new")
+
+
+def test_answers_have_two_outputs_in_the_config_whatever_the_labels_are(tmp_path):
+    """transformers makes as many outputs of the head for answers as `id2label` has labels."""
+    sizes = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "num_hidden_layers": 1}
+    config = BertConfig(**sizes, labels=("a", "b", "c"))
+    save_pretrained(build_model(config, ["question_answering"]), tmp_path / "answers")
+    save_pretrained(build_model(config, ["token_classification"]), tmp_path / "tokens")
+    written = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("answers", "tokens")]
+    assert [len(values.get("id2label", "ab")) for values in written] == [2, 3]
 
 
 def test_a_folder_that_is_there_keeps_its_other_files(tmp_path):
