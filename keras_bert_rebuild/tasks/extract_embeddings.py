@@ -1,15 +1,13 @@
 """Vectors of texts: keras_bert's `extract_embeddings`."""
 
-import itertools
 from collections import namedtuple
 from pathlib import Path
 
-import keras
 import numpy as np
 
-from keras_bert_rebuild import layers
-from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
+from keras_bert_rebuild.tasks.embedding_buckets import Buckets, bucket_lengths
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.vocabulary import load_vocabulary
 
@@ -17,11 +15,7 @@ POOL_NSP = "POOL_NSP"
 POOL_MAX = "POOL_MAX"
 POOL_AVE = "POOL_AVE"
 
-POOLINGS = {
-    POOL_NSP: lambda: layers.Extract(index=0, name="Pool-NSP"),
-    POOL_MAX: lambda: layers.MaskedGlobalMaxPool1D(name="Pool-Max"),
-    POOL_AVE: lambda: keras.layers.GlobalAveragePooling1D(name="Pool-Ave"),
-}
+KERAS_BERT_POOLINGS = {POOL_NSP: "cls", POOL_MAX: "max", POOL_AVE: "mean"}
 
 CheckpointPaths = namedtuple("CheckpointPaths", ["config", "checkpoint", "vocab"])
 
@@ -37,13 +31,16 @@ def extract_embeddings_generator(
 ):
     """Yield the vectors of texts, one array a text, in order.
 
+    Texts of like length are computed together, padded to each other: some thousand texts are read ahead, and memory does not grow
+    with their number.
+
     Args:
         model: the folder of a Google checkpoint, or a model of token and segment ids.
         texts: an iterable of texts or pairs of texts; it may be endless.
         poolings: None for a vector per token; or one or a list of `POOL_NSP`, `POOL_MAX`, `POOL_AVE`, joined in that order.
         vocabs: token to id; read from the folder where `model` is one and this is None.
         cased: keep case and accents.
-        batch_size: texts at a time.
+        batch_size: texts of the model's greatest length at a time; of shorter texts as many as make as many tokens.
         cut_embed: without poolings, leave out the vectors of padding.
         output_layer_num: as for `get_model`, where `model` is a folder.
 
@@ -61,21 +58,25 @@ def extract_embeddings_generator(
         vocabs = load_vocabulary(paths.vocab) if vocabs is None else vocabs
     if vocabs is None:
         raise ValueError("vocabs must be a dictionary from token to id where model is not a folder; got None.")
-    seq_len = model.outputs[0].shape[1]
-    model = _with_poolings(model, poolings)
+    names = _names_of_poolings(poolings)
+    seq_len = model.outputs[0].shape[1] if len(model.outputs[0].shape) > 2 else None
+    # What stands at padding is asked for: it depends on how much there is.
+    at_static_length = seq_len is not None and not names and not cut_embed
+    model = embedding_model(model, names, any_length=not at_static_length)
+    static = model.inputs[0].shape[1]
+    longest = seq_len or longest_row(model)
+
+    def answer(rows, length):
+        vectors = predict_batch(model, rows, length)
+        if names or not cut_embed:
+            return vectors
+        # Copies, so that one vector that is kept does not keep the batch.
+        return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
+
+    lengths = [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
+    buckets = Buckets(answer, lengths, batch_size * longest)
     tokenizer = Tokenizer(vocabs, cased=cased)
-    texts = iter(texts)
-    while batch := list(itertools.islice(texts, batch_size)):
-        encoded = [tokenizer.encode(*_first_and_second(text), max_len=seq_len) for text in batch]
-        length = max(len(ids) for ids, _ in encoded)
-        tokens, segments = np.zeros((2, len(batch), length), "int32")
-        for row, (ids, kinds) in enumerate(encoded):
-            tokens[row, : len(ids)] = ids
-            segments[row, : len(kinds)] = kinds
-        vectors = keras.ops.convert_to_numpy(model.predict_on_batch([tokens, segments]))
-        for ids, vector in zip(tokens, vectors, strict=True):
-            used = int(np.max(np.nonzero(ids)[0], initial=-1)) + 1
-            yield vector[:used] if poolings is None and cut_embed else vector
+    yield from buckets.stream(_encoded(tokenizer, text, seq_len) for text in texts)
 
 
 def extract_embeddings(model, texts, poolings=None, vocabs=None, cased=False, batch_size=4, cut_embed=True, output_layer_num=1):
@@ -83,18 +84,25 @@ def extract_embeddings(model, texts, poolings=None, vocabs=None, cased=False, ba
     return list(extract_embeddings_generator(model, texts, poolings, vocabs, cased, batch_size, cut_embed, output_layer_num))
 
 
-def _with_poolings(model, poolings):
+def _names_of_poolings(poolings):
     if poolings is None:
-        return model
+        return ()
     names = [poolings] if isinstance(poolings, str) else list(poolings)
     for name in names:
-        if name not in POOLINGS:
-            raise ValueError(f"Unknown pooling method: {name!r}, expected {', '.join(POOLINGS)}.")
+        if name not in KERAS_BERT_POOLINGS:
+            raise ValueError(f"Unknown pooling method: {name!r}, expected {', '.join(KERAS_BERT_POOLINGS)}.")
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"poolings must be one or more of {', '.join(POOLINGS)}, each once; got {names}.")
-    pooled = [POOLINGS[name]()(model.outputs[0]) for name in names]
-    return BertModel(model.inputs, pooled[0] if len(pooled) == 1 else keras.layers.Concatenate(name="Concatenate")(pooled))
+        raise ValueError(f"poolings must be one or more of {', '.join(KERAS_BERT_POOLINGS)}, each once; got {names}.")
+    return tuple(KERAS_BERT_POOLINGS[name] for name in names)
 
 
-def _first_and_second(text):
-    return (text, None) if isinstance(text, str) else (text[0], text[1])
+def _encoded(tokenizer, text, seq_len):
+    """Ids and segments of a text or a pair, cut to the model and without padding."""
+    first, second = (text, None) if isinstance(text, str) else (text[0], text[1])
+    ids, segments = tokenizer.encode(first, second)
+    return (ids, segments) if seq_len is None or len(ids) <= seq_len else tokenizer.encode(first, second, max_len=seq_len)
+
+
+def _used(ids):
+    """The place behind the last id that is not 0, which is padding to keras_bert."""
+    return int(np.max(np.nonzero(ids)[0], initial=-1)) + 1

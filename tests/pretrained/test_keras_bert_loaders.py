@@ -129,7 +129,8 @@ def test_vectors_of_tokens_are_cut_to_the_text(folder):
     assert [vector.shape for vector in got] == [(7, 8), (8, 8)]
     whole = kb.extract_embeddings(str(folder), TEXTS, cut_embed=False)
     assert [vector.shape for vector in whole] == [(20, 8), (20, 8)]
-    np.testing.assert_array_equal(whole[0][:7], got[0])
+    # Computed at two lengths, whose products round differently.
+    np.testing.assert_allclose(whole[0][:7], got[0], atol=1e-6)
     for a, b in zip(got, kb.extract_embeddings(str(folder), TEXTS, batch_size=1), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
@@ -191,8 +192,7 @@ def test_masks_are_filled_in_the_order_of_the_text(folder):
         assert answer[0][1] >= answer[1][1] >= answer[2][1]
     for text, message in (
         ("all work", r"at least one \[MASK\]"),
-        (["[MASK]"], "must be a string"),
-        ("[MASK] " * 19, "at most 20 tokens"),
+        ([3], "must be a string"),
     ):
         with pytest.raises(ValueError, match=message):
             kb.fill_mask(model, vocabulary, text)

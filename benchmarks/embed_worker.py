@@ -1,0 +1,153 @@
+"""One contender of `embed.py`: a process that embeds texts when it is told to, and waits in between.
+
+Commands are lines on standard input, answers lines of JSON on standard output: `first`, `single`, `all`, `save FILE`.
+"""
+
+import itertools
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# Name of a contender, its title.
+TITLES = {
+    "keras_bert": "keras_bert's way: 4 texts, padded to 512",
+    "transformers_32": "transformers, float32, sorted, 32 texts",
+    "transformers_tokens": "transformers, float32, sorted, 4096 tokens",
+    "tensorflow": "ours, TensorFlow, graph, float32",
+    "xla": "ours, TensorFlow, XLA, float32",
+    "openvino": "ours, OpenVINO, float32",
+    "openvino_bf16": "ours, OpenVINO, bfloat16",
+    "openvino_int8": "ours, OpenVINO, int8",
+}
+PEERS = ("transformers_32", "transformers_tokens")
+
+# keras_bert's way takes this part of the texts, so that it ends.
+PART = 25
+
+
+def keras_bert(work):
+    """The loop of keras_bert's `extract_embeddings`, with our model of a static length, which is as fast as its."""
+    import keras
+
+    from keras_bert_rebuild import Tokenizer, from_pretrained, load_vocabulary
+    from keras_bert_rebuild.tasks.embedding_model import embedding_model
+
+    model = from_pretrained(work / "model", heads=(), seq_len=512)
+    pooled = embedding_model(model, ("mean",), normalize=True)
+    tokenizer = Tokenizer(load_vocabulary(work / "model" / "vocab.txt"))
+
+    def embed(texts):
+        vectors = []
+        texts = iter(texts)
+        while batch := list(itertools.islice(texts, 4)):
+            rows = [tokenizer.encode(text, max_len=512) for text in batch]
+            vectors.append(
+                keras.ops.convert_to_numpy(pooled.predict_on_batch([np.array(column) for column in zip(*rows, strict=True)]))
+            )
+        return np.concatenate(vectors)
+
+    return embed
+
+
+def transformers_sorted(work, batches):
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(work / "model")
+    model = transformers.AutoModel.from_pretrained(work / "model", dtype=torch.float32, attn_implementation="sdpa").eval()
+
+    def embed(texts):
+        ids = tokenizer(texts, truncation=True, max_length=512)["input_ids"]
+        order = sorted(range(len(texts)), key=lambda i: -len(ids[i]))
+        vectors = np.zeros((len(texts), model.config.hidden_size), "float32")
+        for part in batches(order, ids):
+            batch = tokenizer.pad({"input_ids": [ids[i] for i in part]}, return_tensors="pt")
+            with torch.inference_mode():
+                states = model(**batch).last_hidden_state
+                mask = batch["attention_mask"][..., None].float()
+                mean = (states * mask).sum(1) / mask.sum(1)
+                vectors[part] = torch.nn.functional.normalize(mean).numpy()
+        return vectors
+
+    return embed
+
+
+def of_texts(order, ids, count=32):
+    for start in range(0, len(order), count):
+        yield order[start : start + count]
+
+
+def of_tokens(order, ids, tokens=4096):
+    start = 0
+    while start < len(order):
+        stop = start + max(1, tokens // len(ids[order[start]]))
+        yield order[start:stop]
+        start = stop
+
+
+def graph(work, xla=False):
+    from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
+    from keras_bert_rebuild.tasks.embedding_model import embedding_model
+
+    model = from_pretrained(work / "model", heads=())
+    embedding_model(model, ("mean",), True, any_length=True).jit_compile = xla
+    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True)
+
+
+def openvino(work, folder, precision="f32"):
+    from keras_bert_rebuild import EmbeddingStream
+    from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+
+    runner = OpenVINORunner(work / folder, precision)
+    return EmbeddingStream(runner, runner.tokenizer, runner.max_len)
+
+
+LOAD = {
+    "keras_bert": keras_bert,
+    "transformers_32": lambda work: transformers_sorted(work, of_texts),
+    "transformers_tokens": lambda work: transformers_sorted(work, of_tokens),
+    "tensorflow": graph,
+    "xla": lambda work: graph(work, xla=True),
+    "openvino": lambda work: openvino(work, "openvino"),
+    "openvino_bf16": lambda work: openvino(work, "openvino", "bf16"),
+    "openvino_int8": lambda work: openvino(work, "openvino_int8"),
+}
+
+
+def main(name, work):
+    answers, sys.stdout = sys.stdout, sys.stderr  # libraries talk, too
+    texts = json.loads((work / "texts.json").read_text(encoding="utf-8"))
+    mine = texts[::PART] if name == "keras_bert" else texts
+    single = mine[:: max(1, len(mine) // 60)]
+    embed = LOAD[name](work)
+    vectors = None
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        started, processor = time.perf_counter(), time.process_time()
+        if command == "first":
+            embed(texts[:1])
+        elif command == "single":
+            seconds = []
+            for text in single:
+                begun = time.perf_counter()
+                embed([text])
+                seconds.append(time.perf_counter() - begun)
+            print(json.dumps({"seconds": seconds}), file=answers, flush=True)
+            continue
+        elif command == "all":
+            vectors = embed(mine)
+        else:
+            np.save(arguments[0], vectors)
+        result = {"seconds": time.perf_counter() - started, "processor": time.process_time() - processor, "texts": len(mine)}
+        print(json.dumps(result), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,82 @@
+"""`keras-bert embed`: a vector for every line of a file."""
+
+from pathlib import Path
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("file", type=Path, help="a text file, plain, .gz or .xz; a line is a text")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        help="a folder or file that from_pretrained reads, also one of sentence-transformers or of keras-bert export for OpenVINO",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the file to write: .npy, or .parquet with the texts")
+    parser.add_argument("--pooling", help="cls, max, mean, or several with commas between (as sentence-transformers says, or mean)")
+    parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--max-len", type=int, help="tokens to cut texts to")
+    parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16")
+
+
+def run(args):
+    """Embed the lines and return the exit code."""
+    from keras_bert_rebuild.cli.embedding_files import count_lines, lines_of_file, written_vectors
+
+    if args.output.is_dir() or not args.output.parent.is_dir():
+        raise ValueError(f"--output must be a file in a folder that is there; got {args.output}.")
+    if not args.file.is_file():
+        raise ValueError(f"the texts must be in a file; there is none at {args.file}.")
+    count = count_lines(args.file)
+    if not count:
+        raise ValueError(f"the texts must be the lines of a file; {args.file} has none.")
+
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.progress import progress_bar
+
+    stream = _stream(args)
+    with written_vectors(args.output, count) as write, progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("embedding", total=count, unit="texts", note="")
+        for text, vector in zip(lines_of_file(args.file), stream.stream(lines_of_file(args.file)), strict=True):
+            width = write(text, vector)
+            bar.advance(task)
+    print(f"wrote    {args.output}  {count:,} vectors of {width}, float32")
+    return 0
+
+
+def _stream(args):
+    """The `EmbeddingStream` of what lies at `--model`."""
+    from keras_bert_rebuild.export.export_model import SETTINGS
+    from keras_bert_rebuild.tasks.embedding_model import POOLINGS
+    from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
+
+    if (args.model / SETTINGS).is_file():
+        from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+
+        given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
+        if given:
+            raise ValueError(f"{args.model} was exported whole: --{', --'.join(given)} cannot be chosen.")
+        runner = OpenVINORunner(args.model)
+        if not runner.gives_vectors:
+            raise ValueError(f"{args.model} must give a vector for a text: export it with --pooling mean.")
+        return EmbeddingStream(runner, runner.tokenizer, min(args.max_len or runner.max_len, runner.max_len))
+
+    from keras_bert_rebuild.pretrained import from_pretrained
+    from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+    told = read_sentence_pooling(args.model)
+    poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ("mean",)
+    if not set(poolings) <= set(POOLINGS):
+        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, with commas between; got {args.pooling!r}.")
+    folder = told.folder if told else args.model
+    model = from_pretrained(folder, heads=None if folder.suffix == ".keras" else (), dtype=args.dtype)
+    return EmbeddingStream.of_model(
+        model,
+        load_tokenizer(args.tokenizer or folder),
+        poolings,
+        bool(told.normalize if args.normalize is None and told else args.normalize),
+        args.max_len or (told.max_len if told else None),
+    )

@@ -1,0 +1,51 @@
+"""`keras-bert export`: a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers."""
+
+from pathlib import Path
+
+FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("model", type=Path, help="a folder or file that from_pretrained reads, also one of sentence-transformers")
+    parser.add_argument("--output", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--format", default="saved_model", choices=FORMATS, help="what to write (saved_model)")
+    parser.add_argument("--heads", help="heads to bring, with commas between; none for the encoder alone (all of the checkpoint)")
+    parser.add_argument("--pooling", help="cls, max, mean, or several with commas between: one vector for a text, without heads")
+    parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--max-len", type=int, help="tokens to cut texts to")
+    parser.add_argument(
+        "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts as the model will see them, in lines"
+    )
+
+
+def run(args):
+    """Export, print what was written and return the exit code."""
+    if (args.format == "openvino_int8") != (args.calibrate is not None):
+        raise ValueError(f"--calibrate FILE belongs to --format openvino_int8; got --format {args.format}.")
+
+    from keras_bert_rebuild.cli.embedding_files import lines_of_file
+    from keras_bert_rebuild.export.export_model import export
+    from keras_bert_rebuild.pretrained import from_pretrained
+    from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+    told = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
+    folder = told.folder if told else args.model
+    poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ()
+    heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
+    model = from_pretrained(folder, heads=() if poolings else heads)
+    path = export(
+        model,
+        load_tokenizer(args.tokenizer or folder),
+        args.output,
+        args.format,
+        poolings=poolings,
+        normalize=bool(told.normalize if args.normalize is None and told else args.normalize),
+        max_len=args.max_len or (told.max_len if told else None),
+        texts=None if args.calibrate is None else list(lines_of_file(args.calibrate)),
+    )
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
+    return 0

@@ -1,0 +1,101 @@
+"""One function for every runtime of others."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.checkpoints.atomic import written_folder
+from keras_bert_rebuild.export.names_outside import output_names
+from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
+from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
+
+# What a runtime has to know besides.
+SETTINGS = "export.json"
+
+# Rows of at most so many tokens lose most in 8 bits: they go through the other model of the folder.
+SHORT_TOKENS = 8
+
+
+def export(model, tokenizer, path, format="saved_model", *, poolings=(), normalize=False, max_len=None, texts=None):
+    """Write a model for a runtime that knows nothing of this library.
+
+    Args:
+        model: as from `from_pretrained` or `build_model`, with or without heads; the model of a trained task.
+        tokenizer: its tokenizer, or the path of one.
+        path: the folder to write; it appears whole or not at all.
+        format: "saved_model" (TensorFlow: text in, answers out), "onnx", "openvino", "openvino_int8" (beside float32; calibrated on
+            `texts`) or "huggingface" (for `transformers`; no poolings).
+        poolings: "cls", "max", "mean" or several, joined: makes one vector of a text's tokens.
+        normalize: scale vectors to length 1.
+        max_len: tokens of a text at the most, to which texts are cut; None for what the model takes.
+        texts: for "openvino_int8" some hundred texts as the model will see them.
+
+    Returns:
+        The folder, a `Path`.
+
+    Raises:
+        ValueError: an argument does not fit, a layer has no counterpart, or a package is missing, in one sentence.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
+    poolings = (poolings,) if isinstance(poolings, str) else tuple(poolings)
+    if not set(poolings) <= set(POOLINGS) or len(set(poolings)) < len(poolings):
+        raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
+    if (format == "openvino_int8") != (texts is not None):
+        raise ValueError(f"texts to calibrate with belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
+    tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
+    longest = longest_row(model)
+    max_len = longest if max_len is None else max_len
+    if not 4 <= max_len <= longest:
+        raise ValueError(f"max_len must be from 4 to {longest}, what the model takes; got {max_len}.")
+    path = Path(path)
+    if format == "huggingface":
+        if poolings or normalize:
+            raise ValueError("a Hugging Face folder holds no poolings: choose another format, or leave them out.")
+        save_pretrained(model, path, vocabulary=getattr(tokenizer, "vocabulary", None) if _is_wordpiece(tokenizer) else None)
+        return path
+    if poolings or normalize:
+        model = embedding_model(model, poolings, normalize, any_length=True)
+    if format == "saved_model" and path.exists() and any(path.iterdir()):
+        raise ValueError(f"a SavedModel is written into a new folder; {path} has something in it.")
+    with written_folder(path) as folder:
+        _write(model, tokenizer, folder, format, max_len, texts)
+        settings = {
+            "format": format,
+            "max_len": max_len,
+            "outputs": output_names(model),
+            "labels": list(getattr(getattr(model, "config", None), "labels", ())),
+            **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
+        }
+        (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name, content in tokenizer_files_outside(model, tokenizer, max_len).items():
+            (folder / name).write_bytes(content)
+    return path
+
+
+def _write(model, tokenizer, folder, format, max_len, texts):
+    if format == "saved_model":
+        from keras_bert_rebuild.export.saved_model import write_saved_model
+
+        write_saved_model(model, tokenizer, folder, max_len)
+    elif format == "onnx":
+        from keras_bert_rebuild.export.onnx_model import write_onnx
+
+        write_onnx(model, folder / "model.onnx")
+    elif format == "openvino":
+        from keras_bert_rebuild.export.openvino_model import write_openvino
+
+        write_openvino(model, folder)
+    else:
+        from keras_bert_rebuild.export.openvino_model import write_openvino_int8
+
+        write_openvino_int8(model, tokenizer, folder, max_len, list(texts))
+
+
+def _is_wordpiece(tokenizer):
+    from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
+
+    return isinstance(tokenizer, WordPieceTokenizer)

@@ -1,0 +1,50 @@
+"""What inputs and outputs are called outside: the names that servers of BERT know."""
+
+# Name of an input of the model, its name outside.
+INPUTS = {
+    "Input-Token": "input_ids",
+    "Input-Segment": "token_type_ids",
+    "Input-Task": "task_ids",
+    "Input-Mask": "attention_mask",
+}
+
+# Says which positions the loss looks at and changes no answer.
+LEFT_OUT = "Input-Masked"
+
+# Name of the layer that an output comes from, the name of the output outside.
+OUTPUTS = {
+    "NSP-Dense": "pooler_output",
+    "MLM": "token_probabilities",
+    "NSP": "next_sentence_probabilities",
+    "SOP": "sentence_order_probabilities",
+    "Classification": "logits",
+    "Token-Classification": "logits",
+    "Question-Answering": "logits",
+    "Pool-NSP": "sentence_embedding",
+    "Pool-Max": "sentence_embedding",
+    "Pool-Ave": "sentence_embedding",
+    "Pool-Unit": "sentence_embedding",
+    "Concatenate": "sentence_embedding",
+}
+
+
+def input_names(model):
+    """The inputs that are asked for outside, name of the model's to name outside.
+
+    Raises:
+        ValueError: the model has another input.
+    """
+    names = [tensor.name for tensor in model.inputs if tensor.name != LEFT_OUT]
+    unknown = [name for name in names if name not in INPUTS]
+    if unknown:
+        raise ValueError(f"the inputs of a model to export must be some of {', '.join(INPUTS)}; got {', '.join(unknown)}.")
+    return {name: INPUTS[name] for name in names}
+
+
+def output_names(model):
+    """The name outside of every output, in their order; each is there once."""
+    names = []
+    for layer, tensor in zip(model.output_names, model.outputs, strict=True):
+        name = OUTPUTS.get(layer) or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))
+        names.append(name if name not in names else layer.lower().replace("-", "_"))
+    return names

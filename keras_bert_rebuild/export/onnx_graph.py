@@ -1,0 +1,76 @@
+"""An ONNX graph in the making: nodes one after the other, weights once each."""
+
+from collections import namedtuple
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.export.needed_package import needed_package
+
+# The first with an operator for gelu.
+OPSET = 20
+
+# A tensor of the graph: its name, and the name of the mask `(batch, length)` that goes with it, True at tokens, or None.
+Value = namedtuple("Value", ["name", "mask"])
+
+
+class OnnxGraph:
+    """Collects what an ONNX model is made of.
+
+    Args:
+        inputs: names of the inputs, int64 ids `(batch, length)`.
+    """
+
+    def __init__(self, inputs):
+        self.onnx = needed_package("onnx", "onnx")
+        self.inputs = list(inputs)
+        self.nodes = []
+        self.weights = {}
+        self._made = {}
+
+    def node(self, operator, *inputs, **attributes):
+        """Append a node; the name of its output. The same question a second time is answered with the first node."""
+        key = (operator, inputs, tuple(sorted((name, str(value)) for name, value in attributes.items())))
+        if key not in self._made:
+            name = f"{operator}_{len(self.nodes)}"
+            self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), [name], name, **attributes))
+            self._made[key] = name
+        return self._made[key]
+
+    def weight(self, variable):
+        """The name of a variable's value, its path, in float32."""
+        if variable.path not in self.weights:
+            self.weights[variable.path] = keras.ops.convert_to_numpy(variable.value).astype(np.float32)
+        return variable.path
+
+    def constant(self, value, dtype="float32"):
+        """The name of a small constant."""
+        array = np.asarray(value, dtype)
+        name = f"{dtype}_{'_'.join(map(str, array.shape))}_{array.ravel().tolist()}"
+        self.weights.setdefault(name, array)
+        return name
+
+    def scalars(self, *values):
+        """The name of a list of whole numbers."""
+        return self.constant(values, "int64")
+
+    def model(self, outputs, shapes):
+        """The `onnx.ModelProto`.
+
+        Args:
+            outputs: name outside to the value, in order.
+            shapes: of every output, a name for what is free.
+        """
+        helper, numpy_helper, types = self.onnx.helper, self.onnx.numpy_helper, self.onnx.TensorProto
+        nodes = [*self.nodes, *(helper.make_node("Identity", [value], [name], name) for name, value in outputs.items())]
+        graph = helper.make_graph(
+            nodes,
+            "bert",
+            [helper.make_tensor_value_info(name, types.INT64, ["batch", "length"]) for name in self.inputs],
+            [helper.make_tensor_value_info(name, types.FLOAT, shape) for name, shape in zip(outputs, shapes, strict=True)],
+            [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
+        )
+        opset = helper.make_opsetid("", OPSET)
+        # The oldest format that has the operators, for the sake of older runtimes.
+        version = helper.find_min_ir_version_for([opset])
+        return helper.make_model(graph, producer_name="keras_bert_rebuild", opset_imports=[opset], ir_version=version)

@@ -1,0 +1,168 @@
+"""Every layer of the summary as nodes of an ONNX graph."""
+
+from keras_bert_rebuild.export.onnx_activations import activate
+from keras_bert_rebuild.export.onnx_graph import Value
+
+# Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
+OF_PADDING = -3e4
+
+
+def dense(graph, layer, x):
+    """inputs · kernel + bias, and the activation."""
+    _check_is_float(layer)
+    x = graph.node("MatMul", x, graph.weight(layer.kernel) if hasattr(layer.kernel, "path") else _merged(graph, layer))
+    if layer.use_bias:
+        x = graph.node("Add", x, graph.weight(layer.bias))
+    x = activate(graph, layer, layer.activation, x)
+    return activate(graph, layer, getattr(layer, "output_activation", None), x)
+
+
+def _dense(graph, layer, inputs):
+    return [Value(dense(graph, layer, inputs[0].name), inputs[0].mask)]
+
+
+def _token_embedding(graph, layer, inputs):
+    _check_is_float(layer)
+    ids, *explicit = (value.name for value in inputs)
+    table = graph.weight(layer.embeddings)
+    mask = None
+    if explicit or layer.mask_zero:
+        compared, zero = (explicit[0], 0) if explicit else (ids, layer.pad_id)
+        mask = graph.node("Not", graph.node("Equal", compared, graph.constant(zero, "int64")))
+    return [Value(graph.node("Gather", table, ids), mask), Value(table, None)]
+
+
+def _embedding(graph, layer, inputs):
+    _check_is_float(layer)
+    return [Value(graph.node("Gather", graph.weight(layer.embeddings), inputs[0].name), None)]
+
+
+def _add(graph, layer, inputs):
+    total, mask = inputs[0]
+    for value in inputs[1:]:
+        total = graph.node("Add", total, value.name)
+        if value.mask not in (None, mask):
+            mask = value.mask if mask is None else graph.node("And", mask, value.mask)
+    return [Value(total, mask)]
+
+
+def _position_embedding(graph, layer, inputs):
+    if layer.mode != "add":
+        raise ValueError(f"{layer.name}: positions to export must be added, as in BERT; got the mode {layer.mode!r}.")
+    x, mask = inputs[0]
+    length = graph.node("Shape", x, start=1, end=2)
+    stop = graph.node("Add", length, graph.scalars(layer.offset))
+    rows = graph.node("Slice", graph.weight(layer.embeddings), graph.scalars(layer.offset), stop, graph.scalars(0))
+    return [Value(graph.node("Add", x, rows), mask)]
+
+
+def _layer_normalization(graph, layer, inputs):
+    weights = [graph.weight(layer.gamma), graph.weight(layer.beta)]
+    name = graph.node("LayerNormalization", inputs[0].name, *weights, axis=-1, epsilon=float(layer.epsilon))
+    return [Value(name, inputs[0].mask)]
+
+
+def _attention(graph, layer, inputs):
+    if layer.history_only:
+        raise ValueError(f"{layer.name}: attention to export must look both ways; got history_only=True.")
+    x, mask = inputs[0]
+    width = layer.query_dense.units // layer.head_num
+    split = graph.scalars(0, 0, layer.head_num, width)
+
+    def heads(projection, order):
+        return graph.node("Transpose", graph.node("Reshape", dense(graph, projection, x), split), perm=order)
+
+    query = graph.node("Mul", heads(layer.query_dense, (0, 2, 1, 3)), graph.constant(width**-0.5))
+    scores = graph.node("MatMul", query, heads(layer.key_dense, (0, 2, 3, 1)))  # (B, H, L, S)
+    if mask is not None:
+        scores = graph.node("Add", scores, _of_padding(graph, mask))
+    mixed = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), heads(layer.value_dense, (0, 2, 1, 3)))
+    joined = graph.node("Reshape", graph.node("Transpose", mixed, perm=(0, 2, 1, 3)), graph.scalars(0, 0, layer.query_dense.units))
+    return [Value(dense(graph, layer.output_dense, joined), mask)]
+
+
+def _feed_forward(graph, layer, inputs):
+    x = activate(graph, layer, layer.activation, dense(graph, layer.intermediate_dense, inputs[0].name))
+    return [Value(dense(graph, layer.output_dense, x), inputs[0].mask)]
+
+
+def _extract(graph, layer, inputs):
+    return [Value(graph.node("Gather", inputs[0].name, graph.constant(layer.index, "int64"), axis=1), None)]
+
+
+def _average(graph, layer, inputs):
+    x, mask = inputs[0]
+    if mask is None:
+        return [Value(graph.node("ReduceMean", x, graph.scalars(1), keepdims=0), None)]
+    weights = graph.node("Unsqueeze", graph.node("Cast", mask, to=1), graph.scalars(-1))  # (B, L, 1), 1: float32
+    total = graph.node("ReduceSum", graph.node("Mul", x, weights), graph.scalars(1), keepdims=0)
+    return [Value(graph.node("Div", total, graph.node("ReduceSum", weights, graph.scalars(1), keepdims=0)), None)]
+
+
+def _greatest(graph, layer, inputs):
+    x, mask = inputs[0]
+    if mask is not None:
+        lowered = graph.node("Sub", x, graph.constant(1e6))
+        x = graph.node("Where", graph.node("Unsqueeze", mask, graph.scalars(-1)), x, lowered)
+    return [Value(graph.node("ReduceMax", x, graph.scalars(1), keepdims=0), None)]
+
+
+def _to_length_one(graph, layer, inputs):
+    length = graph.node("ReduceL2", inputs[0].name, graph.scalars(-1), keepdims=1)
+    return [Value(graph.node("Div", inputs[0].name, graph.node("Max", length, graph.constant(1e-12))), inputs[0].mask)]
+
+
+def _concatenate(graph, layer, inputs):
+    return [Value(graph.node("Concat", *(value.name for value in inputs), axis=-1), inputs[0].mask)]
+
+
+def _similarity(graph, layer, inputs):
+    x = graph.node("MatMul", inputs[0].name, graph.node("Transpose", inputs[1].name, perm=(1, 0)))
+    if layer.use_bias:
+        x = graph.node("Add", x, graph.weight(layer.bias))
+    return [Value(graph.node("Softmax", x, axis=-1), inputs[0].mask)]
+
+
+def _first(graph, layer, inputs):
+    return [inputs[0]]
+
+
+# Class of a layer, what makes its nodes: a function of graph, layer and input values, which gives the output values.
+LAYERS = {
+    "Add": _add,
+    "Concatenate": _concatenate,
+    "Dense": _dense,
+    "Dropout": _first,
+    "Embedding": _embedding,
+    "EmbeddingSimilarity": _similarity,
+    "Extract": _extract,
+    "FeedForward": _feed_forward,
+    "GlobalAveragePooling1D": _average,
+    "LayerNormalization": _layer_normalization,
+    "Masked": _first,
+    "MaskedGlobalMaxPool1D": _greatest,
+    "MultiHeadSelfAttention": _attention,
+    "PositionEmbedding": _position_embedding,
+    "TokenEmbedding": _token_embedding,
+    "UnitNormalization": _to_length_one,
+}
+
+
+def _of_padding(graph, mask):
+    """What is added to the scores `(batch, 1, 1, keys)`."""
+    bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
+    return graph.node("Unsqueeze", bias, graph.scalars(1, 2))
+
+
+def _merged(graph, layer):
+    """The kernel of a layer with LoRA, which Keras puts together from its factors."""
+    import keras
+
+    name = f"{layer.path}/kernel"
+    graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
+    return name
+
+
+def _check_is_float(layer):
+    if layer.quantization_mode is not None:
+        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")

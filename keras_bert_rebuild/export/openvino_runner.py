@@ -1,0 +1,62 @@
+"""An exported OpenVINO folder as a function of rows."""
+
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.export.export_model import SETTINGS
+from keras_bert_rebuild.export.needed_package import needed_package
+from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+PRECISIONS = ("f32", "bf16")
+
+
+class OpenVINORunner:
+    """Answers rows with the model of a folder; short rows of an int8 folder go through its float model, in bfloat16.
+
+    Args:
+        folder: as from `export` in the format openvino or openvino_int8.
+        precision: "f32" or "bf16", what a float model computes in. OpenVINO itself would take bf16 wherever the processor has it.
+
+    Raises:
+        ValueError: no such folder, or no package openvino.
+    """
+
+    def __init__(self, folder, precision="f32"):
+        folder = Path(folder)
+        openvino = needed_package("openvino", "openvino")
+        self.settings = read_json(folder / SETTINGS, "the settings of an exported model")
+        if not self.settings.get("format", "").startswith("openvino"):
+            raise ValueError(f"{folder} must hold a model for OpenVINO; {SETTINGS} says {self.settings.get('format')!r}.")
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
+        self.max_len = self.settings["max_len"]
+        self.short_tokens = self.settings.get("short_tokens", 0)
+        self.tokenizer = load_tokenizer(folder)
+        core = openvino.Core()
+        hint = "bf16" if self.short_tokens else precision
+        # A processor that has no bfloat16 takes float32.
+        self.float = core.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": hint})
+        self.int8 = core.compile_model(folder / "model_int8.xml", "CPU") if self.short_tokens else self.float
+        self.inputs = [tensor.any_name for tensor in self.float.inputs]
+        self.gives_vectors = self.float.outputs[0].partial_shape.rank.get_length() == 2
+
+    def __call__(self, rows, length):
+        """The first output for rows `(ids, segments)`, padded to the longest row.
+
+        Args:
+            rows: the rows.
+            length: not used: a runtime that compiles nothing for a shape pads no further than it has to.
+        """
+        length = max(len(ids) for ids, _ in rows)
+        columns = {
+            "input_ids": lambda: padded([ids for ids, _ in rows], length, self.tokenizer.pad_id, "int64"),
+            "token_type_ids": lambda: padded([segments for _, segments in rows], length, 0, "int64"),
+            "attention_mask": lambda: padded([np.ones(len(ids)) for ids, _ in rows], length, 0, "int64"),
+            "task_ids": lambda: np.zeros((len(rows), 1), "int64"),
+        }
+        compiled = self.float if length <= self.short_tokens else self.int8
+        # The next inference writes into the same memory.
+        return compiled({name: columns[name]() for name in self.inputs})[0].copy()

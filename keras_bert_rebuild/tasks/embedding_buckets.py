@@ -1,0 +1,110 @@
+"""Answers to an endless stream of token rows: batches of few lengths, answers in the order of the rows."""
+
+import bisect
+
+# Up to a limit, how far the next length is: little padding, where a shape costs nothing.
+FINE_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16), (512, 32), (1 << 20, 128))
+
+# Where every shape is compiled.
+COARSE_LENGTHS = (16, 32, 64, 128, 256, 512)
+
+# A batch that is run before it is full takes in rows of lengths down to this part of its own, which cost less there than alone.
+CLOSE = 0.85
+
+# Rows that may be read before the first of them is answered, and bytes of answers that may wait for it.
+LOOK_AHEAD = 4096
+WAITING_BYTES = 1 << 27
+
+
+def bucket_lengths(longest, compiled):
+    """The lengths that rows are padded to, up to the longest one.
+
+    Args:
+        longest: the longest row.
+        compiled: whether every shape is compiled, so that there should be few.
+
+    Example:
+
+    >>> bucket_lengths(40, compiled=False)
+    [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40]
+    >>> bucket_lengths(300, compiled=True)
+    [16, 32, 64, 128, 256, 300]
+    """
+    if compiled:
+        lengths = list(COARSE_LENGTHS)
+        while lengths[-1] < longest:
+            lengths.append(2 * lengths[-1])
+    else:
+        lengths = [0]
+        for limit, step in FINE_STEPS:
+            lengths += range(lengths[-1] + step, min(limit, longest + step) + 1, step)
+        lengths = lengths[1:]
+    return [length for length in lengths if length < longest] + [longest]
+
+
+class Buckets:
+    """Rows of like length go through a function together.
+
+    Args:
+        answer: a function of rows and the length to pad them to, which gives an array a row.
+        lengths: the lengths, as from `bucket_lengths`.
+        batch_tokens: tokens of a batch, padding included; at least one row.
+        look_ahead: rows that may be read before the first of them is answered.
+    """
+
+    def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD):
+        self.answer = answer
+        self.lengths = lengths
+        self.batch_tokens = batch_tokens
+        self.look_ahead = look_ahead
+
+    def rows(self, length):
+        """How many rows a full batch of a length has."""
+        return max(1, self.batch_tokens // length)
+
+    def stream(self, rows):
+        """Yield the answer to every row, in order.
+
+        A batch is run when it is full; one that the oldest row without an answer is in, also when `look_ahead` rows or
+        `WAITING_BYTES` of answers wait for that row. So memory does not grow with the number of rows.
+
+        Args:
+            rows: an iterable of rows, each a tuple of which the first is a sequence of ids; it may be endless.
+
+        Raises:
+            ValueError: a row is longer than the last length.
+        """
+        queues = {length: [] for length in self.lengths}
+        done, waiting, first = {}, 0, 0
+
+        def run(length):
+            room, batch = self.rows(length), []
+            for close in (each for each in reversed(self.lengths) if CLOSE * length <= each <= length):
+                taken = room - len(batch)
+                batch += queues[close][:taken]
+                queues[close] = queues[close][taken:]
+            answers = self.answer([row for _, row in batch], length)
+            done.update({number: answer for (number, _), answer in zip(batch, answers, strict=True)})
+            return sum(answer.nbytes for answer in answers)
+
+        for number, row in enumerate(rows):
+            if len(row[0]) > self.lengths[-1]:
+                raise ValueError(f"a text may have at most {self.lengths[-1]} tokens; text {number} has {len(row[0])}.")
+            length = self.lengths[bisect.bisect_left(self.lengths, len(row[0]))]
+            queues[length].append((number, row))
+            if len(queues[length]) == self.rows(length):
+                waiting += run(length)
+            while True:
+                while first in done:
+                    waiting -= done[first].nbytes
+                    yield done.pop(first)
+                    first += 1
+                if first > number or (number - first < self.look_ahead and waiting < WAITING_BYTES):
+                    break
+                waiting += run(next(length for length, queue in queues.items() if queue and queue[0][0] == first))
+        # From the longest on, so that every batch but the last few is full.
+        while any(queues.values()):
+            run(max(length for length, queue in queues.items() if queue))
+            while first in done:
+                yield done.pop(first)
+                first += 1

@@ -1,0 +1,84 @@
+"""Vectors of a stream of texts, as fast as the model can and in their order."""
+
+import itertools
+
+import numpy as np
+
+from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, bucket_lengths
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
+
+# Texts that are cut into tokens at once.
+TEXTS_A_CALL = 256
+
+# Enough for the products of a processor to be fast; a GPU takes more.
+BATCH_TOKENS = 2048
+
+
+class EmbeddingStream:
+    """Texts in, vectors out.
+
+    Args:
+        answer: a function of rows `(ids, segments)` and the length to pad them to, which gives a vector a row.
+        tokenizer: a `BatchTokenizer`.
+        max_len: tokens of a row at the most; longer texts are cut.
+        lengths: the lengths that rows may be padded to; the last one is `max_len`.
+        batch_tokens: tokens of a batch, padding included.
+        look_ahead: texts that may be read before the first of them is answered.
+
+    Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
+    """
+
+    def __init__(self, answer, tokenizer, max_len, lengths=None, batch_tokens=BATCH_TOKENS, look_ahead=LOOK_AHEAD):
+        self.tokenizer = tokenizer
+        self.max_len = max_len
+        self._buckets = Buckets(answer, lengths or bucket_lengths(max_len, compiled=False), batch_tokens, look_ahead)
+
+    @classmethod
+    def of_model(cls, model, tokenizer, poolings=("mean",), normalize=False, max_len=None, **options):
+        """The stream of a model.
+
+        Args:
+            model: its first output is a sequence, or with no poolings the vector itself.
+            tokenizer: its tokenizer.
+            poolings: some of `POOLINGS`, joined in their order.
+            normalize: scale vectors to length 1.
+            max_len: tokens of a row at the most; None for what the model takes.
+            options: those of the class.
+
+        Raises:
+            ValueError: `max_len` is more than the model takes.
+        """
+        pooled = embedding_model(model, poolings, normalize, any_length=True)
+        longest = longest_row(pooled)
+        if max_len is not None and not 2 <= max_len <= longest:
+            raise ValueError(f"max_len must be from 2 to {longest}, what the model takes; got {max_len}.")
+        max_len = max_len or longest
+        static = pooled.inputs[0].shape[1]
+        lengths = [static] if static else bucket_lengths(max_len, is_compiled_by_shape(pooled))
+
+        def answer(rows, length):
+            return predict_batch(pooled, rows, length, tokenizer.pad_id)
+
+        return cls(answer, tokenizer, max_len, lengths, **options)
+
+    def __call__(self, texts):
+        """The vectors of texts as one array `(texts, width)`."""
+        return np.stack(list(self.stream(texts)))
+
+    def stream(self, texts):
+        """Yield the vector of every text, in order, in memory that does not grow.
+
+        Args:
+            texts: an iterable of strings; it may be endless. Some thousand are read ahead.
+
+        Raises:
+            ValueError: a string in place of a list of texts, or something else than a string in it.
+        """
+        if isinstance(texts, (str, bytes)):
+            raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
+        return self._buckets.stream(self._rows(iter(texts)))
+
+    def _rows(self, texts):
+        while part := list(itertools.islice(texts, TEXTS_A_CALL)):
+            encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
+            yield from zip(encoded.ids, encoded.segments, strict=True)

@@ -1,0 +1,88 @@
+"""`keras-bert embed`."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from small import small_model
+
+from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer, save_pretrained
+from keras_bert_rebuild.cli.main import main
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
+LINES = ["the cat sat.", "", "the the", "cat " * 100, "sat"]
+
+
+def run(capsys, *arguments):
+    code = main(["embed", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model as sentence-transformers would save it, for ten tokens."""
+    path = tmp_path_factory.mktemp("model")
+    save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
+    types = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+    (path / "modules.json").write_text(json.dumps([{"path": place, "type": f"st.models.{name}"} for place, name in types]))
+    (path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 10}))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
+    return path
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\ufeff" + "\r\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_vector_for_every_line_as_sentence_transformers_pools(capsys, folder, texts, tmp_path):
+    output = tmp_path / "vectors.npy"
+    code, out, _ = run(capsys, texts, "--model", folder, "--output", output)
+    assert code == 0
+    assert out == f"wrote    {output}  5 vectors of 16, float32\n"
+    vectors = np.load(output, mmap_mode="r")
+    assert vectors.dtype == "float32"
+    model, tokenizer = from_pretrained(folder, heads=()), load_tokenizer(folder)
+    expected = EmbeddingStream.of_model(model, tokenizer, ("mean",), normalize=True, max_len=10)(LINES)
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "vectors.npy"]
+
+
+def test_other_poolings_can_be_asked_for(capsys, folder, texts, tmp_path):
+    code, out, _ = run(capsys, texts, "--model", folder, "--output", tmp_path / "a.npy", "--pooling", "cls,max", "--max-len", 8)
+    assert code == 0
+    assert "5 vectors of 32" in out
+
+
+def test_what_was_there_stays_when_the_file_cannot_be_read(capsys, folder, tmp_path):
+    (tmp_path / "texts.txt").write_bytes(b"the cat\n\xff\xfe\n")
+    (tmp_path / "a.npy").write_bytes(b"mine")
+    code, _, err = run(capsys, tmp_path / "texts.txt", "--model", folder, "--output", tmp_path / "a.npy")
+    assert code == 2
+    assert "must be UTF-8; line 2 of" in err
+    assert (tmp_path / "a.npy").read_bytes() == b"mine"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_mistakes_are_told_in_a_sentence(capsys, folder, texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "empty.txt").write_text("")
+    for arguments, message in (
+        ((texts, "--output", tmp_path / "a.csv"), "must end in .npy or .parquet; got a.csv"),
+        ((texts, "--output", tmp_path / "a.parquet"), "pip install pyarrow"),
+        ((texts, "--output", tmp_path / "no" / "a.npy"), "--output must be a file in a folder that is there"),
+        ((tmp_path / "none.txt", "--output", tmp_path / "a.npy"), "there is none at"),
+        ((tmp_path / "empty.txt", "--output", tmp_path / "a.npy"), "has none"),
+        ((texts, "--output", tmp_path / "a.npy", "--pooling", "median"), "--pooling must be some of cls, max, mean"),
+        ((texts, "--output", tmp_path / "a.npy", "--max-len", 1), "max_len must be from 2 to 12"),
+    ):
+        code, _, err = run(capsys, *arguments, "--model", folder)
+        assert code == 2
+        assert message in err

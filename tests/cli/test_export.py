@@ -1,0 +1,51 @@
+"""`keras-bert export`."""
+
+import pytest
+from small import small_model
+
+from keras_bert_rebuild import from_pretrained, save_pretrained
+from keras_bert_rebuild.cli.main import main
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
+
+
+def run(capsys, *arguments):
+    code = main(["export", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
+    return path
+
+
+def test_the_files_are_written_and_listed(capsys, folder, tmp_path):
+    code, out, _ = run(capsys, folder, "--output", tmp_path / "hf", "--format", "huggingface")
+    assert code == 0
+    assert f"wrote    {tmp_path / 'hf' / 'model.safetensors'}" in out
+    assert from_pretrained(tmp_path / "hf").config == from_pretrained(folder).config
+
+
+@pytest.mark.slow
+@pytest.mark.tensorflow
+def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
+    code, out, _ = run(capsys, folder, "--output", tmp_path / "served", "--heads", "nsp")
+    assert code == 0
+    assert "saved_model.pb" in out
+    assert "export.json" in out
+
+
+def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
+    for arguments, message in (
+        (("--format", "openvino_int8"), "--calibrate FILE belongs to --format openvino_int8"),
+        (("--pooling", "median", "--format", "onnx"), "poolings must be some of cls, max, mean"),
+        (("--format", "huggingface", "--pooling", "mean"), "holds no poolings"),
+    ):
+        code, _, err = run(capsys, folder, "--output", tmp_path / "x", *arguments)
+        assert code == 2
+        assert message in err
+        assert not (tmp_path / "x").exists()

@@ -1,0 +1,68 @@
+"""What `export` refuses, and the Hugging Face folder."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from eight_scripts import TEXTS, small_export
+from tokenizers import Tokenizer
+
+import keras_bert_rebuild
+from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, load_tokenizer
+from keras_bert_rebuild.export import needed_package, saved_model
+from keras_bert_rebuild.export.export_model import export
+from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
+
+
+def test_the_package_is_the_function(tmp_path, rng):
+    model, tokenizer = small_export(rng, ["classification"])
+    assert keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "huggingface") == tmp_path / "folder"
+    again = from_pretrained(tmp_path / "folder")
+    assert again.config.labels == model.config.labels
+    ids = np.array([[2, 6, 7, 3]])
+    np.testing.assert_array_equal(*(keras.ops.convert_to_numpy(each([ids, ids * 0])) for each in (model, again)))
+    assert load_tokenizer(tmp_path / "folder").vocabulary == tokenizer.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "message"),
+    [
+        ("tflite", {}, "format must be one of saved_model, onnx"),
+        ("onnx", {"poolings": ["median"]}, "poolings must be some of cls, max, mean"),
+        ("onnx", {"texts": ["a"]}, "texts to calibrate with belong to the format openvino_int8"),
+        ("openvino_int8", {}, "texts to calibrate with belong"),
+        ("onnx", {"max_len": 41}, "from 4 to 40, what the model takes; got 41"),
+        ("huggingface", {"poolings": "mean"}, "holds no poolings"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(tmp_path, rng, format, options, message):
+    model, tokenizer = small_export(rng)
+    with pytest.raises(ValueError, match=message):
+        export(model, tokenizer, tmp_path / "folder", format, **options)
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_missing_package_is_named_with_the_command(monkeypatch):
+    with pytest.raises(ValueError, match=r'needs the package no_such_package.*: pip install "keras-bert-rebuild\[onnx\]"'):
+        needed_package.needed_package("no_such_package", "onnx")
+
+
+def test_a_saved_model_asks_for_tensorflow(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(saved_model.keras.config, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
+        export(*small_export(rng), tmp_path / "folder")
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_package_tokenizers_reads_the_same_ids(rng, cased):
+    model, tokenizer = small_export(rng)
+    tokenizer = WordPieceTokenizer(tokenizer.vocabulary, cased=cased)
+    files = tokenizer_files_outside(model, tokenizer, 40)
+    assert json.loads(files["tokenizer_config.json"])["do_lower_case"] is not cased
+    theirs = Tokenizer.from_str(files["tokenizer.json"].decode())
+    ours = tokenizer.encode_batch(TEXTS, max_len=40)
+    assert [row.ids for row in theirs.encode_batch(TEXTS)] == tokenizer.encode_batch(
+        TEXTS, max_len=40, pad_to="longest"
+    ).ids.tolist()
+    assert len(ours.ids[-1]) == 40

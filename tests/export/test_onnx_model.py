@@ -1,0 +1,78 @@
+"""ONNX files, answered with by ONNX Runtime in a process of its own."""
+
+import keras
+import numpy as np
+import onnx
+import pytest
+from eight_scripts import TEXTS, answers, small_export, static_export
+from foreign import run_foreign
+
+import keras_bert_rebuild
+from keras_bert_rebuild.export import onnx_model as written
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.tasks.embedding_model import embedding_model
+
+HEADS = ["pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering"]
+
+
+def compared(model, tokenizer, folder, scratch, expected_of=None):
+    """Export, answer there and here, and compare every output."""
+    keras_bert_rebuild.export(model, tokenizer, folder, "onnx", max_len=40)
+    onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)
+    got = run_foreign("foreign_runtime.py", folder, TEXTS, scratch)
+    encoded, outputs = answers(expected_of or model, tokenizer, TEXTS)
+    np.testing.assert_array_equal(got.pop("input_ids"), encoded.ids)
+    assert len(got) == len(outputs)
+    for value, expected in zip(got.values(), outputs, strict=True):
+        if expected.ndim == 3:  # what stands at padding means nothing
+            value, expected = value[encoded.mask == 1], expected[encoded.mask == 1]
+        np.testing.assert_allclose(value, expected, atol=1e-5)
+    return got
+
+
+def test_every_head_answers_the_same(tmp_path, rng):
+    model, tokenizer = small_export(rng, HEADS)
+    got = compared(model, tokenizer, tmp_path / "folder", tmp_path)
+    assert list(got)[:3] == ["last_hidden_state", "pooler_output", "token_probabilities"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1},
+        {"family": "distilbert", "type_vocab_size": 0, "hidden_act": "gelu_erf"},
+        {"hidden_act": "quick_gelu", "pooler_act": "relu"},
+        {"padding_mask": True},
+    ],
+    ids=["albert", "distilbert", "activations", "padding_mask"],
+)
+def test_members_of_the_family_answer_the_same(tmp_path, rng, changes):
+    model, tokenizer = small_export(rng, ["classification"], **changes)
+    compared(model, tokenizer, tmp_path / "folder", tmp_path)
+
+
+def test_a_static_model_becomes_one_of_any_length_with_poolings(tmp_path, rng):
+    model, tokenizer = static_export(rng)
+    pooled = embedding_model(model, ("cls", "max", "mean"), normalize=True, any_length=True)
+    got = compared(pooled, tokenizer, tmp_path / "folder", tmp_path)
+    assert list(got) == ["sentence_embedding"]
+    dims = onnx.load(str(tmp_path / "folder" / "model.onnx")).graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param for dim in dims] == ["batch", "length"]
+
+
+def test_weights_too_large_for_one_file_lie_beside_it(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(written, "MOST_BYTES", 1000)
+    model, tokenizer = small_export(rng)
+    compared(model, tokenizer, tmp_path / "folder", tmp_path)
+    assert (tmp_path / "folder" / "model.onnx.data").stat().st_size > 10_000
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
+def test_what_has_no_counterpart_is_named(rng):
+    model, _ = small_export(rng)
+    odd = BertModel(model.inputs, keras.layers.GlobalMaxPooling1D(name="Odd")(model.outputs[0]))
+    with pytest.raises(ValueError, match="Odd is a GlobalMaxPooling1D"):
+        written.onnx_model(odd)
+    model.quantize("int8")
+    with pytest.raises(ValueError, match="exported before it is quantised; got weights in int8"):
+        written.onnx_model(model)

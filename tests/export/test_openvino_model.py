@@ -1,0 +1,70 @@
+"""OpenVINO folders, answered with in a process of their own; MiniLM in float32 and in int8."""
+
+import minilm
+import numpy as np
+import pytest
+from eight_scripts import TEXTS, answers, small_export
+from foreign import run_foreign
+
+import keras_bert_rebuild
+from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
+from keras_bert_rebuild.export.calibration import calibration_rows
+from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+
+
+def test_every_output_is_the_same(tmp_path, rng):
+    model, tokenizer = small_export(rng, ["pooler", "classification"])
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "openvino")
+    got = run_foreign("foreign_runtime.py", tmp_path / "folder", TEXTS, tmp_path)
+    encoded, (states, _, logits) = answers(model, tokenizer, TEXTS)
+    assert list(got) == ["input_ids", "last_hidden_state", "pooler_output", "logits"]
+    np.testing.assert_allclose(got["last_hidden_state"][encoded.mask == 1], states[encoded.mask == 1], atol=1e-5)
+    np.testing.assert_allclose(got["logits"], logits, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return from_pretrained(minilm.FOLDER, heads=()), load_tokenizer(minilm.FOLDER)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["onnx", "openvino", "saved_model"])
+def test_a_real_model_answers_the_same_everywhere(tmp_path, trained, format):
+    model, tokenizer = trained
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", format, poolings="mean", normalize=True)
+    script = "foreign_tensorflow.py" if format == "saved_model" else "foreign_runtime.py"
+    got = run_foreign(script, tmp_path / "folder", TEXTS, tmp_path)["sentence_embedding"]
+    expected = EmbeddingStream.of_model(model, tokenizer, normalize=True)(TEXTS)
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_int8_keeps_the_direction_of_vectors(tmp_path, trained):
+    model, tokenizer = trained
+    sentences = minilm.TEXT.read_text(encoding="utf-8").replace("\n", " ").split(". ")
+    texts = [*sentences, *(sentence[:20] for sentence in sentences)]
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "folder", "openvino_int8", poolings="mean", normalize=True, texts=texts)
+    runner = OpenVINORunner(tmp_path / "folder")
+    small = EmbeddingStream(runner, runner.tokenizer, runner.max_len)(texts)
+    cosines = np.sum(small * EmbeddingStream.of_model(model, tokenizer, normalize=True)(texts), axis=1)
+    assert cosines.mean() > 0.99
+    assert cosines.min() > 0.97
+    sizes = [(tmp_path / "folder" / name).stat().st_size for name in ("model.bin", "model_int8.bin")]
+    assert sizes[1] < 0.3 * sizes[0]
+
+
+def test_half_of_the_rows_to_calibrate_with_are_short(rng):
+    _, tokenizer = small_export(rng)
+    texts = [*(f"word {'word ' * int(n)}" for n in rng.integers(10, 30, 500)), *["word word"] * 5, "", " "]
+    rows = calibration_rows(tokenizer, texts, max_len=40, count=60)
+    lengths = [len(ids) for ids in rows.ids]
+    assert len(lengths) == 60
+    assert max(lengths[30:]) <= 12 < min(lengths[i] for i in range(30) if lengths[i] > 5)
+    again = calibration_rows(tokenizer, texts, max_len=40, count=60)
+    assert all(np.array_equal(a, b) for a, b in zip(rows.ids, again.ids, strict=True))
+
+
+def test_other_folders_are_refused_in_a_sentence(tmp_path, rng):
+    keras_bert_rebuild.export(*small_export(rng), tmp_path / "folder", "onnx")
+    with pytest.raises(ValueError, match=r"must hold a model for OpenVINO; export\.json says 'onnx'"):
+        OpenVINORunner(tmp_path / "folder")

@@ -1,0 +1,47 @@
+"""SavedModels, answered with in a process that has TensorFlow and tensorflow-text alone."""
+
+import keras
+import numpy as np
+import pytest
+from eight_scripts import TEXTS, answers, small_export, static_export
+from foreign import run_foreign
+
+import keras_bert_rebuild
+from keras_bert_rebuild.tasks.embedding_model import embedding_model
+
+pytestmark = pytest.mark.tensorflow
+
+
+@pytest.mark.slow
+def test_text_goes_in_and_vectors_come_out(tmp_path, rng):
+    model, tokenizer = static_export(rng)
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", poolings=("cls", "mean"), normalize=True)
+    assert b"_XlaMustCompile" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
+    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    pooled = embedding_model(model, ("cls", "mean"), normalize=True, any_length=True)
+    np.testing.assert_allclose(got["sentence_embedding"], answers(pooled, tokenizer, TEXTS)[1][0], atol=1e-5)
+    np.testing.assert_allclose(got["pair_sentence_embedding"], answers(pooled, tokenizer, TEXTS, TEXTS[::-1])[1][0], atol=1e-5)
+    expected = keras.ops.convert_to_numpy(pooled([np.array([[2, 6, 7, 3]]), np.zeros((1, 4))]))
+    np.testing.assert_allclose(got["ids_sentence_embedding"], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rng):
+    model, tokenizer = small_export(rng, ["classification", "token_classification"])
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
+    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    encoded, (logits, of_tokens) = answers(model, tokenizer, TEXTS)
+    np.testing.assert_array_equal(got["input_ids"], encoded.ids)
+    np.testing.assert_allclose(got["logits"], logits, atol=1e-5)
+    np.testing.assert_allclose(got["token_classification"], of_tokens, atol=1e-5)
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True))
+    np.testing.assert_allclose(got["probabilities"], exponentials / exponentials.sum(-1, keepdims=True), atol=1e-5)
+    assert [label.decode() for label in got["label"]] == [model.config.labels[i] for i in logits.argmax(-1)]
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path, rng):
+    model, tokenizer = small_export(rng)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="into a new folder"):
+        keras_bert_rebuild.export(model, tokenizer, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

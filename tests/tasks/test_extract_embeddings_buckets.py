@@ -1,0 +1,84 @@
+"""Rows of like length go together, answers come in the order of the rows, and what waits is bounded."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from keras_bert_rebuild.tasks import embedding_buckets
+from keras_bert_rebuild.tasks.embedding_buckets import Buckets, bucket_lengths
+
+
+def rows_of(lengths):
+    """Rows that carry their number in their first id."""
+    for number, length in enumerate(lengths):
+        ids = np.zeros(length, int)
+        ids[0] = number
+        yield ids, ids
+
+
+class Recorder:
+    """Answers every row with its number, and remembers the batches."""
+
+    def __init__(self, width=1):
+        self.batches = []
+        self.width = width
+
+    def __call__(self, rows, length):
+        assert all(len(ids) <= length for ids, _ in rows)
+        self.batches.append((len(rows), length))
+        return np.array([np.full(self.width, ids[0]) for ids, _ in rows], "float32")
+
+
+@pytest.mark.parametrize("look_ahead", [1, 7, 100, 10_000])
+def test_answers_come_in_the_order_of_the_rows(rng, look_ahead):
+    answer = Recorder()
+    lengths = rng.integers(1, 41, 1000)
+    buckets = Buckets(answer, bucket_lengths(40, compiled=False), 128, look_ahead)
+    numbers = [int(vector[0]) for vector in buckets.stream(rows_of(lengths))]
+    assert numbers == list(range(1000))
+    assert sum(count for count, _ in answer.batches) == 1000
+    assert all(count * length <= 128 for count, length in answer.batches)
+
+
+def test_batches_are_full_where_many_rows_may_wait(rng):
+    answer = Recorder()
+    list(Buckets(answer, [8, 16, 32], 64, 500).stream(rows_of(rng.integers(1, 33, 2000))))
+    full = {8: 8, 16: 4, 32: 2}
+    partial = [batch for batch in answer.batches if batch[0] != full[batch[1]]]
+    assert len(partial) <= 3
+
+
+def test_no_more_rows_are_read_ahead_than_allowed(rng):
+    read = itertools.count()
+    lengths = iter(rng.choice([4, 4, 4, 4, 4, 4, 4, 4, 4, 30], 5000))
+    stream = Buckets(Recorder(), [8, 32], 1 << 20, 100).stream(rows_of(next(lengths) + 0 * next(read) for _ in itertools.count()))
+    for answered in range(1, 1000):
+        next(stream)
+        ahead = next(read) - answered - (answered - 1)  # asking counts, too
+        assert ahead <= 101
+
+
+def test_large_answers_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(embedding_buckets, "WAITING_BYTES", 4000)
+    answer = Recorder(width=100)  # 400 bytes each
+    lengths = [30] + [4] * 400  # the first one alone of its length
+    numbers = [int(vector[0]) for vector in Buckets(answer, [8, 32], 64, 10_000).stream(rows_of(lengths))]
+    assert numbers == list(range(401))
+    # Two batches of eight are 6,400 bytes: then the first row was answered alone.
+    assert answer.batches[2] == (1, 32)
+
+
+def test_the_longest_row_ends_the_lengths():
+    for longest in (1, 8, 9, 100, 300, 512, 1000):
+        for compiled in (False, True):
+            lengths = bucket_lengths(longest, compiled)
+            assert lengths == sorted(set(lengths))
+            assert lengths[-1] == longest
+    assert len(bucket_lengths(512, compiled=True)) == 6
+    assert len(bucket_lengths(512, compiled=False)) == 48
+
+
+def test_a_row_that_is_too_long_is_told_in_a_sentence():
+    with pytest.raises(ValueError, match="at most 32 tokens; text 1 has 33"):
+        list(Buckets(Recorder(), [8, 32], 64).stream(rows_of([3, 33])))
