@@ -13,6 +13,7 @@ from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, InBatchNegativesLoss, LabelLoss, SpanLoss  # noqa: F401
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 from keras_bert_rebuild.version import __version__
 
@@ -25,6 +26,7 @@ _LAZY = (
     ("keras_bert_rebuild.data.prepare", ("prepare",)),
     ("keras_bert_rebuild.data.pretraining_batches", ("pretraining_batches",)),
     ("keras_bert_rebuild.data.tf_pretraining_batches", ("tf_pretraining_batches",)),
+    ("keras_bert_rebuild.data.read_labelled", ("read_examples",)),
     ("keras_bert_rebuild.data.token_store", ("TokenStore",)),
     ("keras_bert_rebuild.datasets.pretrained", ("PretrainedInfo", "PretrainedList", "get_pretrained")),
     ("keras_bert_rebuild.explain.attention_maps", ("attention_maps",)),
@@ -53,15 +55,26 @@ _LAZY = (
         "keras_bert_rebuild.pretrained.vocabulary_surgery",
         ("add_tokens", "prune_vocabulary", "resize_vocabulary", "reuse_unused", "tokens_of_corpus"),
     ),
+    ("keras_bert_rebuild.recipes.finetune", ("Finetuned", "finetune")),
+    ("keras_bert_rebuild.recipes.finetune_settings", ("FinetuneSettings",)),
     ("keras_bert_rebuild.recipes.plan", ("plan",)),
     ("keras_bert_rebuild.recipes.plan_result", ("Plan",)),
+    ("keras_bert_rebuild.recipes.predict", ("predict",)),
     ("keras_bert_rebuild.recipes.pretrain", ("pretrain",)),
     ("keras_bert_rebuild.recipes.pretrain_settings", ("PretrainSettings",)),
     (
         "keras_bert_rebuild.tasks.extract_embeddings",
         ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),
     ),
+    ("keras_bert_rebuild.tasks.embedding_stream", ("EmbeddingStream",)),
     ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
+    ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
+    ("keras_bert_rebuild.tasks.next_sentence", ("NextSentence",)),
+    ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),
+    ("keras_bert_rebuild.tasks.saved_task", ("load_task",)),
+    ("keras_bert_rebuild.tasks.sentence_embedder", ("SentenceEmbedder",)),
+    ("keras_bert_rebuild.tasks.text_classifier", ("TextClassifier",)),
+    ("keras_bert_rebuild.tasks.token_classifier", ("TokenClassifier",)),
     ("keras_bert_rebuild.text.align_labels", ("align_labels",)),
     ("keras_bert_rebuild.text.byte_level_bpe", ("ByteLevelBPETokenizer",)),
     ("keras_bert_rebuild.text.load_tokenizer", ("load_tokenizer",)),
@@ -74,13 +87,15 @@ _LAZY = (
     ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
     ("keras_bert_rebuild.training.checkpoint_folder", ("CheckpointFolder",)),
     ("keras_bert_rebuild.training.distribution", ("distribute",)),
+    ("keras_bert_rebuild.training.freeze", ("freeze", "train_only")),
     ("keras_bert_rebuild.training.layer_rates", ("layer_rates",)),
+    ("keras_bert_rebuild.training.lora", ("add_lora", "load_lora", "save_lora", "without_lora")),
     ("keras_bert_rebuild.training.save_checkpoints", ("SaveCheckpoints",)),
     ("keras_bert_rebuild.training.schedule", ("calc_train_steps",)),
 )
 
-# Submodules that keras_bert has as attributes, and `explain`, which can be called.
-_SUBMODULES = ("bert", "datasets", "explain", "loader", "optimizers", "tokenizer", "util")
+# Submodules that keras_bert has as attributes, and `explain` and `export`, which can be called.
+_SUBMODULES = ("bert", "datasets", "explain", "export", "loader", "optimizers", "tokenizer", "util")
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
 

@@ -33,10 +33,12 @@ ON_NO_BACKEND = [
     "data/test_prepare_killed.py",
     "data/test_random_numbers.py",
     "data/test_read_corpus.py",
+    "data/test_read_labelled.py",
     "data/test_store_batches.py",
     "data/test_tfrecord.py",
     "data/test_token_store.py",
     "data/test_worker_pool.py",
+    "tasks/metrics/*",
 ]
 if keras.backend.backend() == "jax":
     collect_ignore_glob += ON_NO_BACKEND

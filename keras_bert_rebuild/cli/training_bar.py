@@ -25,6 +25,8 @@ class TrainingBar(Progress):
     Example: `with TrainingBar(console, total_steps) as bar: pretrain(store, output, report=bar)`.
     """
 
+    shown = SHOWN
+
     def __init__(self, console, total):
         times = (TextColumn("steps"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
         self._note = ""
@@ -44,7 +46,7 @@ class TrainingBar(Progress):
             self.reset(self._task, completed=row["step"])
             self._known = {}
         self._known.update({name: value for name, value in row.items() if value is not None})
-        self._note = "  ".join(shape.format(self._known[name]) for name, shape in SHOWN if name in self._known)
+        self._note = "  ".join(shape.format(self._known[name]) for name, shape in self.shown if name in self._known)
         self.update(self._task, completed=row["step"])
         if not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
             line = Text(f"step {row['step']:,} of {self.tasks[0].total:,}  {self._note}")

@@ -86,7 +86,32 @@ def original_order(batches, results):
     return [results[i] for i in places] if isinstance(results, list) else np.asarray(results)[places]
 
 
-class BucketedBatches(EpochBatches):
+class PlannedBatches(EpochBatches):
+    """Batches of which `bucket_batches` says what is in each.
+
+    Args:
+        lengths, batch_size, buckets, seed: as of `bucket_batches`.
+        **kwargs: as of `EpochBatches`.
+    """
+
+    def __init__(self, lengths, batch_size, buckets, seed, **kwargs):
+        super().__init__(**kwargs)
+        self._plan = lengths, batch_size, buckets, seed
+        self._kept = None, None
+        self._count = len(self.batches(self.epoch))
+
+    def batches(self, epoch):
+        """The `Bucket`s of an epoch."""
+        kept = self._kept  # threads may ask for other epochs
+        if kept[0] != epoch:
+            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
+        return kept[1]
+
+    def __len__(self):
+        return self._count
+
+
+class BucketedBatches(PlannedBatches):
     """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the least bucket that holds it.
 
     Args:
@@ -102,27 +127,14 @@ class BucketedBatches(EpochBatches):
     """
 
     def __init__(self, inputs, labels=None, batch_size=32, buckets=BUCKETS, seed=None, padding=0, label_padding=None, **kwargs):
-        super().__init__(**kwargs)
         counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
         if len(set(counts)) != 1 or not counts[0]:
             raise ValueError(f"inputs and labels must have the same number of examples, at least one; got {counts}.")
+        super().__init__([len(sequence) for sequence in inputs[0]], batch_size, buckets, seed, **kwargs)
         self.inputs, self.labels = inputs, labels
         self.padding = [padding] * len(inputs) if np.isscalar(padding) else list(padding)
         self.label_padding = label_padding
         self.seed = seed
-        self._plan = [len(sequence) for sequence in inputs[0]], batch_size, buckets, seed
-        self._kept = None, None
-        self._count = len(self.batches(self.epoch))
-
-    def batches(self, epoch):
-        """The `Bucket`s of an epoch."""
-        kept = self._kept  # threads may ask for other epochs
-        if kept[0] != epoch:
-            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
-        return kept[1]
-
-    def __len__(self):
-        return self._count
 
     def batch(self, epoch, index):
         indexes, length = self.batches(epoch)[index]

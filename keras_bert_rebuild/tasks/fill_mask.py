@@ -1,44 +1,79 @@
-"""The words that a pretraining model puts in place of `[MASK]`."""
+"""The words that a model with an MLM head puts in place of `[MASK]`."""
 
 import numpy as np
 
-from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
-from keras_bert_rebuild.text.wordpiece import split_pieces
+from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.tasks.encode_windows import encode_windows
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
+from keras_bert_rebuild.tasks.task import LONGEST, example_list
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
-def fill_mask(model, token_dict, text, top_k=5, cased=False):
-    """Predict the masked tokens of a text.
+def fill_mask(model, token_dict, text, top_k=5, cased=False, batch_size=8):
+    """Predict the masked tokens of texts.
+
+    A text longer than the model goes in windows; of those that show a `[MASK]` the one that shows the most around it answers.
 
     Args:
-        model: as from `get_model(training=True)`.
-        token_dict: its vocabulary, token to id.
-        text: a text with `[MASK]` in place of one or more tokens.
+        model: as from `get_model(training=True)`, or with an MLM head as from `from_pretrained`.
+        token_dict: its vocabulary, token to id; or its tokenizer, as from `load_tokenizer`.
+        text: a text with the tokenizer's mask, such as `[MASK]`, in place of one or more tokens; or a list of such texts.
         top_k: answers for each.
-        cased: keep case and accents.
+        cased: with a vocabulary, keep case and accents.
+        batch_size: rows of a batch.
 
     Returns:
-        For every `[MASK]`, in order, a list of `(token, probability)`, the most probable first.
+        For every mask, in order, a list of `(token, probability)`, the most probable first; for a list of texts a list of these.
 
     Raises:
-        ValueError: the text is not a string, has no `[MASK]` or is longer than the model.
+        ValueError: the model has no MLM head, or a text is not a string or has no mask.
     """
-    if not isinstance(text, str) or TOKEN_MASK not in text:
-        raise ValueError(f"text must be a string with at least one {TOKEN_MASK}; got {text!r:.80}.")
-    tokens = [TOKEN_CLS]
-    for i, part in enumerate(text.split(TOKEN_MASK)):
-        tokens += [TOKEN_MASK] * (i > 0)
-        tokens += [piece for word in split_words(part, cased) for piece in split_pieces(word, token_dict)]
-    tokens.append(TOKEN_SEP)
-    length = model.inputs[0].shape[1] or len(tokens)
-    if len(tokens) > length:
-        raise ValueError(f"text must be at most {length} tokens long, as the model is; got {len(tokens)}.")
-    ids = np.zeros((1, length), "int32")
-    ids[0, : len(tokens)] = [token_dict.get(token, token_dict[TOKEN_UNK]) for token in tokens]
-    places = [i for i, token in enumerate(tokens) if token == TOKEN_MASK]
-    chosen = np.zeros_like(ids)
-    chosen[0, places] = 1
-    probabilities = np.asarray(model.predict([ids, np.zeros_like(ids), chosen], verbose=0)[0])[0]
-    names = {i: token for token, i in token_dict.items()}
-    best = np.argsort(-probabilities[places], axis=-1)[:, :top_k]
-    return [[(names[i], float(probabilities[place, i])) for i in row] for place, row in zip(places, best, strict=True)]
+    tokenizer = token_dict if isinstance(token_dict, BatchTokenizer) else WordPieceTokenizer(token_dict, cased=cased)
+    if "MLM" not in (names := list(model.output_names)):
+        raise ValueError(f"the model must have an MLM head; its outputs are {', '.join(names)}.")
+    if top_k < 1:
+        raise ValueError(f"top_k must be at least 1; got {top_k}.")
+    texts = [text] if isinstance(text, str) else example_list(text, "text")
+    mask = tokenizer.tokens.get(tokenizer.mask_id)
+    for one in texts:
+        if not isinstance(one, str) or mask is None or mask not in one:
+            raise ValueError(f"text must be a string with at least one {mask or '[MASK]'}; got {one!r:.80}.")
+    answers = _answers(model, tokenizer, texts, top_k, batch_size)
+    return answers[0] if isinstance(text, str) else answers
+
+
+def _answers(model, tokenizer, texts, top_k, batch_size):
+    fixed = model.inputs[0].shape[1]
+    longest = fixed or min(_positions(model), LONGEST)
+    windows = encode_windows(
+        tokenizer, texts, max_len=longest, stride=longest // 4 if longest > 8 else 0, special_tokens_in_text=True
+    )
+    places = [np.flatnonzero((ids == tokenizer.mask_id) & best) for ids, best in zip(windows.ids, windows.best, strict=True)]
+    rows = [row for row in range(len(places)) if len(places[row])]
+    answers = [[] for _ in texts]
+    for first in range(0, len(rows), batch_size):
+        batch = rows[first : first + batch_size]
+        longest_row = max(len(windows.ids[row]) for row in batch)
+        length = fixed or next(bucket for bucket in buckets_up_to(longest) if bucket >= longest_row)
+        chosen = np.zeros((len(batch), length), "int32")
+        for i, row in enumerate(batch):
+            chosen[i, places[row]] = 1
+        given = {
+            "Input-Token": padded([windows.ids[row] for row in batch], length, tokenizer.pad_id),
+            "Input-Segment": padded([windows.segments[row] for row in batch], length),
+            "Input-Masked": chosen,
+        }
+        outputs = model.predict_on_batch([given[tensor.name] for tensor in model.inputs])
+        outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
+        for i, row in enumerate(batch):
+            for probabilities in np.asarray(outputs[i])[places[row]]:
+                best = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
+                answers[windows.examples[row]].append([(tokenizer.tokens.get(k), float(probabilities[k])) for k in best])
+    return answers
+
+
+def _positions(model):
+    """Rows of the position table of a model whose inputs may be of any length."""
+    position = next((layer for layer in model.layers if layer.name == "Embedding-Position"), None)
+    return LONGEST if position is None else position.max_length

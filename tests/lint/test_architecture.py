@@ -24,7 +24,7 @@ RANKS = {
     "training": 2,
     "tasks": 3,
     "explain": 3,
-    "recipes": 3,
+    "recipes": 4,
     "export": 4,
     # Anything may be imported by these; nothing imports them.
     "cli": 5,
@@ -56,6 +56,7 @@ BACKEND_FILES = {
     "training/jax_hosts.py",
     "training/tensorflow_replicas.py",
     "recipes/tpu_compiler.py",
+    "export/saved_model.py",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))

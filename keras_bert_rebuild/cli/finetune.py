@@ -1,0 +1,82 @@
+"""`keras-bert finetune`: from an encoder and files of examples to a model that answers."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts
+from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.recipes.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
+from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS
+
+TASKS = ", ".join(FINETUNE_TASKS).replace("_", "-")
+CHOICES = {"dtype": DTYPES, "objective": OBJECTIVES, "format": FORMATS}
+METAVARS = {"metric": "NAME"}
+
+
+def add_arguments(parser):
+    """Declare the options: one for every field of `FinetuneSettings`."""
+    parser.add_argument("task", help=f"one of {TASKS}")
+    parser.add_argument("--model", type=str, required=True, help="a checkpoint: a folder of Hugging Face, Google or Keras")
+    parser.add_argument(
+        "--train", type=Path, required=True, help="examples to learn: tsv, csv, jsonl, conll, conllu or SQuAD json, also .xz"
+    )
+    parser.add_argument("--dev", type=Path, required=True, help="examples to choose the best weights by")
+    parser.add_argument("--test", type=Path, help="examples to judge the best weights by, once, in the end")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the run")
+    parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
+    helps = docs(FinetuneSettings)
+    for field in dataclasses.fields(FinetuneSettings):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", help=helps[field.name].replace("%", "%%"), **_kind(field))
+
+
+def run(args):
+    """Train, show how it goes, and return the exit code."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
+    from keras_bert_rebuild.recipes.finetune import finetune
+    from keras_bert_rebuild.recipes.run_folder import read_yaml
+
+    given = read_yaml(args.config) if args.config else {}
+    names = (field.name for field in dataclasses.fields(FinetuneSettings))
+    given.update({name: value for name in names if (value := getattr(args, name)) is not None})
+    settings = FinetuneSettings.from_dict(given)
+    with FinetuneBar(Console(stderr=True)) as bar:
+        done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
+    for name in ("dev", "test"):
+        if name in done.report:
+            print(f"{name:<8} {'  '.join(f'{score} {value:.4f}' for score, value in done.report[name].items())}")
+    print(f"wrote    {args.output / 'model'}")
+    print(f"report   {args.output / 'report.md'}")
+    return 0
+
+
+def _kind(field):
+    if field.name == "class_weights":
+        return {"nargs": "+", "action": _Weights, "metavar": f"{BALANCED}|LABEL=X"}
+    if field.name == "columns":
+        return {"nargs": "+", "action": Columns, "metavar": "PART=NAME"}
+    if field.name == "freeze":
+        return {"nargs": "+", "metavar": "PATTERN"}
+    return option_kind(field, CHOICES, METAVARS)
+
+
+class Columns(argparse.Action):
+    """PART=NAME, or PART=NAME,NAME for parts of several columns, as a dictionary."""
+
+    def __call__(self, parser, namespace, values, option=None):
+        found = parts(parser, option, values)
+        setattr(namespace, self.dest, {part: name.split(",") if "," in name else name for part, name in found.items()})
+
+
+class _Weights(argparse.Action):
+    def __call__(self, parser, namespace, values, option=None):
+        if values == [BALANCED]:
+            setattr(namespace, self.dest, BALANCED)
+            return
+        found = parts(parser, option, values)
+        try:
+            setattr(namespace, self.dest, {label: float(weight) for label, weight in found.items()})
+        except ValueError:
+            parser.error(f"argument {option}: expected {BALANCED}, or numbers by label; got {' '.join(values)!r}")

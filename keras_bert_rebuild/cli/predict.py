@@ -1,0 +1,46 @@
+"""`keras-bert predict`: answers of a fine-tuned model to a file."""
+
+from pathlib import Path
+
+from keras_bert_rebuild.cli.finetune import TASKS, Columns
+from keras_bert_rebuild.cli.option_kinds import yes_or_no
+from keras_bert_rebuild.data.read_labelled import FORMATS
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("task", nargs="?", help=f"one of {TASKS}; the folder says it where it is left out")
+    parser.add_argument("--model", type=Path, required=True, help="a folder that `keras-bert finetune` wrote, RUN/model")
+    parser.add_argument("--input", type=Path, required=True, help="examples: tsv, csv, jsonl, conll, conllu, SQuAD json, or txt")
+    parser.add_argument("--output", type=Path, required=True, help="answers: a file in .jsonl, .tsv, .csv or, for questions, .json")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="rows of a batch (32)")
+    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="what parts are called in the input")
+    parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
+    parser.add_argument("--format", choices=FORMATS, help="the format of the input, where its name does not tell")
+
+
+def run(args):
+    """Answer, show how it goes, and return the exit code."""
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.progress import progress_bar
+    from keras_bert_rebuild.recipes.predict import predict
+
+    folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
+    with progress_bar(Console(stderr=True)) as bar:
+        shown = bar.add_task("answering", total=None, unit="rows", note="")
+        scores = predict(
+            folder,
+            args.input,
+            args.output,
+            args.task,
+            batch_size=args.batch_size,
+            columns=args.columns,
+            header=args.header,
+            format=args.format,
+            progress=lambda done, rows: bar.update(shown, completed=done, total=rows),
+        )
+    if scores is not None:
+        print(f"scores   {'  '.join(f'{name} {value:.4f}' for name, value in scores.items())}")
+    print(f"wrote    {args.output}")
+    return 0

@@ -1,0 +1,57 @@
+"""Files of examples as text, plain or compressed, with errors that name the place."""
+
+import gzip
+import lzma
+import zlib
+from pathlib import Path
+
+COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
+
+# What the first bytes of a file in another encoding are, where they tell.
+_MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+
+
+def read_text(path):
+    """The text of a file, without a byte order mark.
+
+    Args:
+        path: a file in UTF-8, plain, `.gz` or `.xz`.
+
+    Raises:
+        ValueError: there is no such file, it is empty, damaged or in another encoding: the byte and the line are named.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected a file of examples; {'a folder' if path.is_dir() else 'nothing'} is at {path}.")
+    try:
+        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+            content = file.read()
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise ValueError(f"expected a whole compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
+    if not content.strip():
+        raise ValueError(f"expected at least one example; {path} is empty.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        seems = next((f"; it begins as {name} does" for mark, name in _MARKS if content.startswith(mark)), "")
+        raise ValueError(f"expected text in UTF-8; {path}, line {line} is not, at byte {error.start} of the file{seems}.") from None
+
+
+def read_lines(path):
+    """The lines of a file, without their ends: line feeds, with or without carriage returns.
+
+    Other characters that Python takes for line ends, such as U+2028, are text.
+    """
+    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+
+
+def place(path, line):
+    """How a line of a file is named in errors."""
+    return f"{path}, line {line}"
+
+
+def suffix_of(path):
+    """The last part of the name of a file that tells its format, as in `train.jsonl.xz`."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()

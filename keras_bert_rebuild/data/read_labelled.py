@@ -1,0 +1,92 @@
+"""One function for every file of examples."""
+
+from keras_bert_rebuild.data.example_kinds import KINDS
+from keras_bert_rebuild.data.labelled_file import suffix_of
+from keras_bert_rebuild.data.read_labelled_questions import read_squad
+from keras_bert_rebuild.data.read_labelled_rows import read_json_lines, read_plain_lines, read_table
+from keras_bert_rebuild.data.read_labelled_words import read_words
+
+# End of a file's name, before .gz or .xz: the format.
+SUFFIXES = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "txt",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".conllu": "conllu",
+    ".json": "squad",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+_TABLES = {"tsv": "\t", "csv": ","}
+
+
+def read_examples(path, kind, *, columns=None, header=None, format=None, labelled=True):
+    """Read a file of examples.
+
+    Args:
+        path: a file in UTF-8, also `.gz` or `.xz`.
+        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices".
+        columns: what the parts of an example are called in the file, such as `{"text": "utterance", "label": "intent"}`, or the
+            numbers of their columns, from 1 on; where None, names that are usual, or the order text, (second text,) label.
+        header: whether the first row of a table names its columns; None to tell it from the names.
+        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to tell it from the name.
+        labelled: whether every example must say what is to be learned from it.
+
+    Returns:
+        A list of examples of `labelled_examples`, each with the place that it comes from.
+
+    Raises:
+        ValueError: what was expected, what came, in which file and line.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    format = format or SUFFIXES.get(suffix_of(path))
+    if format not in FORMATS:
+        ends = ", ".join(SUFFIXES)
+        raise ValueError(
+            f"expected a file whose name ends in {ends}, before .gz or .xz, or format= one of {', '.join(FORMATS)}; got {path}."
+        )
+    unknown = [part for part in columns or {} if part not in KINDS[kind].columns]
+    if unknown:
+        raise ValueError(f"columns must be of {', '.join(KINDS[kind].columns)}; got {', '.join(unknown)}.")
+    several = [part for part, names in (columns or {}).items() if part != "choices" and isinstance(names, (list, tuple))]
+    if several:
+        raise ValueError(f"columns must name one for {several[0]}; got {', '.join(map(str, columns[several[0]]))}.")
+    if format in ("conll", "conllu"):
+        _check_format(kind, "tagging", path)
+        return read_words(path, format, columns, labelled)
+    if format == "squad":
+        _check_format(kind, "questions", path)
+        return read_squad(path, labelled)
+    if format == "txt":
+        if labelled:
+            raise ValueError(f"expected a file with labels; {path} has lines of text alone.")
+        rows = read_plain_lines(path, KINDS[kind])
+    elif format == "jsonl":
+        rows = read_json_lines(path, KINDS[kind], columns, labelled)
+    else:
+        rows = read_table(path, _TABLES[format], KINDS[kind], columns, header, labelled)
+    if not labelled:
+        rows = [
+            ({part: value for part, value in parts.items() if part != KINDS[kind].target or value != ""}, at) for parts, at in rows
+        ]
+    examples = [KINDS[kind].make(parts, where) for parts, where in rows]
+    if labelled and kind == "tagging":
+        _check_tagged(examples)
+    return examples
+
+
+def _check_format(kind, expected, path):
+    if kind != expected:
+        raise ValueError(f"expected a file for {kind}; {path} has the format of {expected}.")
+
+
+def _check_tagged(examples):
+    """A table of texts alone is one to predict."""
+    for example in examples:
+        if (example.tags if hasattr(example, "words") else example.spans) is None:
+            raise ValueError(f"expected words with tags or a text with spans; {example.where} has none.")

@@ -1,0 +1,170 @@
+"""Examples in the rows of tsv, csv and jsonl files, and texts in the lines of txt files."""
+
+import csv
+import io
+import json
+import re
+
+from keras_bert_rebuild.data.labelled_file import place, read_lines, read_text
+
+# Columns of a table that together are the choices of an example.
+_CHOICE_COLUMN = re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE)
+# No text is longer; the csv module's own limit is 131,072 characters.
+_LONGEST_CELL = 1 << 30
+
+
+def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
+    """The rows of a table as parts of examples.
+
+    Args:
+        path: the file.
+        delimiter: a tab, for cells without quotes, or a comma, for cells that may be quoted.
+        kind: a `Kind`.
+        columns: part of an example: name or number, from 1 on, of its column; those of the kind where it is missing.
+        header: whether the first row names the columns; None to tell it from the names.
+        labelled: whether the column of the target must be there.
+
+    Returns:
+        A list of `(parts, place)`.
+
+    Raises:
+        ValueError: a row with other columns than the first, no such column.
+    """
+    rows = _tab_rows(path) if delimiter == "\t" else _csv_rows(path, delimiter)
+    (first_line, first), columns = rows[0], dict(columns or {})
+    named = any(not _is_number(name) for names in columns.values() for name in _listed(names))
+    if header is None:
+        header = named or _names_columns(first, kind)
+    where = place(path, first_line)
+    found = _of_header(first, kind, columns, where) if header else _of_width(first, kind, columns, where)
+    _check_needed(found, kind, labelled, f"the columns {', '.join(first)}" if header else f"{len(first)} columns", where)
+    for line, cells in rows:
+        if len(cells) != len(first):
+            raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {place(path, line)} has {len(cells)}.")
+    rows = rows[1:] if header else rows
+    if not rows:
+        raise ValueError(f"expected at least one example; {path} holds the names of columns alone.")
+    take = lambda cells, at: [cells[i] for i in at] if isinstance(at, list) else cells[at]  # noqa: E731
+    return [({part: take(cells, at) for part, at in found.items()}, place(path, line)) for line, cells in rows]
+
+
+def read_json_lines(path, kind, columns=None, labelled=True):
+    """The objects of a jsonl file, one a line, as `read_table` gives rows."""
+    rows = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        where = place(path, number)
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"expected a JSON object; {where} is none, at character {error.colno}: {error.msg}.") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
+        found = {part: (columns or {}).get(part) or _first_of(names, value) for part, names in kind.columns.items()}
+        told = [name for names in (columns or {}).values() for name in _listed(names)]
+        missing = next((name for name in told if name not in value), None)
+        if missing is not None:
+            raise ValueError(f"expected the name {missing}; {where} has {', '.join(value)}.")
+        found = {
+            part: names for part, names in found.items() if names is not None and all(name in value for name in _listed(names))
+        }
+        _check_needed(found, kind, labelled, f"the names {', '.join(value)}", where)
+        take = lambda at, value=value: [value[name] for name in at] if isinstance(at, (list, tuple)) else value[at]  # noqa: E731
+        rows.append(({part: take(at) for part, at in found.items()}, where))
+    return rows
+
+
+def read_plain_lines(path, kind):
+    """Every line of a file as a text, as `read_table` gives rows."""
+    (part,) = kind.by_width.get(1, ("",))
+    if not part:
+        raise ValueError(f"expected a file with columns; {path} has lines of text.")
+    return [({part: line}, place(path, number)) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+
+
+def _tab_rows(path):
+    return [(number, line.split("\t")) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+
+
+def _csv_rows(path, delimiter):
+    limit = csv.field_size_limit(_LONGEST_CELL)
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), delimiter=delimiter, strict=True)
+    rows, line = [], 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                rows.append((line, cells))
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"expected cells that are quoted as in csv; {place(path, line)} is not: {error}.") from None
+    finally:
+        csv.field_size_limit(limit)
+    return rows
+
+
+def _names_columns(cells, kind):
+    """Whether the cells of a first row are names that the parts of such examples have."""
+    names = {cell.strip().lower() for cell in cells}
+    return bool(names) and all(_first_of(kind.columns[part], names) or _choice_columns(part, cells) for part in kind.required)
+
+
+def _of_header(cells, kind, columns, where):
+    names = [cell.strip() for cell in cells]
+    lower = [name.lower() for name in names]
+    found = {}
+    for part, known in kind.columns.items():
+        if part in columns:
+            places = [_place_of(name, names, where) for name in _listed(columns[part])]
+            found[part] = places if part == "choices" else places[0]
+        elif (name := _first_of(known, lower)) is not None:
+            found[part] = lower.index(name)
+        elif places := _choice_columns(part, names):
+            found[part] = places
+    return found
+
+
+def _of_width(cells, kind, columns, where):
+    if columns:
+        places = {part: [_place_of(name, cells, where) for name in _listed(names)] for part, names in columns.items()}
+        return {part: found if part == "choices" else found[0] for part, found in places.items()}
+    parts = kind.by_width.get(len(cells))
+    if parts is None:
+        usual = " or ".join(", ".join(parts) for parts in kind.by_width.values()) or "a header"
+        raise ValueError(f"expected {usual} where no columns are named; {where} has {len(cells)} columns without known names.")
+    return {part: i for i, part in enumerate(parts)}
+
+
+def _place_of(name, names, where):
+    """The place, from 0 on, of a column given by its name or its number from 1 on."""
+    if name in names:
+        return names.index(name)
+    if not _is_number(name):
+        raise ValueError(f"expected a column named {name}; {where} has the columns {', '.join(names)}.")
+    if not 1 <= int(name) <= len(names):
+        raise ValueError(f"expected the number of a column from 1 to {len(names)}; got {name} for {where}.")
+    return int(name) - 1
+
+
+def _check_needed(found, kind, labelled, has, where):
+    needed = (*kind.required, *((kind.target,) if labelled and kind.target else ()))
+    for part in needed:
+        if part not in found:
+            names = ", ".join(kind.columns[part])
+            raise ValueError(f"expected a column for {part} (one of {names}, or one that is named); {where} has {has}.")
+
+
+def _choice_columns(part, names):
+    return [i for i, name in enumerate(names) if _CHOICE_COLUMN.fullmatch(name)] if part == "choices" else []
+
+
+def _first_of(known, names):
+    return next((name for name in known if name in names), None)
+
+
+def _listed(names):
+    return names if isinstance(names, (list, tuple)) else [names]
+
+
+def _is_number(name):
+    return isinstance(name, int) or (isinstance(name, str) and name.isdecimal())

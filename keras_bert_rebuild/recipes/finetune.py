@@ -1,0 +1,165 @@
+"""Fine-tuning as one call: from an encoder and a file of examples to a task that answers."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import keras
+
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback
+from keras_bert_rebuild.recipes.finetune_data import check_differ, examples_of, loss_weights, name_of
+from keras_bert_rebuild.recipes.finetune_judge import details, judge
+from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
+from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
+from keras_bert_rebuild.recipes.metrics_table import MetricsTable
+from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.tasks.saved_task import load_task
+from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.freeze import freeze
+from keras_bert_rebuild.training.layer_rates import layer_rates
+from keras_bert_rebuild.training.lora import add_lora, save_lora
+from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
+
+
+@dataclass
+class Finetuned:
+    """What a fine-tuning leaves."""
+
+    task: object
+    """The task with the best weights, ready to answer."""
+
+    scores: dict
+    """The scores of the best weights on the examples of dev."""
+
+    test_scores: dict | None
+    """Those on the examples of test, if there are any."""
+
+    report: dict
+    """All that is in report.json."""
+
+
+def finetune(task, model, train, dev, output, settings=None, *, test=None, report=None, **changes):
+    """Fine-tune a model for a task, and keep the weights that did best.
+
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
+    `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
+    `adapters.safetensors`. Nothing is written before all examples have been read and looked at.
+
+    Args:
+        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity" or
+            "multiple_choice".
+        model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
+        train: a file of examples, as for `read_examples`, or a list of them.
+        dev: the same, to choose the best weights by.
+        output: the folder of the run; the same run may be in it, and begins anew.
+        settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
+        test: examples that the best weights are judged by once, in the end; None for none.
+        report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
+        **changes: single fields of `FinetuneSettings`, over those of `settings`.
+
+    Returns:
+        A `Finetuned`.
+
+    Raises:
+        ValueError: settings, files or labels that cannot be, another run in the folder, a loss that is not a number.
+    """
+    started = time.perf_counter()
+    spec, settings, output = finetune_task(task), FinetuneSettings.of(settings, **changes), Path(output)
+    if settings.metric not in (None, *spec.metrics):
+        raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
+    given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
+    examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
+    check_differ(examples["train"], spec, train)
+    weights = loss_weights(examples["train"], spec, settings)
+    keras.utils.set_random_seed(settings.seed)
+    made = make_task(spec, model, examples["train"], settings)
+    encoded = {name: made.encode(rows) for name, rows in examples.items()}  # labels that are not in the set end here
+    batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
+    steps = settings.steps or settings.epochs * len(batches)
+    adapt(made.model, settings)
+    schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
+    compile_task(made, settings, schedule, weights)
+    described = {
+        "task": spec.name,
+        "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",
+        **{name: name_of(source) for name, source in given.items()},
+        **settings.resolved(),
+    }
+    RunFolder(output, described)
+    for name in REPORTS:  # of the same run before: they are of other weights
+        (output / name).unlink(missing_ok=True)
+    table = MetricsTable(output / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
+    report = report or (lambda row: None)
+    report({"step": 0, "steps": steps})
+
+    def save():
+        made.save(output / "model")
+        if settings.lora_rank is not None:
+            save_lora(made.model, output / "adapters.safetensors")
+
+    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
+    made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
+    best = made if callback.best_step == callback.step else load_task(output / "model")
+    found = {
+        "task": spec.name,
+        "metric": callback.metric,
+        "best_step": callback.best_step,
+        "steps": callback.step,
+        "examples": {name: len(rows) for name, rows in examples.items()},
+        "dev": callback.best.scores,
+        "train_seconds": round(callback.train_seconds, 2),
+    }
+    judged, name = callback.best, "dev"
+    if test is not None:
+        judged, name = judge(best, examples["test"], settings.batch_size), "test"
+        found["test"] = judged.scores
+    found["seconds"] = round(time.perf_counter() - started, 2)
+    found.update(details(best, examples[name], judged.answers))
+    write_report(output, found, described)
+    return Finetuned(best, found["dev"], found.get("test"), found)
+
+
+def make_task(spec, model, examples, settings):
+    """The task with a fresh head, for the labels that examples have."""
+    told = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride, **spec.settings}
+    if settings.dropout is not None:
+        told["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
+    cls = spec.task_class
+    if spec.examples in ("classification", "multi_label", "tagging"):
+        told["labels"] = cls.labels_of(examples)
+    if spec.name == "similarity":
+        told |= _similarity(examples, settings)
+    encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
+    return cls.from_encoder(encoder, **told)
+
+
+def adapt(model, settings):
+    """Add the adapters and freeze the weights that the settings speak of."""
+    if settings.lora_rank is not None:
+        add_lora(model, settings.lora_rank)
+    if settings.freeze:
+        freeze(model, list(settings.freeze))
+
+
+def compile_task(task, settings, schedule, class_weights=None):
+    """Compile with the optimizer of the settings."""
+    optimizer = AdamW(
+        schedule,
+        weight_decay=settings.weight_decay,
+        rate_multipliers=None if settings.layer_decay == 1 else layer_rates(task.model, settings.layer_decay),
+        global_clipnorm=settings.clip_norm,
+    )
+    task.compile(optimizer, class_weights=class_weights, jit_compile=settings.jit_compile)
+
+
+def _similarity(examples, settings):
+    """What the scores of pairs say of the objective and its range."""
+    scores = [example.score for example in examples if example.score is not None]
+    objective = settings.objective or ("cosine" if len(scores) == len(examples) else "in_batch_negatives")
+    if objective == "in_batch_negatives":
+        return {"objective": objective}
+    if len(scores) < len(examples) or min(scores) == max(scores):
+        raise ValueError(f"pairs must have scores that differ, to learn cosines; {len(scores)} of {len(examples)} have one.")
+    return {"objective": objective, "score_range": (min(scores), max(scores))}

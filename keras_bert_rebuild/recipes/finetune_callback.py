@@ -1,0 +1,89 @@
+"""What goes on while a task is fine-tuned: the curve, evaluations, the best checkpoint, the early end."""
+
+import math
+import time
+
+import keras
+
+from keras_bert_rebuild.recipes.finetune_judge import chosen_metric, is_better, judge
+from keras_bert_rebuild.recipes.training_run import NonFiniteLossError
+from keras_bert_rebuild.training.counted_callback import CountedCallback
+
+COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
+
+
+class FinetuneCallback(CountedCallback):
+    """Evaluates a task and keeps the best weights.
+
+    Args:
+        task: the task that is trained.
+        spec: its `FinetuneTask`.
+        settings: `FinetuneSettings`.
+        batches: what it is trained on.
+        dev: examples to evaluate on.
+        schedule: the rate by the step, a `WarmupLinearDecay`.
+        table: a `MetricsTable` for the rows.
+        report: called with every row, and with `{"step", "evaluated"}`, the part of the rows, while an evaluation runs.
+        save: called where an evaluation was better than all before.
+    """
+
+    def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save):
+        super().__init__()
+        self.task, self.spec, self.settings, self.batches, self.dev = task, spec, settings, batches, dev
+        self.table, self.report, self.save = table, report, save
+        self.schedule, self.steps = schedule, schedule.total_steps
+        self.every = settings.evaluate_steps or len(batches)
+        self.metric = settings.metric
+        self.best, self.best_score, self.best_step = None, None, 0
+        self.evaluated, self.waited = 0, 0
+        self.train_seconds = 0.0
+        self._started = time.perf_counter()
+        self._sums = 0.0, 0  # of the losses of this epoch's batches so far and of their examples, as of the last row
+        self._seen = 0
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch, self._sums, self._seen = epoch, (0.0, 0), 0
+        self._sizes = [len(bucket.indexes) for bucket in self.batches.batches(self.batches.epoch)]
+
+    def on_train_batch_end(self, batch, logs=None):
+        (step,) = self.count(batch)
+        self._seen += self._sizes[batch]
+        last = step == self.steps
+        evaluates = last or step % self.every == 0
+        ends_epoch = batch + 1 == len(self._sizes)
+        if evaluates or ends_epoch or step % self.settings.log_steps == 0:
+            row = self._row(step, float(logs["loss"]))
+            if evaluates:
+                row.update(self._evaluate(step))
+            self.table.write(row)
+            self.report(row)
+            self._started = time.perf_counter()
+        if last or (self.settings.patience is not None and self.waited >= self.settings.patience):
+            self.trained.stop_training = True
+
+    def _row(self, step, mean):
+        """The row of a step, from Keras's mean loss of the epoch so far."""
+        if not math.isfinite(mean):
+            raise NonFiniteLossError(f"The loss is not a number after step {step}; a lower learning_rate may help.")
+        total, before = mean * self._seen, self._sums
+        self._sums = total, self._seen
+        examples = self._seen - before[1]
+        seconds = time.perf_counter() - self._started
+        self.train_seconds += seconds
+        rate = float(keras.ops.convert_to_numpy(self.schedule(step)))  # on JAX the optimizer's own is with the trainer
+        loss = (total - before[0]) / examples
+        values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
+        return dict(zip(COLUMNS, values, strict=True))
+
+    def _evaluate(self, step):
+        _ = self.model  # on JAX, this fetches the weights from the trainer
+        progress = lambda done, rows: self.report({"step": step, "evaluated": done / rows})  # noqa: E731
+        judged = judge(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
+        self.metric = chosen_metric(self.spec, judged.scores, self.metric)
+        score = judged.scores[self.metric]
+        self.evaluated += 1
+        self.waited += 1
+        if self.best is None or is_better(self.metric, score, self.best_score):
+            self.best, self.best_score, self.best_step, self.waited = judged, score, step, 0
+            self.save()
+        return {f"dev_{name}": value for name, value in judged.scores.items()}

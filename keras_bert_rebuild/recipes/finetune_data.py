@@ -1,0 +1,73 @@
+"""The examples of a fine-tuning, read and looked at before anything is trained or written."""
+
+from collections import Counter
+from pathlib import Path
+
+from keras_bert_rebuild.data.read_labelled import read_examples
+from keras_bert_rebuild.recipes.finetune_settings import BALANCED
+
+
+def examples_of(given, spec, settings, labelled=True):
+    """A list of examples from a file, or the list that is given.
+
+    Args:
+        given: the path of a file, or examples.
+        spec: a `FinetuneTask`.
+        settings: `FinetuneSettings`, for columns, header and format.
+        labelled: as for `read_examples`.
+    """
+    if not isinstance(given, (str, Path)):
+        return list(given)
+    chosen = {name: getattr(settings, name) for name in ("columns", "header", "format")}
+    return read_examples(given, spec.examples, labelled=labelled, **chosen)
+
+
+def name_of(given):
+    """How examples are named in reports and errors."""
+    return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
+
+
+def check_differ(examples, spec, given):
+    """Refuse examples that all have one label: there is nothing to learn.
+
+    Raises:
+        ValueError: it names the file.
+    """
+    if spec.examples == "classification":
+        counts = Counter(example.label for example in examples)
+    elif spec.examples == "tagging":
+        counts = Counter(tag for example in examples for tag in _tags(example))
+    else:
+        return
+    if len(counts) < 2:
+        found = f"all {len(examples)} of {name_of(given)} have {next(iter(counts), None)!r}"
+        raise ValueError(f"expected examples of at least two labels; {found}.")
+
+
+def _tags(example):
+    """The tags of words, or O and the labels of the spans of a text."""
+    return example.tags or () if hasattr(example, "words") else ("O", *(label for _, _, label in example.spans or ()))
+
+
+def loss_weights(examples, spec, settings):
+    """Weights by label for the loss, or None: given ones, or n / (labels · n of the label) where all shall count the same.
+
+    Raises:
+        ValueError: the task has no labels to weigh, or examples have none of a given one.
+    """
+    weights = settings.class_weights
+    if weights is None:
+        return None
+    if spec.examples == "classification":
+        counts = Counter(example.label for example in examples)
+    elif spec.examples == "tagging" and all(hasattr(example, "words") for example in examples):
+        counts = Counter(tag for example in examples for tag in example.tags)
+    else:
+        raise ValueError(f"class_weights must be for a classification of texts or of words; the task is {spec.name}.")
+    if weights == BALANCED:
+        return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}
+    unknown = [label for label in weights if str(label) not in counts]
+    if unknown:
+        known = ", ".join(sorted(counts))
+        raise ValueError(f"class_weights must be of labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
+    return {str(label): float(weight) for label, weight in weights.items()}

@@ -1,0 +1,153 @@
+"""Everything that a fine-tuning can be told, as data."""
+
+from dataclasses import asdict, dataclass, replace
+
+from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.recipes.phase import check_whole_numbers
+from keras_bert_rebuild.recipes.settings_from_dict import is_number, settings_from_dict
+
+DTYPES = ("float32", "mixed_bfloat16")
+OBJECTIVES = ("cosine", "in_batch_negatives")
+BALANCED = "balanced"
+# The least that may be.
+LEAST = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
+LEAST |= {"lora_rank": 1, "seed": 0, "workers": 0}
+OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank")
+# Fractions, and whether they may be None.
+FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneSettings:
+    """What a fine-tuning is: fields of a YAML file, options of `keras-bert finetune`, arguments of `finetune`.
+
+    Reference: Devlin et al., 2019, appendix A.3, for the ranges of rate, batch size and epochs.
+    """
+
+    epochs: int = 3
+    """Passes over the examples."""
+
+    steps: int | None = None
+    """Optimizer steps, instead of epochs."""
+
+    batch_size: int = 32
+    """Rows of an optimizer step; a text that is longer than max_len has several rows."""
+
+    learning_rate: float = 3e-5
+    """The rate at its top; BERT's authors chose among 2e-5, 3e-5 and 5e-5."""
+
+    warmup: float = 0.1
+    """Part of the steps during which the rate rises; then it falls in a line to 0."""
+
+    weight_decay: float = 0.01
+    """Share of a weight taken away at a rate of 1; biases and norms keep theirs."""
+
+    layer_decay: float = 1.0
+    """Rate of a block, as a part of that of the block above it, such as 0.9."""
+
+    clip_norm: float | None = 1.0
+    """The longest that the gradient of all weights together may be; None for any."""
+
+    dropout: float | None = None
+    """Rate of all dropouts; None for those of the model."""
+
+    max_len: int | None = None
+    """Tokens of a row at the most; longer texts go in windows. None: as many as the model takes, 512 at the most."""
+
+    stride: int | None = None
+    """Tokens that a window shares with the next; None: a quarter of max_len."""
+
+    class_weights: dict | str | None = None
+    """Weights of labels in the loss, such as rare=3; "balanced" for weights by which all labels count the same."""
+
+    metric: str | None = None
+    """The score that chooses the best checkpoint; None for the usual one of the task."""
+
+    evaluate_steps: int | None = None
+    """Optimizer steps between evaluations; None: an epoch."""
+
+    patience: int | None = None
+    """Evaluations without a better score after which the training stops; None: it never stops early."""
+
+    lora_rank: int | None = None
+    """Train adapters of this rank and the head instead of all weights."""
+
+    freeze: tuple = ()
+    """Regular expressions over variable paths; what they are found in does not change, such as ^Embedding- for the embeddings."""
+
+    objective: str | None = None
+    """Of similarity: "cosine", to meet the scores, or "in_batch_negatives", to tell a pair from the others; None: by the scores."""
+
+    dtype: str = "float32"
+    """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
+
+    jit_compile: bool | str = "auto"
+    """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
+
+    columns: dict | None = None
+    """What the parts of an example are called in the files, such as text=utterance, or the numbers of their columns, from 1 on."""
+
+    header: bool | None = None
+    """Whether the first row of a table names its columns; None to tell it from the names."""
+
+    format: str | None = None
+    """The format of the files; None to tell it from their names."""
+
+    log_steps: int = 10
+    """Optimizer steps of a row of metrics.csv."""
+
+    workers: int = 0
+    """Threads that make batches while the model trains; 0 makes them in between."""
+
+    seed: int = 0
+    """The seed of the new head, the order of the examples and dropout."""
+
+    def __post_init__(self):
+        check_whole_numbers(self, LEAST, OPTIONAL)
+        for name, optional in FRACTIONS.items():
+            value = getattr(self, name)
+            if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
+                raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
+        for name in ("learning_rate", "clip_norm"):
+            value = getattr(self, name)
+            if not (value is None and name == "clip_norm") and not (is_number(value) and value > 0):
+                raise ValueError(f"{name} must be a number above 0; got {value!r}.")
+        for name, values in (
+            ("dtype", DTYPES),
+            ("objective", (*OBJECTIVES, None)),
+            ("jit_compile", (True, False, "auto")),
+            ("format", (*FORMATS, None)),
+            ("header", (True, False, None)),
+        ):
+            if getattr(self, name) not in values:
+                raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
+        if isinstance(self.freeze, str) or not isinstance(self.freeze, (list, tuple)):
+            raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r}.")
+        object.__setattr__(self, "freeze", tuple(self.freeze))
+        if not (self.columns is None or isinstance(self.columns, dict)):
+            raise ValueError(f"columns must be names or numbers by part; got {self.columns!r}.")
+        weights = self.class_weights
+        if not (weights is None or weights == BALANCED or isinstance(weights, dict)):
+            raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r}.")
+        if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
+            raise ValueError(f"class_weights must be numbers above 0; got {weights!r}.")
+
+    def resolved(self):
+        """The settings as plain values, as they are written into a run's folder."""
+        return {**asdict(self), "freeze": list(self.freeze)}
+
+    @classmethod
+    def of(cls, settings=None, **changes):
+        """Settings from settings or a dictionary of them, or the defaults, and single fields over these."""
+        if settings is None or isinstance(settings, dict):
+            return cls.from_dict({**(settings or {}), **changes})
+        return replace(settings, **changes)
+
+    @classmethod
+    def from_dict(cls, values):
+        """Settings from plain values, such as those of a YAML file.
+
+        Raises:
+            ValueError: a name that is none, with the nearest that are.
+        """
+        return settings_from_dict(cls, values, "a fine-tuning")

@@ -1,0 +1,102 @@
+"""Answers to a file of examples, as a file in the user's terms."""
+
+import contextlib
+import csv
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from keras_bert_rebuild.data.labelled_file import suffix_of
+from keras_bert_rebuild.data.read_labelled import read_examples
+from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
+from keras_bert_rebuild.recipes.predicted_rows import ROWS
+from keras_bert_rebuild.tasks.saved_task import load_task
+
+FORMATS = (".jsonl", ".tsv", ".csv", ".json")
+
+
+def predict(model, input, output, task=None, *, batch_size=32, columns=None, header=None, format=None, progress=None):
+    """Answer the examples of a file and write the answers.
+
+    Args:
+        model: a folder as `finetune` leaves it in `model/`, or a task.
+        input: a file, as for `read_examples`; what is to be told may be missing.
+        output: a file whose name ends in .jsonl, an object a line; or in .tsv or .csv, a table without what needs lists; or,
+            for questions, in .json, answers by id as SQuAD's scripts take them. It is there whole or not at all.
+        task: the word for the task, as for `finetune`; None for what the folder says.
+        batch_size: rows of a batch.
+        columns, header, format: as for `read_examples`.
+        progress: called with the rows done and all rows.
+
+    Returns:
+        The scores of the answers, where every example tells what is right; else None.
+
+    Raises:
+        ValueError: a file that cannot be read, or that is not of the task's examples, an output of another format.
+    """
+    if suffix_of(output) not in FORMATS or Path(output).suffix not in FORMATS:
+        raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS)}; got {output}.")
+    if isinstance(model, (str, Path)):
+        model = load_task(model, None if task is None else finetune_task(task).kind)
+    spec = spec_of(model) if task is None else finetune_task(task)
+    if spec.kind != model.kind or spec.examples != spec_of(model).examples:
+        raise ValueError(f"expected a model for {spec.name}; it is one for {spec_of(model).name}.")
+    if Path(output).suffix == ".json" and spec.examples != "questions":
+        raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
+    examples = read_examples(input, spec.examples, columns=columns, header=header, format=format, labelled=False)
+    answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
+    write_rows(output, [ROWS[spec.examples](example, answer) for example, answer in zip(examples, answers, strict=True)])
+    target = next((name for name in ("label", "tags", "spans", "answers", "score") if hasattr(examples[0], name)), None)
+    if all(getattr(example, target) is not None for example in examples):
+        return model.scores(examples, answers)
+    return None
+
+
+def spec_of(task):
+    """The `FinetuneTask` of a task."""
+    specs = [spec for spec in FINETUNE_TASKS.values() if spec.kind == task.kind]
+    problem = getattr(task, "problem", None)
+    return next((spec for spec in specs if spec.settings.get("problem") == problem), specs[0])
+
+
+def write_rows(path, rows):
+    """Write dictionaries as a file, beside its place first."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with open(handle, "w", newline="", encoding="utf-8") as file:
+            if path.suffix == ".json":
+                json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
+            elif path.suffix == ".jsonl":
+                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            else:
+                _write_table(file, rows, "\t" if path.suffix == ".tsv" else ",")
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(partial, 0o666 & ~mask)
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+def _write_table(file, rows, delimiter):
+    names = [name for name, value in rows[0].items() if not isinstance(value, dict)]
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name), delimiter) for name in names] for row in rows)
+
+
+def _cell(value, delimiter):
+    if isinstance(value, (list, tuple)):
+        flat = all(isinstance(part, str) for part in value)
+        value = (" " if flat else "; ").join(part if flat else _entity(part) for part in value)
+    value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    # Cells of a tsv are not quoted where it is read.
+    return " ".join(value.split()) if delimiter == "\t" else value
+
+
+def _entity(part):
+    return f"{part['label']}: {part['text']}" if isinstance(part, dict) else str(part)

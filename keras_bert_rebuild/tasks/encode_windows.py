@@ -1,0 +1,126 @@
+"""Texts of any length as rows that a model can take: overlapping windows over what is too long."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass
+class Windows:
+    """Rows of tokens, lists of an array each; the windows of a text stand one behind the other."""
+
+    ids: list
+    """Token ids with the special ones."""
+
+    segments: list
+    """0 for the first text, 1 for the second (for RoBERTa 0, too)."""
+
+    examples: np.ndarray
+    """The text or pair that every row belongs to `(rows,)`."""
+
+    sides: list
+    """0 for a token of the first text, 1 for one of the second, -1 for a special token."""
+
+    best: list
+    """Whether no other window shows more around this token: so every token of the text that is cut counts once."""
+
+    offsets: list
+    """First character of a token and the one behind its last in its own text, `(length, 2)`."""
+
+    word_ids: list
+    """Number of a token's word in its own text, from 0; -1 at special tokens."""
+
+
+def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, **options):
+    """Encode texts or pairs of texts, as overlapping windows where they are longer than the model.
+
+    Of a pair one text goes in windows and the other one stands whole in every row. If it leaves less than half of the room, its end
+    is cut off.
+
+    Args:
+        tokenizer: a `BatchTokenizer`.
+        texts: a list of texts, or with `is_pretokenized=True` of lists of words.
+        pairs: the second texts, or None.
+        max_len: tokens of a row at the most, special ones included.
+        stride: tokens that a window shares with the next.
+        side: of pairs, the text that goes in windows, 0 or 1; None: the longer one of each pair.
+        shortest: tokens of the other text at the most, also where there is room for more; None for half of the room.
+        **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
+
+    Returns:
+        `Windows`.
+    """
+    texts, pairs = list(texts), None if pairs is None else list(pairs)
+    options["return_offsets"] = True
+    if pairs is not None and shortest is not None:
+        others = pairs if side == 0 else texts
+        others[:] = shortened(tokenizer, others, shortest)
+    whole = tokenizer.encode_batch(texts, pairs, **options)
+    lengths = np.array([len(row) for row in whole.ids], "int64")
+    parts = [(whole, np.flatnonzero(lengths <= max_len), np.flatnonzero(lengths <= max_len))]
+    for cut, chosen in _long_ones(tokenizer, whole, lengths > max_len, side, pairs is not None):
+        if not len(chosen):
+            continue
+        long = [[texts[i] for i in chosen]] if pairs is None else [[texts[i] for i in chosen], [pairs[i] for i in chosen]]
+        if pairs is not None:
+            special = int(np.sum(_sides(tokenizer, whole.ids[chosen[0]], whole.word_ids[chosen[0]]) < 0))
+            long[1 - cut] = shortened(tokenizer, long[1 - cut], (max_len - special) // 2)
+        truncation = ("only_first", "only_second")[cut]
+        encoding = tokenizer.encode_batch(*long, max_len=max_len, truncation=truncation, stride=stride, **options)
+        parts.append((encoding, np.arange(len(encoding.ids)), np.asarray(chosen)[encoding.texts]))
+    return _in_order(tokenizer, parts)
+
+
+def shortened(tokenizer, texts, limit, keep_end=False):
+    """Texts that have no more than so many tokens: cut where a word begins, or a token if that leaves nothing.
+
+    Args:
+        tokenizer: a `BatchTokenizer`.
+        texts: a list of texts.
+        limit: tokens at the most.
+        keep_end: leave the beginning out and not the end.
+    """
+    encoding = tokenizer.encode_batch(texts, return_offsets=True)
+    short = list(texts)
+    for i, words in enumerate(encoding.word_ids):
+        content = np.flatnonzero(words >= 0)
+        if len(content) <= limit:
+            continue
+        words, starts = words[content], encoding.offsets[i][content, 0]
+        begins = np.flatnonzero(np.diff(words, prepend=-1))
+        cut = len(content) - limit if keep_end else limit
+        at_word = begins[begins >= cut][:1] if keep_end else begins[(begins <= cut) & (begins > 0)][-1:]
+        cut = starts[at_word[0] if len(at_word) else cut]
+        short[i] = texts[i][cut:] if keep_end else texts[i][:cut]
+    return short
+
+
+def _long_ones(tokenizer, whole, long, side, are_pairs):
+    """The side to cut into windows, and the texts or pairs, by number."""
+    chosen = np.flatnonzero(long)
+    if not are_pairs or side is not None:
+        return [(side or 0, chosen)]
+    sides = [_sides(tokenizer, whole.ids[i], whole.word_ids[i]) for i in chosen]
+    second = np.array([np.sum(of == 1) > np.sum(of == 0) for of in sides], bool)
+    return [(0, chosen[~second]), (1, chosen[second])]
+
+
+def _sides(tokenizer, ids, word_ids):
+    behind_separator = np.cumsum((ids == tokenizer.sep_id) & (word_ids < 0)) > 0
+    return np.where(word_ids < 0, -1, behind_separator)
+
+
+def _in_order(tokenizer, parts):
+    """Rows of several encodings in the order of their texts."""
+    rows = [(examples[k], encoding, row) for encoding, rows, examples in parts for k, row in enumerate(rows)]
+    rows.sort(key=lambda row: row[0])  # stable: windows keep their order
+    windows = Windows([], [], np.array([example for example, _, _ in rows], "int64"), [], [], [], [])
+    for _, encoding, row in rows:
+        ids, words = encoding.ids[row], encoding.word_ids[row]
+        windows.ids.append(ids)
+        windows.segments.append(encoding.segments[row])
+        windows.offsets.append(encoding.offsets[row])
+        windows.word_ids.append(words)
+        windows.sides.append(_sides(tokenizer, ids, words))
+        windows.best.append(words >= 0 if encoding.max_context is None else np.asarray(encoding.max_context[row]))
+    return windows

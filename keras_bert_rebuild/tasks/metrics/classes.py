@@ -1,0 +1,143 @@
+"""Scores of labels: accuracy, F1, Matthews, confusion."""
+
+import numpy as np
+
+
+def confusion_matrix(true, predicted, labels=None):
+    """How often which label was taken for which.
+
+    Args:
+        true: a label for every example.
+        predicted: what was predicted for each.
+        labels: all labels, in the order of rows and columns; None for those that occur, sorted.
+
+    Returns:
+        `(labels, labels)`, int64: rows are true labels, columns predicted ones.
+
+    Raises:
+        ValueError: other numbers of labels, none, or one that is not among `labels`.
+
+    Example:
+
+    >>> confusion_matrix(["a", "a", "b"], ["a", "b", "b"]).tolist()
+    [[1, 1], [0, 1]]
+    """
+    true, predicted = check_lengths(true, predicted)
+    labels = sorted({*true, *predicted}) if labels is None else list(labels)
+    index = {label: i for i, label in enumerate(labels)}
+    unknown = next((label for label in (*true, *predicted) if label not in index), None)
+    if unknown is not None:
+        raise ValueError(f"expected labels among {', '.join(map(str, labels))}; got {unknown}.")
+    cells = [index[a] * len(labels) + index[b] for a, b in zip(true, predicted, strict=True)]
+    return np.bincount(cells, minlength=len(labels) ** 2).reshape(len(labels), len(labels)).astype("int64")
+
+
+def accuracy(true, predicted):
+    """The part of the examples whose label was found.
+
+    Example:
+
+    >>> accuracy(["a", "a", "b", "b"], ["a", "b", "b", "b"])
+    0.75
+    """
+    true, predicted = check_lengths(true, predicted)
+    return sum(a == b for a, b in zip(true, predicted, strict=True)) / len(true)
+
+
+def class_scores(true, predicted, labels=None):
+    """Precision, recall, F1 and number of examples of every label.
+
+    Returns:
+        A dictionary by label of dictionaries with `precision`, `recall`, `f1` and `support`; what would be 0 / 0 is 0.
+    """
+    true, predicted = check_lengths(true, predicted)
+    labels = sorted({*true, *predicted}) if labels is None else list(labels)
+    matrix = confusion_matrix(true, predicted, labels)
+    return {label: counted(*counts) for label, counts in zip(labels, _counts(matrix), strict=True)}
+
+
+def macro_f1(true, predicted):
+    """The mean of the F1 of all labels that are true or predicted somewhere.
+
+        F1 = 2 · precision · recall / (precision + recall) = 2 · found / (true + predicted)
+
+    Example:
+
+    >>> macro_f1(["a", "a", "b"], ["a", "a", "a"])
+    0.4
+    """
+    return float(np.mean([scores["f1"] for scores in class_scores(true, predicted).values()]))
+
+
+def micro_f1(true, predicted):
+    """F1 of all labels counted together, for texts with any number of labels.
+
+    Args:
+        true, predicted: for every example the labels it has, a tuple or set.
+
+    Example:
+
+    >>> micro_f1([("a", "b"), ()], [("a",), ("b",)])
+    0.5
+    """
+    true, predicted = check_lengths(true, predicted)
+    found = sum(len({*a} & {*b}) for a, b in zip(true, predicted, strict=True))
+    return counted(found, sum(len({*a}) for a in true), sum(len({*b}) for b in predicted))["f1"]
+
+
+def macro_f1_of_sets(true, predicted, labels=None):
+    """The mean of the F1 of every label, for texts with any number of labels.
+
+    Args:
+        true, predicted: for every example the labels it has, a tuple or set.
+        labels: the labels to take the mean of; None for those that occur.
+    """
+    true, predicted = check_lengths(true, predicted)
+    labels = sorted({label for row in (*true, *predicted) for label in row}) if labels is None else labels
+    scores = []
+    for label in labels:
+        has = [(label in a, label in b) for a, b in zip(true, predicted, strict=True)]
+        scores.append(counted(sum(a and b for a, b in has), sum(a for a, _ in has), sum(b for _, b in has))["f1"])
+    return float(np.mean(scores)) if scores else 0.0
+
+
+def matthews(true, predicted):
+    """Matthews's correlation of labels, also of more than two; 0 where all true or all predicted ones are the same.
+
+        (c · n − Σ tₖ pₖ) / √((n² − Σ pₖ²) (n² − Σ tₖ²))
+
+    with n examples, c of them right, and label k true tₖ and predicted pₖ times.
+
+    Example:
+
+    >>> matthews([1, 1, 0, 0], [1, 0, 0, 0])
+    0.5773502691896258
+
+    Reference: Gorodkin, 2004 (https://doi.org/10.1016/j.compbiolchem.2004.09.006).
+    """
+    matrix = confusion_matrix(true, predicted).astype("float64")
+    n, right, true_counts, predicted_counts = matrix.sum(), matrix.trace(), matrix.sum(1), matrix.sum(0)
+    spread = (n**2 - predicted_counts @ predicted_counts) * (n**2 - true_counts @ true_counts)
+    return float((right * n - true_counts @ predicted_counts) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
+def counted(found, true, predicted):
+    """The scores of something that is true so many times, was predicted so many times, and both `found` times."""
+    return {
+        "precision": float(found / predicted) if predicted else 0.0,
+        "recall": float(found / true) if true else 0.0,
+        "f1": float(2 * found / (true + predicted)) if true + predicted else 0.0,
+        "support": int(true),
+    }
+
+
+def check_lengths(true, predicted):
+    """Both as lists of the same length, at least one; else a ValueError."""
+    true, predicted = list(true), list(predicted)
+    if len(true) != len(predicted) or not true:
+        raise ValueError(f"expected as many predictions as labels, at least one; got {len(predicted)} and {len(true)}.")
+    return true, predicted
+
+
+def _counts(matrix):
+    return zip(matrix.diagonal().tolist(), matrix.sum(1).tolist(), matrix.sum(0).tolist(), strict=True)

@@ -1,0 +1,90 @@
+"""Scores of entities: whole spans of one type, as seqeval counts them."""
+
+from keras_bert_rebuild.tasks.metrics.classes import check_lengths, counted
+
+PREFIXES = "BIES"
+
+
+def entities_of(tags):
+    """The entities that the tags of a sentence name.
+
+    B and S begin an entity, E and S end one, I and E go on with one of the same type, or begin one where there is none: the rules
+    of seqeval's default mode, and of the CoNLL script before it.
+
+    Args:
+        tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word.
+
+    Returns:
+        A list of `(type, first word, last word)`.
+
+    Raises:
+        ValueError: another tag.
+
+    Example:
+
+    >>> entities_of(["B-city", "I-city", "I-person", "O", "I-city"])
+    [('city', 0, 1), ('person', 2, 2), ('city', 4, 4)]
+    """
+    found, goes_on = [], False
+    for i, tag in enumerate(tags):
+        if tag == "O":
+            goes_on = False
+            continue
+        prefix, dash, kind = tag[:1], tag[1:2], tag[2:] or "_"
+        if prefix not in PREFIXES or dash not in ("", "-") or not tag:
+            raise ValueError(f"expected tags B-x, I-x, E-x, S-x or O; got {tag!r}.")
+        if goes_on and prefix in "IE" and found[-1][0] == kind:
+            found[-1] = (kind, found[-1][1], i)
+        else:
+            found.append((kind, i, i))
+        goes_on = prefix in "BI"
+    return found
+
+
+def are_entity_tags(tags):
+    """Whether tags name entities, and not parts of speech or the like."""
+    return all(tag == "O" or (tag[:1] in PREFIXES and tag[:1] and tag[1:2] in ("", "-")) for tag in tags)
+
+
+def entity_scores(true, predicted):
+    """Precision, recall and F1 of entities, all types counted together.
+
+    Args:
+        true, predicted: the tags of every sentence.
+
+    Returns:
+        A dictionary with `precision`, `recall`, `f1` and `support`, the number of true ones.
+
+    Raises:
+        ValueError: sentences or words that differ in number, other tags.
+
+    Example:
+
+    >>> scores = entity_scores([["B-city", "I-city", "O"]], [["B-city", "O", "O"]])
+    >>> scores["f1"], scores["support"]
+    (0.0, 1)
+
+    Reference: Tjong Kim Sang and De Meulder, 2003, section 2.3 (https://aclanthology.org/W03-0419).
+    """
+    return _scores(*_spans(true, predicted))
+
+
+def entity_type_scores(true, predicted):
+    """The same for every type of entities that occurs, a dictionary by type."""
+    true, predicted = _spans(true, predicted)
+    of = lambda spans, kind: [{span for span in row if span[0] == kind} for row in spans]  # noqa: E731
+    types = sorted({span[0] for row in (*true, *predicted) for span in row})
+    return {kind: _scores(of(true, kind), of(predicted, kind)) for kind in types}
+
+
+def _spans(true, predicted):
+    true, predicted = check_lengths(true, predicted)
+    for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
+        if len(a) != len(b):
+            raise ValueError(f"expected a tag for each of the {len(a)} words of sentence {i}; got {len(b)}.")
+    return [{*entities_of(tags)} for tags in true], [{*entities_of(tags)} for tags in predicted]
+
+
+def _scores(true, predicted):
+    found = sum(len(a & b) for a, b in zip(true, predicted, strict=True))
+    return counted(found, sum(map(len, true)), sum(map(len, predicted)))

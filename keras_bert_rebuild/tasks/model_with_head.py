@@ -1,0 +1,70 @@
+"""An encoder with the head of a task, whose weights are the same on every backend."""
+
+import zlib
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.checkpoints.backend_values import unwritten
+from keras_bert_rebuild.checkpoints.report import LoadReport
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.dtype_scope import dtype_scope
+from keras_bert_rebuild.models.heads import LAYERS
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+
+# What may be begun anew: the last layers of the heads, and the pooler where the encoder came without one.
+_OF_HEADS = tuple(f"{layer}/" for layer in LAYERS.values())
+
+
+def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
+    """A new model of an encoder and a head that has not learned anything.
+
+    Args:
+        encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which stays as it is.
+        heads: names of heads, as for `build_model`; their last layers begin anew even where the encoder brings some.
+        labels: names of the outputs of a classification head.
+        seed: what is begun anew is drawn from it, the same numbers on every backend.
+        dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
+        **rates: fields of `BertConfig` to change: `hidden_dropout_prob`, `attention_probs_dropout_prob`, `classifier_dropout`.
+
+    Returns:
+        A `BertModel`; its `load_report` lists in `missing` what was begun anew.
+
+    Raises:
+        ValueError: a model without a config, or of other layers than its config says.
+    """
+    source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
+    config = getattr(source, "config", None)
+    if config is None:
+        raise ValueError(f"expected the path of a checkpoint or a model with a config; got {type(encoder).__name__} without one.")
+    with dtype_scope(dtype), skipped_initialization(unwritten):
+        model = build_model(config.replace(labels=tuple(labels), **rates), heads)
+    values = {variable.path: variable for variable in source.weights}
+    last = tuple(f"{LAYERS[head]}/" for head in heads if head != "pooler")
+    report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
+    for variable in model.weights:
+        known = values.get(variable.path)
+        if known is not None and not variable.path.startswith(last):
+            variable.assign(to_numpy(known).astype("float32"))
+            report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
+        elif variable.path.startswith(_OF_HEADS):
+            variable.assign(_drawn(variable, config.initializer_range or 0.02, seed))
+            report.missing.append((variable.path, "begun anew"))
+        else:
+            raise ValueError(f"the encoder must have the weights that its config speaks of; {variable.path} is missing.")
+    report.tokenizer_files = getattr(getattr(source, "load_report", None), "tokenizer_files", {})
+    model.load_report = report
+    return model
+
+
+def _drawn(variable, spread, seed):
+    """A kernel from the normal distribution within two deviations, as BERT's are; anything else is 0."""
+    if not variable.path.endswith("kernel"):
+        return np.zeros(variable.shape, "float32")
+    generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
+    values = generator.standard_normal(variable.shape)
+    while (far := np.abs(values) > 2).any():
+        values[far] = generator.standard_normal(int(far.sum()))
+    return (values * spread).astype("float32")

@@ -1,0 +1,148 @@
+"""Multiple choice: which of several endings or answers fits."""
+
+import itertools
+from collections import namedtuple
+
+import numpy as np
+
+from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
+from keras_bert_rebuild.tasks.encode_windows import encode_windows
+from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
+from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
+from keras_bert_rebuild.training.task_losses import ChoiceLoss
+
+# The choice by number and text, and the probability of each.
+Chosen = namedtuple("Chosen", ["index", "text", "probabilities"])
+
+# The name of the one output.
+FITS = "fits"
+
+
+class MultipleChoice(Task):
+    """Choose among texts the one that goes with a prompt: every choice is a pair with it, and the logits of all are compared.
+
+    A prompt longer than `max_len` leaves room for goes in windows; the answer is made of the mean of their logits, weighted by
+    their tokens, and in training every window is a question of its own.
+
+    Args:
+        model: a `BertModel` with the head "classification" and one output.
+        tokenizer: as for `task_tokenizer`.
+        max_len, stride: as of `Task`.
+
+    Reference: Devlin et al., 2019, section 4.4 (https://arxiv.org/abs/1810.04805).
+    """
+
+    kind = "multiple_choice"
+    heads = ("classification",)
+
+    @classmethod
+    def from_encoder(cls, encoder, tokenizer=None, **settings):
+        """The task with a fresh head on an encoder: see `Task.from_encoder`."""
+        settings["labels"] = (FITS,)
+        return super().from_encoder(encoder, tokenizer, **settings)
+
+    @classmethod
+    def config_of(cls, config):
+        return config.replace(labels=(FITS,))
+
+    def __call__(self, prompts, choices, batch_size=32):
+        """Choose.
+
+        Args:
+            prompts: a list of texts.
+            choices: for each a list of texts.
+            batch_size: rows of a batch.
+
+        Returns:
+            A `Chosen` for each.
+        """
+        prompts, choices = example_list(prompts, "prompts"), example_list(choices, "choices")
+        if len(choices) != len(prompts):
+            raise ValueError(f"choices must have a list for each of the {len(prompts)} prompts; got {len(choices)}.")
+        questions = [
+            ChoiceQuestion(prompt, tuple(example_list(of, "choices"))) for prompt, of in zip(prompts, choices, strict=True)
+        ]
+        return self.predict_examples(questions, batch_size)
+
+    def encode(self, examples):
+        examples = example_list(examples)
+        windows = self._windows(examples)
+        if any(example.label is None for example in examples):
+            return Encoded(windows)
+        for i, example in enumerate(examples):
+            if isinstance(example.label, bool) or example.label not in range(len(example.choices)):
+                raise ValueError(
+                    f"a label must be the number of a choice, from 0 to {len(example.choices) - 1}; {place_of(example, i)} has "
+                    f"{example.label!r}."
+                )
+        return Encoded(windows, [np.arange(len(example.choices)) == example.label for example in examples])
+
+    def batches(self, encoded, batch_size=32, seed=None, **kwargs):
+        """Batches of questions for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts questions."""
+        if encoded.targets is None:
+            raise ValueError("every question must tell the right choice, to be trained on; one at least does not.")
+        inputs, padding = self._inputs(encoded.windows)
+        bounds = np.searchsorted(encoded.windows.examples, np.arange(sum(map(len, encoded.targets)) + 1)).tolist()
+        group, rows, labels, first = max(map(len, encoded.targets)), [], [], 0
+        for right in encoded.targets:
+            windows = list(itertools.pairwise(bounds[first : first + len(right) + 1]))
+            first += len(right)
+            # Behind the choices come rows that are none, which the loss leaves out.
+            of_question = np.concatenate([right.astype("float32"), np.full(group - len(right), -1.0, "float32")])
+            for i in range(max(behind - begin for begin, behind in windows)):
+                of_window = [min(begin + i, behind - 1) for begin, behind in windows]
+                rows += of_window + of_window[-1:] * (group - len(right))
+                labels += [of_question] * group
+        return GroupedBatches(
+            [[values[i] for i in rows] for values in inputs],
+            np.stack(labels),
+            group=group,
+            batch_size=batch_size,
+            buckets=buckets_up_to(self.max_len),
+            seed=seed,
+            padding=padding,
+            **kwargs,
+        )
+
+    def loss(self):
+        """Cross entropy over the choices of a question."""
+        return ChoiceLoss()
+
+    def predict_examples(self, examples, batch_size=32, progress=None):
+        examples = example_list(examples)
+        windows = self._windows(examples)
+        logits = weighted_mean(self._predict(windows, batch_size, progress), windows)[:, 0]
+        ends = np.cumsum([len(example.choices) for example in examples])
+        return [
+            self._answer(example, logits[end - len(example.choices) : end]) for example, end in zip(examples, ends, strict=True)
+        ]
+
+    def scores(self, examples, answers):
+        """Accuracy."""
+        from keras_bert_rebuild.tasks.metrics import accuracy
+
+        return {"accuracy": accuracy([example.label for example in examples], [answer.index for answer in answers])}
+
+    def huggingface_config(self):
+        names = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "distilbert": "DistilBert", "albert": "Albert"}
+        name = names.get(self.model.config.family)
+        return {} if name is None else {"architectures": [f"{name}ForMultipleChoice"]}
+
+    def _windows(self, examples):
+        for i, example in enumerate(examples):
+            if isinstance(example.choices, str) or not len(example.choices):
+                raise ValueError(f"choices must be a list of texts; {place_of(example, i)} has {example.choices!r}.")
+        return encode_windows(
+            self.tokenizer,
+            [example.prompt for example in examples for _ in example.choices],
+            [choice for example in examples for choice in example.choices],
+            max_len=self.max_len,
+            stride=self.stride,
+            side=0,
+        )
+
+    def _answer(self, example, logits):
+        exponentials = np.exp(logits - logits.max())
+        best = int(logits.argmax())
+        return Chosen(best, example.choices[best], (exponentials / exponentials.sum()).tolist())

@@ -1,0 +1,68 @@
+"""Whether a text goes on with another: the next-sentence head of pretraining."""
+
+import numpy as np
+
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.tasks.encode_windows import shortened
+from keras_bert_rebuild.tasks.predict_rows import model_inputs, predict_rows
+from keras_bert_rebuild.tasks.task import LONGEST, example_list
+from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
+
+
+class NextSentence:
+    """The probability that one text is followed by another.
+
+    Where a pair is longer than the model, the beginning of the first text and the end of the second are left out, so that each has
+    half of the room or what the other one leaves: what adjoins says whether they belong together.
+
+    Args:
+        model: a path as for `from_pretrained`, or a model, with the head "nsp".
+        tokenizer: as for `task_tokenizer`.
+        max_len: tokens of a row at the most; None for what the model can take, 512 at the most.
+
+    Raises:
+        ValueError: the model has no such head.
+
+    Reference: Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
+    """
+
+    def __init__(self, model, tokenizer=None, *, max_len=None):
+        model = from_pretrained(model, heads=("nsp",)) if not hasattr(model, "weights") else model
+        if heads_of(model) != ("nsp",):
+            raise ValueError(f"the model must have the head nsp and no other; it has {', '.join(heads_of(model)) or 'none'}.")
+        self.model = model
+        self.tokenizer, _ = task_tokenizer(model, tokenizer)
+        self.max_len = min(model.config.max_length, LONGEST) if max_len is None else max_len
+
+    def __call__(self, firsts, seconds, batch_size=32):
+        """Score pairs.
+
+        Args:
+            firsts: a list of texts.
+            seconds: for each of them the text that may come next.
+            batch_size: rows of a batch.
+
+        Returns:
+            The probability of every pair that the second text is the next, `(pairs,)`.
+        """
+        firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
+        if len(firsts) != len(seconds):
+            raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        encoding = self._encoding(firsts, seconds)
+        inputs, padding = model_inputs(self.model, encoding.ids, encoding.segments, self.tokenizer.pad_id)
+        return np.stack(predict_rows(self.model, inputs, padding, max_len=self.max_len, batch_size=batch_size))[:, 0]
+
+    def _encoding(self, firsts, seconds):
+        encoding = self.tokenizer.encode_batch(firsts, seconds)
+        long = [i for i, ids in enumerate(encoding.ids) if len(ids) > self.max_len]
+        if not long:
+            return encoding
+        firsts, seconds = list(firsts), list(seconds)
+        room = self.max_len - len(self.tokenizer.encode_batch([""], [""]).ids[0])
+        of_first, of_second = (self.tokenizer.encode_flat([texts[i] for i in long])[1] for texts in (firsts, seconds))
+        for i, a, b in zip(long, of_first, of_second, strict=True):
+            firsts[i] = shortened(self.tokenizer, [firsts[i]], max(room - int(b), room - room // 2), keep_end=True)[0]
+            left = room - int(min(a, max(room - int(b), room - room // 2)))
+            seconds[i] = shortened(self.tokenizer, [seconds[i]], left)[0]
+        return self.tokenizer.encode_batch(firsts, seconds, max_len=self.max_len)

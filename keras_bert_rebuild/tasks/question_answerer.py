@@ -1,0 +1,167 @@
+"""Extractive question answering: the stretch of a text that answers a question."""
+
+from collections import namedtuple
+
+import numpy as np
+
+from keras_bert_rebuild.data.labelled_examples import Question
+from keras_bert_rebuild.tasks.answer_spans import best_spans, merge_spans, span_of_tokens
+from keras_bert_rebuild.tasks.encode_windows import encode_windows
+from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of
+from keras_bert_rebuild.training.task_losses import SpanLoss
+
+# One span: its text, its place in characters of the context, its score and its probability among the best spans.
+Answer = namedtuple("Answer", ["text", "start", "end", "score", "probability"])
+
+# The answer ("" and None for its place where there is none), how much better no answer is than the best span, and the best spans.
+Answered = namedtuple("Answered", ["text", "start", "end", "probability", "no_answer_margin", "best"])
+
+
+class QuestionAnswerer(Task):
+    """Find the answer to a question in a text of any length.
+
+    A text longer than `max_len` leaves room for goes in windows, each behind the question. A span may begin with any token that no
+    other window shows more around; the best spans of all windows are compared by the sum of their logits. No answer has the
+    logits of `[CLS]`, the lowest of all windows.
+
+    Args:
+        model: a `BertModel` with the head "question_answering".
+        tokenizer: as for `task_tokenizer`.
+        no_answer_threshold: no answer is given where it is better than the best span by more than this; None: there always is one.
+        best: spans to give for a question.
+        max_answer_tokens: tokens of a span at the most.
+        max_question_tokens: a longer question is cut.
+        max_len, stride: as of `Task`.
+
+    Reference: Devlin et al., 2019, sections 4.2 and 4.3 (https://arxiv.org/abs/1810.04805); `run_squad.py` of google-research/bert.
+    """
+
+    kind = "question_answering"
+    heads = ("question_answering",)
+    per_token = True
+
+    def __init__(
+        self,
+        model,
+        tokenizer=None,
+        *,
+        no_answer_threshold=None,
+        best=20,
+        max_answer_tokens=30,
+        max_question_tokens=64,
+        max_len=None,
+        stride=None,
+    ):
+        super().__init__(model, tokenizer, max_len=max_len, stride=stride)
+        for name, value in (("best", best), ("max_answer_tokens", max_answer_tokens), ("max_question_tokens", max_question_tokens)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1; got {value}.")
+        self.no_answer_threshold = no_answer_threshold
+        self.best = best
+        self.max_answer_tokens = max_answer_tokens
+        self.max_question_tokens = max_question_tokens
+
+    def __call__(self, questions, contexts, batch_size=32):
+        """Answer questions.
+
+        Args:
+            questions: a list of questions.
+            contexts: the text for each of them, or one string for all.
+            batch_size: rows of a batch.
+
+        Returns:
+            An `Answered` for each: `context[start:end]` is the text.
+        """
+        questions = example_list(questions, "questions")
+        contexts = [contexts] * len(questions) if isinstance(contexts, str) else example_list(contexts, "contexts")
+        if len(contexts) != len(questions):
+            raise ValueError(f"contexts must have a text for each of the {len(questions)} questions; got {len(contexts)}.")
+        both = zip(questions, contexts, strict=True)
+        return self.predict_examples([Question(str(i), *texts) for i, texts in enumerate(both)], batch_size)
+
+    def encode(self, examples):
+        examples = example_list(examples)
+        windows = self._windows(examples)
+        if any(example.answers is None for example in examples):
+            return Encoded(windows)
+        places = [self._place(example, i) for i, example in enumerate(examples)]
+        targets = np.zeros((len(windows.ids), 2), "int32")
+        for row, example in enumerate(windows.examples):
+            if places[example] is not None:
+                found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *places[example])
+                targets[row] = (0, 0) if found is None else found
+        return Encoded(windows, targets)
+
+    def loss(self):
+        """Cross entropy of the first and the last token; a window that does not show the answer whole has `[CLS]` for both."""
+        return SpanLoss()
+
+    def predict_examples(self, examples, batch_size=32, progress=None):
+        examples = example_list(examples)
+        windows = self._windows(examples)
+        spans, nothing = [[] for _ in examples], [np.inf] * len(examples)
+        for row, logits in enumerate(self._predict(windows, batch_size, progress)):
+            number = windows.examples[row]
+            in_context = (windows.sides[row] == 1) & (windows.offsets[row][:, 1] > windows.offsets[row][:, 0])
+            spans[number] += best_spans(
+                logits[:, 0],
+                logits[:, 1],
+                windows.offsets[row],
+                in_context & windows.best[row],
+                in_context,
+                self.best,
+                self.max_answer_tokens,
+            )
+            nothing[number] = min(nothing[number], float(logits[0].sum()))
+        return [self._answer(*of_one) for of_one in zip(examples, spans, nothing, strict=True)]
+
+    def scores(self, examples, answers):
+        """Exact match and F1, as SQuAD counts them."""
+        from keras_bert_rebuild.tasks.metrics import squad_scores
+
+        return squad_scores([[text for _, text in example.answers] for example in examples], [answer.text for answer in answers])
+
+    def settings(self):
+        own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
+        return {**super().settings(), **{name: getattr(self, name) for name in own}}
+
+    def _windows(self, examples):
+        return encode_windows(
+            self.tokenizer,
+            [example.question for example in examples],
+            [example.context for example in examples],
+            max_len=self.max_len,
+            stride=self.stride,
+            side=1,
+            shortest=min(self.max_question_tokens, (self.max_len - 4) // 2),
+        )
+
+    def _place(self, example, number):
+        """The characters of the first answer, or None where there is none."""
+        if not example.answers:
+            return None
+        for start, text in example.answers:
+            if start < 0 or not text or example.context[start : start + len(text)] != text:
+                found = example.context[max(start, 0) : max(start, 0) + len(text)]
+                raise ValueError(
+                    f"an answer must stand in its context of {len(example.context)} characters; {place_of(example, number)} has "
+                    f"{text!r} at {start}, where {found!r} stands."
+                )
+        start, text = example.answers[0]
+        return start, start + len(text)
+
+    def _answer(self, example, spans, nothing):
+        spans = merge_spans(spans, self.best)
+        if not spans:  # a context without tokens
+            return Answered("", None, None, 1.0, np.inf, [])
+        margin = nothing - spans[0].score
+        scores = np.array([span.score for span in spans] + [nothing] * (self.no_answer_threshold is not None))
+        exponentials = np.exp(scores - scores.max())
+        probabilities = (exponentials / exponentials.sum()).tolist()
+        best = [
+            Answer(example.context[span.start : span.end], *span, probability)
+            for span, probability in zip(spans, probabilities, strict=False)
+        ]
+        if self.no_answer_threshold is not None and margin > self.no_answer_threshold:
+            return Answered("", None, None, probabilities[-1], margin, best)
+        return Answered(*best[0][:3], best[0].probability, margin, best)

@@ -1,0 +1,79 @@
+"""A task as a folder: what Hugging Face knows, and a file for the rest."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.checkpoints.atomic import written_folder
+from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+from keras_bert_rebuild.tasks.task_kinds import TASKS, task_class
+
+FILE = "task.json"
+
+
+def save_task(task, path):
+    """Write a task into a folder that transformers can read and `load_task`, too.
+
+    Args:
+        task: one of the classes of tasks.
+        path: the folder; it appears whole or not at all.
+    """
+    from keras_bert_rebuild.training.lora import without_lora
+
+    with written_folder(path) as folder:
+        model = without_lora(task.model_to_save())
+        save_pretrained(model, folder)
+        for name, content in task.tokenizer_files.items():
+            (folder / name).write_bytes(content)
+        _change_json(folder / "config.json", task.huggingface_config())
+        values = {"task": task.kind, **task.settings()}
+        (folder / FILE).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load_task(path, kind=None, tokenizer=None, **settings):
+    """A fine-tuned model with its tokenizer, ready to answer.
+
+    Args:
+        path: a folder as `Task.save` writes it, or one of Hugging Face whose class has the head of a task.
+        kind: the task, a key of `TASKS`; None for what task.json or the head says.
+        tokenizer: None for the one in the folder.
+        **settings: those of the class, instead of what task.json says.
+
+    Returns:
+        A task, such as a `TextClassifier`.
+
+    Raises:
+        ValueError: nothing there tells what the task is, or the weights are of another.
+    """
+    file = Path(path) / FILE
+    values = read_json(file, FILE) if file.is_file() else {}
+    checkpoint = find_checkpoint(path)
+    if checkpoint.config is None:
+        raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
+    told = values.pop("task", None) or _kind_of(checkpoint)
+    kind = kind or told
+    if kind is None:
+        raise ValueError(
+            f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(TASKS)}."
+        )
+    if kind != told:
+        values = {}
+    cls = task_class(kind)
+    config_file = Path(path) / "config.json"
+    foreign = read_json(config_file, "config.json") if config_file.is_file() else {}
+    known = cls.settings_of(foreign) if not values else {}
+    model = from_pretrained(path, heads=cls.heads, config=cls.config_of(checkpoint.config))
+    return cls.of_model(model, tokenizer, **{**known, **values, **settings})
+
+
+def _kind_of(checkpoint):
+    heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
+    return next((kind for kind in TASKS if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)
+
+
+def _change_json(path, changes):
+    values = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

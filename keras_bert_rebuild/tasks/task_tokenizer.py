@@ -1,0 +1,60 @@
+"""The tokenizer of a task, and its files."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, vocabulary_files
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
+
+
+def task_tokenizer(model, tokenizer=None):
+    """Find the tokenizer of a model.
+
+    Args:
+        model: a model with a config; `from_pretrained` keeps the tokenizer's files in its `load_report`.
+        tokenizer: None for the one that came with the model; a `BatchTokenizer`, a path as for `load_tokenizer`, or keras_bert's
+            vocabulary, a dictionary from token to id.
+
+    Returns:
+        A `BatchTokenizer`, and its files, name to bytes.
+
+    Raises:
+        ValueError: the model came without a tokenizer, or the tokenizer pads otherwise or has more tokens than the model.
+    """
+    files = getattr(getattr(model, "load_report", None), "tokenizer_files", None) or {}
+    if isinstance(tokenizer, (str, Path)):
+        path = Path(tokenizer)
+        tokenizer, files = load_tokenizer(path), read_tokenizer_files(path if path.is_dir() else path.parent)
+    elif tokenizer is not None:
+        tokenizer = tokenizer if isinstance(tokenizer, BatchTokenizer) else WordPieceTokenizer(tokenizer)
+        if isinstance(tokenizer, WordPieceTokenizer):
+            files = _wordpiece_files(tokenizer, model.config.max_length)
+    elif files:
+        tokenizer = _from_files(files, model.config.family)
+    else:
+        raise ValueError("the model came without a tokenizer: give one, or the path of its folder, as tokenizer=.")
+    largest = max(tokenizer.tokens, default=0)
+    if largest >= model.config.vocab_size:
+        raise ValueError(f"the ids of the tokenizer must be below {model.config.vocab_size}, the rows of the model; got {largest}.")
+    if tokenizer.pad_id != model.config.pad_token_id:
+        pad_id = model.config.pad_token_id
+        raise ValueError(f"the tokenizer must pad with {pad_id}, as the model does; it pads with {tokenizer.pad_id}.")
+    return tokenizer, files
+
+
+def _wordpiece_files(tokenizer, max_length):
+    files = vocabulary_files(tokenizer.vocabulary, max_length)
+    settings = json.loads(files["tokenizer_config.json"]) | {"do_lower_case": not tokenizer.cased}
+    return files | {"tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode()}
+
+
+def _from_files(files, family):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        # Where files of several kinds lie together, the family decides.
+        (Path(folder) / "config.json").write_text(json.dumps({"model_type": family}), encoding="utf-8")
+        return load_tokenizer(folder)

@@ -1,0 +1,75 @@
+"""Which token answers for which word."""
+
+from collections import namedtuple
+
+import numpy as np
+
+# For every row the word that a token begins, or -1 `(length,)`, where no other window shows more around it; for every text how many
+# words it has, and for texts that are not lists of words the places of their words in characters `(words, 2)`, else None.
+WordsOfTokens = namedtuple("WordsOfTokens", ["heads", "counts", "places"])
+
+
+def words_of_tokens(windows, texts):
+    """Find the words of texts, and their first tokens.
+
+    In a list of words these are the words. In a text, a word begins at a token behind white space and at one that begins or follows
+    a sign, so that the comma behind a name is not part of it, whatever the tokenizer takes for words.
+
+    Args:
+        windows: `Windows` over single texts.
+        texts: the texts, or lists of words.
+    """
+    found = WordsOfTokens([], [], [])
+    bounds = np.searchsorted(windows.examples, np.arange(len(texts) + 1))
+    for number, text in enumerate(texts):
+        rows = range(bounds[number], bounds[number + 1])
+        if isinstance(text, str):
+            words, places = _words_of_text(windows, rows, text)
+        else:
+            words, places = [windows.word_ids[row] for row in rows], None
+        found.counts.append(len(text) if places is None else len(places))
+        found.places.append(places)
+        seen = -1
+        for row, of_row in zip(rows, words, strict=True):
+            # The first token of a word may be shown best in another window than its second.
+            of_row = np.where(windows.best[row], of_row, -1)
+            of_row = _first_ones(np.where(of_row > seen, of_row, -1))
+            seen = max(seen, int(of_row.max(initial=-1)))
+            found.heads.append(of_row)
+    return found
+
+
+def _words_of_text(windows, rows, text):
+    """The word of every token of every row, and the places of the words."""
+    number_of, places, before = {}, [], None
+    pieces = [list(_pieces(windows, row, text)) for row in rows]
+    for start, end, word in sorted({piece for of_row in pieces for piece in of_row if piece is not None}):
+        joined = before is not None and before[2] == word and text[start].isalnum() and text[before[1] - 1].isalnum()
+        if joined:
+            places[-1][1] = max(places[-1][1], end)
+        else:
+            places.append([start, end])
+        number_of[start, end, word] = len(places) - 1
+        before = start, end, word
+    words = [np.array([-1 if piece is None else number_of[piece] for piece in of_row], "int64") for of_row in pieces]
+    return words, np.array(places, "int64").reshape(-1, 2)
+
+
+def _pieces(windows, row, text):
+    """For every token its first character, the one behind its last and its word; None for one without characters.
+
+    White space that a tokenizer counts to a token is left out.
+    """
+    for (start, end), word in zip(windows.offsets[row].tolist(), windows.word_ids[row].tolist(), strict=True):
+        piece = text[start:end]
+        stripped = piece.lstrip()
+        start += len(piece) - len(stripped)
+        yield (start, end, word) if word >= 0 and stripped else None
+
+
+def _first_ones(words):
+    """The same with -1 where a number was there before."""
+    _, first = np.unique(words, return_index=True)
+    kept = np.full_like(words, -1)
+    kept[first] = words[first]
+    return kept

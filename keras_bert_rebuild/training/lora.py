@@ -1,0 +1,168 @@
+"""Low-rank adaptation: small matrices learn, and the kernels they are added to stay as they are."""
+
+import json
+import math
+import os
+import zlib
+from pathlib import Path
+
+import keras
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.layers.feed_forward import DENSES
+from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
+
+# The kernels of queries and values: Hu et al., 2022, section 7.1.
+ADAPTED = ("MultiHeadSelfAttention/(query|value)/kernel$",)
+
+# Heads begin anew, so they learn whole: their last layers and the pooler below.
+TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Question-Answering)/",)
+
+FORMAT = "keras_bert_rebuild.lora"
+
+# The attributes under which composed layers have their dense layers.
+SUB_LAYERS = (*(f"{name}_dense" for name in PROJECTIONS), *DENSES)
+
+
+def add_lora(model, rank, alpha=None, *, patterns=ADAPTED, trained=TRAINED, seed=0):
+    """Add low-rank matrices to kernels of a model; call it before `compile`.
+
+        kernel + (alpha / rank) · A · B        A: (inputs, rank), random        B: (rank, outputs), 0 at first
+
+    Only A, B and what `trained` names learn then. Keras adds the matrices to the kernels when it saves a model, and one that is
+    loaded from such a file learns nothing: keep them with `save_lora`.
+
+    Args:
+        model: a `BertModel`.
+        rank: columns of A; 4 to 16 do for most tasks.
+        alpha: factor of the product; None for `rank`.
+        patterns: regular expressions over the paths of kernels of dense layers.
+        trained: regular expressions over the paths of variables that learn besides, by default the heads.
+        seed: A is drawn from it, the same numbers on every backend.
+
+    Raises:
+        ValueError: a rank below 1, a pattern that is found in no kernel, or a model that has such matrices or an optimizer at work.
+
+    Reference: Hu et al., 2022, section 4 (https://arxiv.org/abs/2106.09685).
+    """
+    check_patterns("patterns", patterns)
+    check_patterns("trained", trained)
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        raise ValueError(f"rank must be a whole number of at least 1; got {rank!r}.")
+    if alpha is not None and not alpha > 0:
+        raise ValueError(f"alpha must be above 0; got {alpha}.")
+    kernels = _kernels(model)
+    if has_lora(model) or getattr(getattr(model, "optimizer", None), "built", False):
+        raise ValueError("add_lora must come before training, once: the model has low-rank matrices or an optimizer at work.")
+    for pattern in patterns:
+        if not any(matches_any(path, [pattern]) for path in kernels):
+            raise ValueError(
+                f"every pattern must be found in a kernel's path, such as {next(iter(kernels))!r}; {pattern!r} is in none."
+            )
+    for variable in model.weights:
+        variable.trainable = matches_any(variable.path, trained)
+    for path, layer in kernels.items():
+        if matches_any(path, patterns):
+            layer.enable_lora(rank, lora_alpha=alpha)
+            layer.lora_kernel_a.assign(_drawn(layer.lora_kernel_a, seed))
+    model.lora = {"rank": rank, "alpha": alpha, "patterns": list(patterns), "trained": list(trained)}
+
+
+def has_lora(model):
+    """Whether a model has low-rank matrices."""
+    return any(layer.lora_enabled for layer in _kernels(model).values())
+
+
+def save_lora(model, path):
+    """Write the low-rank matrices and the other trained variables into a safetensors file, without the weights they belong to.
+
+    Args:
+        model: after `add_lora`.
+        path: the file; it appears whole or not at all.
+    """
+    if not has_lora(model):
+        raise ValueError("the model must have low-rank matrices to save; add_lora adds some.")
+    path = Path(path)
+    arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
+    part = path.with_name(f".{path.name}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(arrays, part, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
+    os.replace(part, path)
+
+
+def load_lora(model, path):
+    """Add the low-rank matrices of a file to a model, ready to answer and to train on; call it before `compile`.
+
+    Args:
+        model: the model that they were trained for, with the weights from before; it may have matrices of the same shapes already.
+        path: a file as `save_lora` writes it.
+
+    Raises:
+        ValueError: no such file, another kind of file, or matrices of another model.
+    """
+    settings, arrays = _read(Path(path))
+    if not has_lora(model):
+        add_lora(model, settings["rank"], settings["alpha"], patterns=settings["patterns"], trained=settings["trained"])
+    variables = {v.path: v for v in model.trainable_variables}
+    wrong = sorted(set(variables) ^ set(arrays))
+    wrong += [name for name in sorted(set(variables) & set(arrays)) if tuple(variables[name].shape) != arrays[name].shape]
+    if wrong:
+        raise ValueError(f"{path} must hold the matrices of this model; {len(wrong)} differ, {wrong[0]} for one.")
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
+
+
+def without_lora(model):
+    """The model, or where it has low-rank matrices a new one without, whose kernels they are added to."""
+    if not has_lora(model):
+        return model
+    masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
+    plain = build_model(model.config, heads_of(model), seq_len=model.inputs[0].shape[1], padding_mask=masked)
+    values, kernels = {variable.path: variable for variable in model.weights}, _kernels(model)
+    for variable in plain.weights:
+        value, layer = to_numpy(values[variable.path]).astype("float32"), kernels.get(variable.path)
+        if layer is not None and layer.lora_enabled:
+            # Not Keras's `layer.kernel`, which has the compute dtype, bfloat16 perhaps.
+            value = value + layer.lora_alpha / layer.lora_rank * (to_numpy(layer.lora_kernel_a) @ to_numpy(layer.lora_kernel_b))
+        variable.assign(value)
+    plain.load_report = getattr(model, "load_report", None)
+    return plain
+
+
+def _kernels(model):
+    """The dense layers of a model and of its composed layers, by the path of their kernel."""
+    found = {}
+    for layer in model.layers:
+        for part in (layer, *(getattr(layer, name, None) for name in SUB_LAYERS)):
+            if isinstance(part, keras.layers.Dense):
+                path = next((variable.path for variable in part.weights if variable.path.endswith("/kernel")), None)
+                if path is not None:
+                    found[path] = part
+    return found
+
+
+def _drawn(variable, seed):
+    """He's uniform distribution, as Keras draws it."""
+    limit = math.sqrt(6 / variable.shape[0])
+    generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
+    return generator.uniform(-limit, limit, variable.shape).astype("float32")
+
+
+def _read(path):
+    if not path.is_file():
+        raise ValueError(f"expected a file that save_lora wrote at {path}; there is none.")
+    try:
+        with safe_open(path, "np") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dictionary
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file or is damaged: {error}.") from None
+    if metadata.get("format") != FORMAT:
+        raise ValueError(f"expected a file that save_lora wrote; {path} is another safetensors file.")
+    return json.loads(metadata["lora"]), arrays

@@ -1,0 +1,155 @@
+"""The losses of fine-tuning: labels with weights, spans, pairs of vectors, choices."""
+
+import keras
+from keras import ops
+
+IGNORED = -100
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class LabelLoss(keras.losses.Loss):
+    """Cross entropy of labels from logits, each with the weight of its class; what has the label -100 does not count.
+
+        loss = Σ weight[label] · (log Σ_c exp(logits[c]) − logits[label]) / Σ weight[label]
+
+    Args:
+        class_weights: a weight for each class; None for 1.
+        name, reduction: as for any loss.
+
+    Call arguments:
+        y_true: `(batch,)`, or `(batch, length)` for labels of tokens.
+        y_pred: `(batch, classes)` or `(batch, length, classes)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> loss = LabelLoss(class_weights=[1.0, 3.0])
+    >>> round(float(loss(np.array([0, 1, -100]), np.array([[0.0, 8.0], [0.0, 0.0], [5.0, 5.0]]))), 2)
+    2.52
+    """
+
+    def __init__(self, class_weights=None, name="label_loss", reduction="sum_over_batch_size", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        return super().__call__(y_true, _without_mask(y_pred), sample_weight)
+
+    def call(self, y_true, y_pred):
+        labels = ops.reshape(ops.cast(y_true, "int32"), ops.shape(y_pred)[:-1])
+        counts = labels != IGNORED
+        labels = ops.where(counts, labels, 0)
+        losses = ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
+        weights = ops.cast(counts, losses.dtype)
+        if self.class_weights is not None:
+            weights = weights * ops.take(ops.convert_to_tensor(self.class_weights, dtype=losses.dtype), labels)
+        # Keras divides by all there are; what is meant is the sum of the weights.
+        share = ops.cast(ops.size(weights), losses.dtype) / ops.maximum(ops.sum(weights), 1e-9)
+        return losses * weights * share
+
+    def get_config(self):
+        return {**super().get_config(), "class_weights": self.class_weights}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class SpanLoss(keras.losses.Loss):
+    """Half the cross entropy of the first and half that of the last token of an answer, over the tokens that are not padding.
+
+    Call arguments:
+        y_true: `(batch, 2)`, the first and the last token; 0 and 0 for no answer.
+        y_pred: logits `(batch, length, 2)`.
+
+    Reference: Devlin et al., 2019, section 4.2; `compute_loss` in `run_squad.py` of google-research/bert, which counts padding too.
+    """
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        mask = getattr(y_pred, "_keras_mask", None)
+        y_pred = _without_mask(y_pred)
+        if mask is not None:
+            # Not −inf: a probability of 0 has no gradient, and the loss of a row without tokens would be NaN.
+            y_pred = ops.where(ops.cast(mask, "bool")[..., None], y_pred, -10000.0)
+        return super().__call__(y_true, y_pred, sample_weight)
+
+    def call(self, y_true, y_pred):
+        logits = ops.swapaxes(y_pred, 1, 2)  # (B, L, 2) → (B, 2, L)
+        labels = ops.cast(y_true, "int32")
+        return ops.mean(ops.sparse_categorical_crossentropy(labels, logits, from_logits=True), axis=-1)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class InBatchNegativesLoss(keras.losses.Loss):
+    """For pairs that belong together: the second of every pair must be found among those of the batch, and the first likewise.
+
+        s[i, j] = scale · cos(first_i, second_j)        loss_i = ½ (log Σ_j exp(s[i, j]) + log Σ_j exp(s[j, i])) − s[i, i]
+
+    Args:
+        scale: what cosines are multiplied with before the softmax.
+        name, reduction: as for any loss.
+
+    Call arguments:
+        y_true: `(2 · pairs,)`, not looked at.
+        y_pred: vectors `(2 · pairs, hidden)`: the first and the second of a pair stand one behind the other.
+
+    Reference: Henderson et al., 2017, section 4.4 (https://arxiv.org/abs/1705.00652); both directions as in Radford et al., 2021
+    (https://arxiv.org/abs/2103.00020).
+    """
+
+    def __init__(self, scale=20.0, name="in_batch_negatives_loss", reduction="sum_over_batch_size", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        self.scale = scale
+
+    def call(self, y_true, y_pred):
+        first, second = _pairs(y_pred)
+        scores = ops.matmul(first, ops.transpose(second)) * self.scale
+        right = ops.sum(first * second, axis=-1) * self.scale
+        found = 0.5 * (ops.logsumexp(scores, axis=1) + ops.logsumexp(scores, axis=0)) - right
+        return ops.repeat(found, 2)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class CosineLoss(keras.losses.Loss):
+    """The squared difference between the cosine of two vectors and how alike they should be.
+
+    Call arguments:
+        y_true: `(2 · pairs,)`, the score of a pair twice, in [-1, 1].
+        y_pred: vectors `(2 · pairs, hidden)`: the first and the second of a pair stand one behind the other.
+
+    Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
+    """
+
+    def call(self, y_true, y_pred):
+        first, second = _pairs(y_pred)
+        errors = ops.square(ops.sum(first * second, axis=-1) - ops.reshape(y_true, (-1, 2))[:, 0])
+        return ops.repeat(errors, 2)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ChoiceLoss(keras.losses.Loss):
+    """Cross entropy of the right one among the choices of a question, whose rows stand one behind the other.
+
+    Call arguments:
+        y_true: `(questions · choices, choices)`, for every row what the choices of its question are: 1 for the right one, 0 for
+            another, -1 for a row that is no choice.
+        y_pred: logits `(questions · choices, 1)`.
+    """
+
+    def call(self, y_true, y_pred):
+        choices = y_true.shape[-1]
+        labels = ops.reshape(y_true, (-1, choices, choices))[:, 0]
+        logits = ops.where(labels < 0, -10000.0, ops.reshape(y_pred, (-1, choices)))
+        right = ops.sum(ops.where(labels > 0, logits, 0.0), axis=-1)
+        return ops.repeat(ops.logsumexp(logits, axis=-1) - right, choices)
+
+
+def _without_mask(tensor):
+    """A tensor without the mask of padding, with which Keras would weight the losses once more."""
+    return ops.multiply(tensor, 1.0)
+
+
+def _pairs(vectors):
+    """The first and the second vectors of pairs, of length 1: `(2 · pairs, hidden)` → twice `(pairs, hidden)`."""
+    vectors = ops.reshape(ops.normalize(ops.cast(vectors, "float32"), axis=-1), (-1, 2, vectors.shape[-1]))
+    return vectors[:, 0], vectors[:, 1]

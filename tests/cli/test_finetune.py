@@ -1,0 +1,117 @@
+"""`keras-bert finetune`: options, files, exit codes."""
+
+import dataclasses
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.cli.option_kinds import docs
+from keras_bert_rebuild.recipes import finetune as recipe
+from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+
+NEEDED = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "run"]
+
+
+@pytest.fixture
+def called(monkeypatch, tmp_path):
+    """What `finetune` was called with, in a folder of its own, without a training."""
+    monkeypatch.chdir(tmp_path)
+    calls = []
+
+    def instead(task, model, train, dev, output, settings, test, report):
+        report({"step": 0, "steps": 7})
+        report({"step": 7, "loss": 0.5, "dev_accuracy": 0.75})
+        calls.append((task, model, str(train), str(dev), str(output), settings, test))
+        return recipe.Finetuned(None, {"accuracy": 0.75}, None, {"dev": {"accuracy": 0.75}})
+
+    monkeypatch.setattr(recipe, "finetune", instead)
+    return calls
+
+
+def said_by(capsys, *arguments, code=0):
+    try:
+        got = main(["finetune", *map(str, arguments)])
+    except SystemExit as exit_:
+        got = exit_.code
+    said = capsys.readouterr()
+    assert got == code, said.err
+    assert "Traceback" not in said.err
+    return said
+
+
+def test_every_setting_has_an_option_with_its_words(capsys):
+    said = " ".join(said_by(capsys, "--help").out.split())
+    assert docs(FinetuneSettings).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
+    for field in dataclasses.fields(FinetuneSettings):
+        assert f"--{field.name.replace('_', '-')} " in said
+    assert "Passes over the examples" in said
+
+
+def test_options_and_a_file_say_the_same_and_options_win(called, capsys, tmp_path):
+    (tmp_path / "s.yaml").write_text(
+        "epochs: 9\nlearning_rate: 5e-5\nfreeze: [^Embedding-]\nclass_weights: {'a=b': 2}\ncolumns: {text: x, choices: [u, v]}\n"
+        "header: false\njit_compile: false\nlora_rank: 8\n"
+    )
+    said = said_by(capsys, "classification", *NEEDED, "--config", "s.yaml", "--epochs", 2)
+    options = "--epochs 2 --learning-rate 5e-5 --freeze ^Embedding- --class-weights a=b=2 --columns text=x choices=u,v --header no"
+    said_by(capsys, "classification", *NEEDED, *options.split(), "--jit-compile", "no", "--lora-rank", 8)
+    assert called[0] == called[1]
+    assert called[0][-2] == FinetuneSettings(
+        epochs=2,
+        learning_rate=5e-5,
+        freeze=("^Embedding-",),
+        class_weights={"a=b": 2.0},
+        columns={"text": "x", "choices": ["u", "v"]},
+        header=False,
+        jit_compile=False,
+        lora_rank=8,
+    )
+    assert "dev      accuracy 0.7500" in said.out
+    assert "run/model" in said.out
+
+
+def test_balanced_weights_are_a_word(called, capsys):
+    said_by(capsys, "classification", *NEEDED, "--class-weights", "balanced")
+    assert called[0][-2].class_weights == "balanced"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["classification"], "expected a file of examples; nothing is at t.tsv."),
+        (["clasification"], "did you mean classification"),
+        (["classification", "--epochs", "0"], "epochs must be a whole number of at least 1; got 0."),
+        (["classification", "--columns", "text"], "argument --columns: expected NAME=VALUE; got 'text'"),
+        (["classification", "--class-weights", "a=much"], "expected balanced, or numbers by label; got 'a=much'"),
+        (["classification", "--header", "maybe"], "expected yes or no; got 'maybe'"),
+        (["classification", "--train", "latin.tsv"], "expected text in UTF-8; latin.tsv, line 2 is not, at byte 9 of the file."),
+        (["classification", "--train", "one.tsv", "--dev", "one.tsv"], "all 2 of one.tsv have 'x'"),
+        (["classification", "--train", "two.tsv", "--dev", "two.tsv"], "there is no file or folder m"),
+    ],
+)
+def test_wrong_input_exits_with_2_and_one_sentence_and_writes_nothing(monkeypatch, capsys, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "latin.tsv").write_bytes("a\tx\nb\tcaf\xe9\n".encode("latin-1"))
+    (tmp_path / "one.tsv").write_text("a\tx\nb\tx\n")
+    (tmp_path / "two.tsv").write_text("a\tx\nb\ty\n")
+    said = said_by(capsys, *arguments[:1], *NEEDED, *arguments[1:], code=2)
+    assert message in said.err
+    assert "0/? steps" not in said.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_bar_shows_scores_and_what_is_left():
+    console = Console(file=io.StringIO(), force_terminal=True, width=90, height=20)
+    with FinetuneBar(console) as bar:
+        bar({"step": 0, "steps": 250})
+        bar({"step": 100, "epoch": 1.0, "loss": 0.25, "examples_per_second": 31.0})
+        bar({"step": 100, "evaluated": 0.5})
+        bar({"step": 110, "epoch": 1.1, "loss": 0.2, "dev_accuracy": 0.9})
+    shown = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", console.file.getvalue())
+    *_, bar_line, numbers = filter(str.strip, shown.splitlines())
+    assert "110/250 steps" in bar_line
+    assert numbers.startswith("epoch 1.1  loss 0.2000  accuracy 0.9000  31 ex/s")

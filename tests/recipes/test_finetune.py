@@ -1,0 +1,241 @@
+"""A fine-tuning goes from files to a task that answers, keeps what did best, and refuses what cannot be before it writes."""
+
+import csv
+import json
+import os
+import re
+
+import keras
+import numpy as np
+import pytest
+import yaml
+from small_tasks import TOKENIZER, small_encoder
+
+from keras_bert_rebuild import FinetuneSettings, finetune, load_task, predict, save_pretrained
+from keras_bert_rebuild.data.labelled_examples import (
+    ChoiceQuestion,
+    ClassifiedText,
+    Question,
+    ScoredPair,
+    TaggedWords,
+)
+from keras_bert_rebuild.recipes import finetune_callback
+from keras_bert_rebuild.recipes.finetune import make_task
+from keras_bert_rebuild.recipes.finetune_judge import Judgement, chosen_metric, is_better, judge
+from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
+from keras_bert_rebuild.recipes.predicted_rows import ROWS as ROWS_OF
+
+# XLA takes longer to compile such a step than TensorFlow to run it.
+QUICK = {"batch_size": 4, "jit_compile": keras.config.backend() == "jax", "max_len": 16}
+ROWS = [
+    f"the {pet} {verb} the {place}\t{pet}"
+    for pet in ("cat", "dog")
+    for verb in ("likes", "sat on")
+    for place in ("mat", "paris", "london")
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder") / "model"
+    save_pretrained(small_encoder(), folder, vocabulary=list(TOKENIZER.vocabulary))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "train.tsv").write_text("\n".join(ROWS))
+    (folder / "dev.tsv").write_text("\n".join(ROWS[::5]))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(encoder, files, tmp_path_factory):
+    folder, rows = tmp_path_factory.mktemp("runs") / "run", []
+    given = {"epochs": 12, "learning_rate": 1e-2, "log_steps": 2, "class_weights": "balanced", "layer_decay": 0.98}
+    train, dev = files / "train.tsv", files / "dev.tsv"
+    done = finetune("classification", encoder, train, dev, folder, given, test=train, report=rows.append, **QUICK)
+    return folder, rows, done
+
+
+def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
+    folder, rows, done = run
+    names = ["confusion.svg", "metrics.csv", "model", "report.json", "report.md", "settings.yaml", "versions.yaml"]
+    assert sorted(os.listdir(folder)) == names
+    assert done.test_scores["accuracy"] == 1
+    assert done.task(["the dog sat on the mat"])[0].label == "dog"
+    report = json.loads((folder / "report.json").read_text())
+    assert report["confusion"] == [[6, 0], [0, 6]]
+    assert report["classes"]["cat"] == {"precision": 1, "recall": 1, "f1": 1, "support": 6}
+    assert report["examples"] == {"train": 12, "dev": 3, "test": 12}
+    assert rows[0] == {"step": 0, "steps": 36}
+    assert "| accuracy | 1.0000 | 1.0000 |" in (folder / "report.md").read_text()
+    assert (folder / "confusion.svg").read_text().count("<rect") == 1 + 4
+
+
+def test_the_curve_has_the_mean_loss_since_the_row_before_and_the_scores(run):
+    with (run[0] / "metrics.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in table] == sorted({*range(2, 37, 2), *range(3, 37, 3)})
+    assert [bool(row["dev_accuracy"]) for row in table] == [int(row["step"]) % 3 == 0 for row in table]
+    losses = [float(row["loss"]) for row in table]
+    assert losses[-1] < 0.2 < 0.6 < losses[0]
+    rates = [float(row["learning_rate"]) for row in table]
+    assert max(rates) == rates[1] == pytest.approx(1e-2)  # at step 3, a tenth of all
+    assert rates[-1] == pytest.approx(0, abs=1e-8)
+
+
+def test_the_folder_answers_as_the_task_does(run, tmp_path):
+    folder, _, done = run
+    (tmp_path / "in.tsv").write_text("text\tlabel\nthe cat likes the mat\tcat\nthe dog\t\n")
+    assert predict(folder / "model", tmp_path / "in.tsv", tmp_path / "out.jsonl") is None
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    answers = done.task(["the cat likes the mat", "the dog"])
+    assert [row["label"] for row in rows] == [answer.label for answer in answers]
+    np.testing.assert_allclose([row["probability"] for row in rows], [answer.probability for answer in answers], atol=1e-5)
+    (tmp_path / "in.tsv").write_text("the cat likes the mat\tcat\n")
+    assert predict(folder / "model", tmp_path / "in.tsv", tmp_path / "out.tsv", "classification")["accuracy"] == 1
+    assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "text\tlabel\tprobability"
+
+
+def test_the_best_weights_are_kept_and_the_training_stops_where_nothing_gets_better(monkeypatch, encoder, files, tmp_path):
+    scores, weights = iter([0.2, 0.9, float("nan"), 0.9, 0.95]), []
+
+    def judged(task, examples, *args, **kwargs):
+        weights.append(task.model.get_weights())
+        return Judgement({"accuracy": next(scores), "macro_f1": 0.0}, judge(task, examples, 4).answers)
+
+    monkeypatch.setattr(finetune_callback, "judge", judged)
+    given = {"epochs": 9, "patience": 2, "learning_rate": 1e-2, **QUICK}
+    done = finetune("classification", encoder, files / "train.tsv", files / "dev.tsv", tmp_path / "run", given)
+    assert len(weights) == 4
+    assert done.report["best_step"] == 6
+    assert done.report["steps"] == 12
+    for kept, best in zip(done.task.model.get_weights(), weights[1], strict=True):
+        np.testing.assert_allclose(kept, best, atol=1e-7)
+
+
+TASKS = {
+    "multi_label": [
+        ClassifiedText("the cat", label=("a", "b")),
+        ClassifiedText("the dog", label=()),
+        ClassifiedText("red", label=("b",)),
+    ],
+    "regression": [ClassifiedText("the cat", "red", 1.0), ClassifiedText("dog", "blue", 3.0), ClassifiedText("mat", "and", 2.5)],
+    "token_classification": [TaggedWords(("anna", "sat"), ("B-x", "O")), TaggedWords(("in", "london", "a"), ("O", "B-y", "I-y"))],
+    "question_answering": [
+        Question("1", "who sat", "anna sat on the mat", ((0, "anna"),)),
+        Question("2", "where", "ben likes london", ((10, "london"),)),
+        Question("3", "who", "the red mat", ()),
+    ],
+    "similarity": [ScoredPair("cat", "the cat", 4.0), ScoredPair("dog", "london", 1.0), ScoredPair("a cat", "red", 0.5)],
+    "multiple_choice": [ChoiceQuestion("the cat", ("sat", "red"), 0), ChoiceQuestion("anna", ("mat", "likes ben"), 1)],
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_is_made_for_its_examples_and_judged(name, encoder):
+    spec, settings = finetune_task(name), FinetuneSettings(max_len=16)
+    task = make_task(spec, encoder, TASKS[name], settings)
+    task.encode(TASKS[name])
+    judged = judge(task, TASKS[name], 4, choose_threshold=True)
+    assert chosen_metric(spec, judged.scores) in spec.metrics
+    for example, answer in zip(TASKS[name], judged.answers, strict=True):
+        assert json.dumps(ROWS_OF[spec.examples](example, answer))
+
+
+@pytest.mark.parametrize("name", ["question_answering", "similarity"])
+def test_tasks_with_rows_of_their_own_are_trained_saved_and_judged(name, encoder, tmp_path):
+    examples = TASKS[name]
+    done = finetune(name.replace("_", "-"), encoder, examples, examples, tmp_path / "run", epochs=1, **QUICK)
+    again = judge(load_task(tmp_path / "run" / "model"), examples, 4)
+    for metric, value in done.scores.items():
+        assert again.scores[metric] == pytest.approx(value, abs=1e-4, nan_ok=True), metric
+    assert done.report["metric"] in done.scores
+
+
+def test_adapters_are_saved_apart_and_frozen_weights_stay(encoder, files, tmp_path):
+    train = files / "train.tsv"
+    done = finetune("classification", encoder, train, train, tmp_path / "a", lora_rank=2, steps=2, learning_rate=1e-2, **QUICK)
+    assert (tmp_path / "a" / "adapters.safetensors").stat().st_size < 20_000
+    answers = load_task(tmp_path / "a" / "model")(["the cat"])[0].probabilities
+    assert done.task(["the cat"])[0].probabilities == pytest.approx(answers, abs=1e-5)
+    frozen = finetune(
+        "classification", encoder, train, train, tmp_path / "b", freeze=["^Embedding-", "^Encoder-"], steps=2, **QUICK
+    )
+    table = frozen.task.model.get_layer("Embedding-Token").embeddings
+    np.testing.assert_array_equal(
+        keras.ops.convert_to_numpy(table), keras.ops.convert_to_numpy(small_encoder().get_layer("Embedding-Token").embeddings)
+    )
+
+
+WRONG = [
+    ("classification", {}, "a\tcat\nb\tcat\n", "", "at least two labels; all 2 of .*train.tsv have 'cat'"),
+    ("token_classification", {"format": "conll"}, "a O\nb O\n", "", "at least two labels; all 1 of .*train.tsv have 'O'"),
+    ("classification", {}, "", "the\tmouse\n", r"a label must be one of cat, dog; .*dev\.tsv, line 1 has 'mouse'"),
+    (
+        "classification",
+        {"class_weights": {"mouse": 2}},
+        "",
+        "",
+        "class_weights must be of labels of the examples, cat, dog; got mouse",
+    ),
+    ("classification", {"freeze": ["nothing"]}, "", "", "'nothing' is in none"),
+    ("regression", {}, "", "", r"expected a number as score; got 'cat' in .*train\.tsv, line 1"),
+    ("regression", {"class_weights": "balanced"}, "a\t1\nb\t2\n", "b\t2\n", "class_weights must be for a classification"),
+    ("clasification", {}, "", "", "did you mean classification"),
+    ("classification", {"learning_rat": 1}, "", "", "got learning_rat; did you mean learning_rate"),
+    ("classification", {"learning_rate": 0}, "", "", "learning_rate must be a number above 0; got 0"),
+    ("classification", {"metric": "fame"}, "", "", "metric must be one of accuracy, macro_f1, matthews; got 'fame'"),
+    ("classification", {"max_len": 99}, "", "", "max_len must be from 8 to 40"),
+]
+
+
+@pytest.mark.parametrize(("task", "changes", "train", "dev", "message"), WRONG)
+def test_what_cannot_be_is_said_before_anything_is_written(encoder, tmp_path, task, changes, train, dev, message):
+    (tmp_path / "train.tsv").write_text(train or "\n".join(ROWS))
+    (tmp_path / "dev.tsv").write_text(dev or "\n".join(ROWS))
+    with pytest.raises(ValueError, match=message):
+        finetune(task, encoder, tmp_path / "train.tsv", tmp_path / "dev.tsv", tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_run_in_the_folder_is_left_alone(run, encoder, files):
+    folder = run[0]
+    with pytest.raises(ValueError, match="holds a run with other settings: epochs was 12 and is 3"):
+        finetune("classification", encoder, files / "train.tsv", files / "dev.tsv", folder, test=files / "train.tsv", **QUICK)
+    assert load_task(folder / "model")
+
+
+def test_scores_are_compared_by_what_they_are():
+    assert is_better("accuracy", 0.5, None)
+    assert is_better("accuracy", 0.5, 0.4)
+    assert not is_better("accuracy", 0.5, 0.5)
+    assert not is_better("accuracy", float("nan"), 0.1)
+    assert is_better("spearman", 0.1, float("nan"))
+    assert is_better("mean_squared_error", 0.4, 0.5)
+
+
+def test_settings_are_the_same_from_a_file_and_from_python():
+    settings = FinetuneSettings(learning_rate=2e-5, freeze=("^Embedding-",), class_weights={"a": 2})
+    file = yaml.safe_load("learning_rate: 2e-5\nfreeze: ['^Embedding-']\nclass_weights: {a: 2}\n")
+    assert FinetuneSettings.from_dict(file) == settings
+    assert yaml.safe_load(yaml.safe_dump(settings.resolved())) == settings.resolved()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1; got 0."),
+        ({"warmup": 2}, "warmup must be a number from 0 to 1; got 2."),
+        ({"dtype": "int8"}, "dtype must be one of 'float32', 'mixed_bfloat16'; got 'int8'."),
+        ({"freeze": "^Embedding"}, "freeze must be a list of regular expressions; got '^Embedding'."),
+        ({"class_weights": {"a": -1}}, "class_weights must be numbers above 0; got {'a': -1}."),
+        ({"class_weights": "heavy"}, "class_weights must be weights by label, or 'balanced'; got 'heavy'."),
+        ({"columns": "text"}, "columns must be names or numbers by part; got 'text'."),
+    ],
+)
+def test_settings_that_cannot_be_are_an_error(given, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        FinetuneSettings.of(given)

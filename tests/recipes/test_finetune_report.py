@@ -1,0 +1,43 @@
+"""A report is JSON that any program reads, and tables that people do."""
+
+import json
+import math
+
+from keras_bert_rebuild.recipes.finetune_report import report_text, write_report
+
+FOUND = {
+    "task": "similarity",
+    "metric": "spearman",
+    "best_step": 3,
+    "steps": 4,
+    "examples": {"train": 1200},
+    "dev": {"spearman": math.nan, "pearson": 0.5},
+    "seconds": 2.4,
+    "train_seconds": 1.2,
+}
+SETTINGS = {"model": "m", "train": "t.tsv", "dev": "d.tsv", "seed": 7, "freeze": ["a|b"], "lora_rank": None}
+
+
+def refuse(name):
+    raise AssertionError(name)
+
+
+def test_what_is_not_a_number_is_null(tmp_path):
+    write_report(tmp_path, FOUND, SETTINGS)
+    report = json.loads((tmp_path / "report.json").read_text(), parse_constant=refuse)
+    assert report["dev"] == {"spearman": None, "pearson": 0.5}
+    assert not (tmp_path / "confusion.svg").exists()
+
+
+def test_tables_have_the_scores_the_labels_and_the_settings_that_are_set():
+    classes = {"x": {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "support": 1500}}
+    text = report_text(
+        {**FOUND, "dev": {"f1": 0.25}, "test": {"f1": 0.125, "no_answer_f1": 1.0}, "classes": classes}, SETTINGS, True
+    )
+    assert "trained on t.tsv (1,200 examples), seed 7. Best spearman on d.tsv at step 3 of 4; 2 seconds in all" in text
+    assert "| f1 | 0.2500 | 0.1250 |\n| no_answer_f1 |  | 1.0000 |" in text
+    assert "On test:" in text
+    assert "| x | 1.0000 | 0.5000 | 0.6667 | 1,500 |" in text
+    assert "| freeze | ['a\\|b'] |" in text
+    assert "lora_rank" not in text
+    assert "![confusion matrix](confusion.svg)" in text

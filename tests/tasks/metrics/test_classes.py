@@ -1,0 +1,79 @@
+"""Scores of labels are those of plain counting."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.tasks.metrics.classes import (
+    accuracy,
+    class_scores,
+    confusion_matrix,
+    macro_f1,
+    macro_f1_of_sets,
+    matthews,
+    micro_f1,
+)
+
+pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcde")), min_size=1, max_size=30)
+sets = st.lists(st.tuples(*[st.frozensets(st.sampled_from("abcd"))] * 2), min_size=1, max_size=20)
+
+
+def f1(true, predicted):
+    """From precision and recall, example by example."""
+    both = sum(a and b for a, b in zip(true, predicted, strict=True))
+    precision = both / sum(predicted) if sum(predicted) else 0
+    recall = both / sum(true) if sum(true) else 0
+    return 2 * precision * recall / (precision + recall) if both else 0
+
+
+@given(pairs)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(rows):
+    true, predicted = zip(*rows, strict=True)
+    of = {label: f1([a == label for a in true], [b == label for b in predicted]) for label in {*true, *predicted}}
+    assert macro_f1(true, predicted) == pytest.approx(sum(of.values()) / len(of))
+    assert {label: scores["f1"] for label, scores in class_scores(true, predicted).items()} == pytest.approx(of)
+
+
+@given(pairs)
+def test_matthews_is_the_correlation_of_the_indicators_of_all_labels(rows):
+    true, predicted = (np.array(column) for column in zip(*rows, strict=True))
+    a, b = (np.stack([values == label for label in "abcde"], 1).astype(float) for values in (true, predicted))
+    covariance = lambda x, y: ((x - x.mean(0)) * (y - y.mean(0))).sum()  # noqa: E731
+    spread = math.sqrt(covariance(a, a) * covariance(b, b))
+    assert matthews(true.tolist(), predicted.tolist()) == pytest.approx(covariance(a, b) / spread if spread > 1e-9 else 0, abs=1e-9)
+
+
+@given(pairs)
+def test_the_matrix_counts_every_example_once(rows):
+    true, predicted = zip(*rows, strict=True)
+    matrix = confusion_matrix(true, predicted, "abcde")
+    assert matrix.tolist() == [[rows.count((a, b)) for b in "abcde"] for a in "abcde"]
+    assert accuracy(true, predicted) == matrix.trace() / len(rows)
+
+
+@given(sets)
+def test_f1_of_sets_is_that_of_their_members(rows):
+    true, predicted = zip(*rows, strict=True)
+    flat = [(label in a, label in b) for a, b in rows for label in "abcd"]
+    assert micro_f1(true, predicted) == pytest.approx(f1(*zip(*flat, strict=True)))
+    by_label = [f1([label in a for a in true], [label in b for b in predicted]) for label in "abcd"]
+    assert macro_f1_of_sets(true, predicted, "abcd") == pytest.approx(sum(by_label) / 4)
+
+
+def test_sets_without_any_label_score_nothing():
+    assert macro_f1_of_sets([()], [()]) == micro_f1([()], [()]) == 0
+
+
+@pytest.mark.parametrize("score", [accuracy, macro_f1, matthews, micro_f1])
+@pytest.mark.parametrize(("true", "predicted"), [([], []), (["a"], ["a", "b"])])
+def test_predictions_that_do_not_fit_are_an_error(score, true, predicted):
+    with pytest.raises(ValueError, match="as many predictions as labels, at least one"):
+        score(true, predicted)
+
+
+def test_a_label_outside_of_the_set_is_an_error():
+    with pytest.raises(ValueError, match="labels among a, b; got c"):
+        confusion_matrix(["a"], ["c"], ["a", "b"])

@@ -1,0 +1,77 @@
+"""Windows over texts of any length."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_tasks import TOKENIZER, WORDS, sentence
+
+from keras_bert_rebuild.tasks.encode_windows import encode_windows, shortened
+
+TEXTS = st.lists(st.lists(st.sampled_from([*WORDS, "cats", "unlike", "xyz"]), max_size=30).map(" ".join), min_size=1, max_size=5)
+
+
+def content(text):
+    return TOKENIZER.encode_flat([text])[0].tolist()
+
+
+@given(TEXTS, st.integers(8, 20), st.integers(0, 1))
+def test_every_token_of_a_text_is_shown_best_exactly_once_and_in_order(texts, max_len, stride):
+    windows = encode_windows(TOKENIZER, texts, max_len=max_len, stride=stride)
+    assert windows.examples.tolist() == sorted(windows.examples)
+    assert set(windows.examples) == set(range(len(texts)))
+    for number, text in enumerate(texts):
+        rows = np.flatnonzero(windows.examples == number)
+        assert all(len(windows.ids[row]) <= max_len for row in rows)
+        assert [i for row in rows for i in windows.ids[row][windows.best[row]].tolist()] == content(text)
+        if len(content(text)) + 2 <= max_len:
+            assert [windows.ids[row].tolist() for row in rows] == [[2, *content(text), 3]]
+
+
+@given(TEXTS, TEXTS, st.integers(10, 20), st.sampled_from([None, 0, 1]))
+def test_of_a_pair_one_text_is_cut_into_windows_and_the_other_stands_whole_or_cut_to_half_the_room(firsts, seconds, max_len, side):
+    count = min(len(firsts), len(seconds))
+    firsts, seconds = firsts[:count], seconds[:count]
+    windows = encode_windows(TOKENIZER, firsts, seconds, max_len=max_len, stride=1, side=side)
+    for number, both in enumerate(zip(firsts, seconds, strict=True)):
+        lengths = [len(content(text)) for text in both]
+        cut = side if side is not None else int(lengths[1] > lengths[0])
+        rows = np.flatnonzero(windows.examples == number)
+        shown = [i for row in rows for i in windows.ids[row][windows.best[row] & (windows.sides[row] == cut)].tolist()]
+        assert shown == content(both[cut])
+        for row in rows:
+            other = windows.ids[row][windows.sides[row] == 1 - cut].tolist()
+            assert other == content(both[1 - cut])[: len(other)]
+            assert len(other) == lengths[1 - cut] or len(other) <= (max_len - 3) // 2
+            assert len(windows.ids[row]) <= max_len
+            assert (windows.segments[row][windows.sides[row] == 1] == 1).all()
+
+
+@given(st.lists(st.sampled_from([*WORDS, "unlikes", "cats"]), max_size=12), st.integers(1, 12), st.booleans())
+def test_a_shortened_text_is_the_longest_part_of_whole_words_that_is_short_enough(words, limit, keep_end):
+    whole = " ".join(words)
+    short = shortened(TOKENIZER, [whole], limit, keep_end)[0]
+    assert (whole.endswith if keep_end else whole.startswith)(short)
+    assert len(content(short)) <= limit
+    left = short.split()
+    assert left == (words[len(words) - len(left) :] if keep_end else words[: len(left)]) or len(content(whole.split()[0])) > limit
+
+
+def test_one_word_longer_than_the_limit_is_cut_inside():
+    assert shortened(TOKENIZER, ["unlikes unlikes"], 2) == ["unlike"]
+    assert shortened(TOKENIZER, ["unlikes"], 2, keep_end=True) == ["likes"]
+
+
+def test_offsets_of_windows_point_into_the_whole_text():
+    text = sentence(np.random.default_rng(0), 60)
+    windows = encode_windows(TOKENIZER, [text], max_len=12, stride=3)
+    for ids, offsets, words in zip(windows.ids, windows.offsets, windows.word_ids, strict=True):
+        for i, (start, end), word in zip(ids, offsets, words, strict=True):
+            assert word < 0 or text[start:end] == TOKENIZER.tokens[int(i)]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_side_may_be_kept_shorter_than_there_is_room_for(side):
+    windows = encode_windows(TOKENIZER, ["the cat sat"], ["the dog sat"], max_len=40, stride=1, side=side, shortest=2)
+    assert np.sum(windows.sides[0] == 1 - side) == 2
+    assert np.sum(windows.sides[0] == side) == 3

@@ -1,0 +1,67 @@
+"""BIO tags and the entities they mean."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.tasks.entities import best_tags, is_bio, spans_of_tags, tags_of_spans
+
+TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
+
+
+def plain_spans(tags):
+    """Word by word: what entity is it of, and is it its first?"""
+    spans = []
+    for i, tag in enumerate(tags):
+        if tag == "O":
+            continue
+        before = tags[i - 1] if i else "O"
+        goes_on = tag.startswith("I-") and before != "O" and before[2:] == tag[2:]
+        if goes_on:
+            spans[-1][2] = i + 1
+        else:
+            spans.append([tag[2:], i, i + 1])
+    return [tuple(span) for span in spans]
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=8))
+def test_entities_are_those_of_the_rules_said_word_by_word(tags):
+    assert [tuple(span) for span in spans_of_tags(tags)] == plain_spans(tags)
+
+
+def is_legal(tags):
+    return all(
+        not tag.startswith("I-") or (before != "O" and before[2:] == tag[2:]) for before, tag in itertools.pairwise(["O", *tags])
+    )
+
+
+@given(st.integers(1, 5), st.integers(0, 10_000))
+def test_the_best_tags_are_the_best_of_all_legal_sequences(words, seed):
+    scores = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(TAGS)) * 0.3, words))
+    got = best_tags(scores, TAGS)
+    legal = [row for row in itertools.product(range(len(TAGS)), repeat=words) if is_legal([TAGS[i] for i in row])]
+    assert is_legal([TAGS[i] for i in got])
+    assert scores[np.arange(words), got].sum() == pytest.approx(max(scores[np.arange(words), row].sum() for row in legal))
+
+
+@given(st.lists(st.sampled_from(TAGS), max_size=8).filter(is_legal))
+def test_tags_return_from_spans_of_characters(tags):
+    starts = np.arange(len(tags)) * 4
+    spans = [(int(starts[start]), int(starts[end - 1]) + 3, label) for label, start, end in spans_of_tags(tags)]
+    assert tags_of_spans(starts.tolist(), (starts + 3).tolist(), spans) == tags
+
+
+def test_a_span_inside_a_word_has_the_word_and_two_in_one_word_are_refused():
+    assert tags_of_spans([0, 5], [4, 9], [(2, 3, "a")]) == ["B-a", "O"]
+    with pytest.raises(ValueError, match="must not share a word"):
+        tags_of_spans([0, 5], [4, 9], [(0, 2, "a"), (2, 4, "b")])
+
+
+def test_what_are_bio_tags():
+    assert is_bio(["O", "B-x", "I-x"])
+    assert not is_bio(["NOUN", "VERB"])
+    assert not is_bio(["O"])
+    assert best_tags(np.zeros((0, 5)), TAGS).tolist() == []

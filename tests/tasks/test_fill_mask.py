@@ -1,0 +1,58 @@
+"""Masked tokens: any tokenizer, several texts, texts of any length."""
+
+import numpy as np
+import pytest
+from small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
+from small_tokenizers import byte_level_bpe
+
+from keras_bert_rebuild import ByteLevelBPETokenizer, fill_mask
+
+
+def answers_of(model, ids, place):
+    chosen = np.zeros_like(ids)
+    chosen[0, place] = 1
+    given = {"Input-Token": ids, "Input-Segment": ids * 0, "Input-Masked": chosen}
+    return np.asarray(model.predict([given[tensor.name] for tensor in model.inputs], verbose=0))[0, place]
+
+
+def test_texts_are_answered_in_their_order_whatever_their_length(rng):
+    model = small_encoder(["mlm"])
+    long = sentence(rng, 60).split()
+    long[40] = "[MASK]"
+    texts = ["the [MASK] sat on [MASK]", " ".join(long), "[MASK]"]
+    got = fill_mask(model, TOKENIZER, texts, top_k=2, batch_size=2)
+    assert [len(of_text) for of_text in got] == [2, 1, 1]
+    by_vocabulary = fill_mask(model, {token: i for i, token in enumerate(VOCABULARY)}, texts[0], top_k=2)
+    assert [[token for token, _ in of_mask] for of_mask in by_vocabulary] == [[token for token, _ in of_mask] for of_mask in got[0]]
+    probabilities = answers_of(model, np.array([[2, 5, 4, 8, 9, 4, 3]]), 2)
+    assert [token for token, _ in got[0][0]] == [VOCABULARY[i] for i in np.argsort(-probabilities)[:2]]
+    assert [p for _, p in got[0][0]] == pytest.approx(np.sort(probabilities)[::-1][:2], abs=1e-5)
+    # Windows of 40 that share 10: the second begins at word 28 and shows the most around word 40.
+    row = np.array([[2, *(VOCABULARY.index(word) for word in long[28:60]), 3]])
+    assert got[1][0][0][1] == pytest.approx(answers_of(model, row, 13).max(), abs=1e-5)
+
+
+def test_a_tokenizer_of_another_kind_has_its_own_word_for_the_mask(tmp_path):
+    byte_level_bpe(tmp_path)
+    tokenizer = ByteLevelBPETokenizer.from_pretrained(tmp_path)
+    model = small_encoder(["mlm"], vocab_size=420, family="roberta", position_offset=2, pad_token_id=1, type_vocab_size=1)
+    answer = fill_mask(model, tokenizer, "The harbour was<mask>.", top_k=3)
+    assert [len(of_mask) for of_mask in answer] == [3]
+    ids = tokenizer.encode_batch(["The harbour was<mask>."], special_tokens_in_text=True).ids[0]
+    place = int(np.flatnonzero(ids == tokenizer.mask_id)[0])
+    probabilities = answers_of(model, ids[None], place)
+    assert [p for _, p in answer[0]] == pytest.approx(np.sort(probabilities)[::-1][:3], abs=1e-5)
+    with pytest.raises(ValueError, match="at least one <mask>; got 'The \\[MASK\\]'"):
+        fill_mask(model, tokenizer, "The [MASK]")
+
+
+def test_bad_input_is_one_sentence():
+    model = small_encoder(["mlm"])
+    for arguments, message in (
+        ((model, TOKENIZER, ["a [MASK]", "a"]), r"at least one \[MASK\]; got 'a'"),
+        ((model, TOKENIZER, []), "at least one"),
+        ((model, TOKENIZER, "a [MASK]", 0), "top_k must be at least 1; got 0"),
+        ((small_encoder(["nsp"]), TOKENIZER, "a [MASK]"), "must have an MLM head; its outputs are NSP"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fill_mask(*arguments)

@@ -1,0 +1,39 @@
+"""Rows of any length through a model, in their order."""
+
+import keras
+import numpy as np
+from small_tasks import small_encoder
+
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+
+
+class Recorded:
+    """A model that notes the shapes of its batches."""
+
+    def __init__(self, model):
+        self.model, self.shapes = model, []
+
+    def predict_on_batch(self, x):
+        self.shapes.append(x[0].shape)
+        return self.model.predict_on_batch(x)
+
+
+def test_rows_come_back_in_their_order_whatever_the_batches(rng):
+    model = small_encoder(["token_classification"], labels=("a", "b", "c"))
+    rows = [rng.integers(5, 20, length) for length in (3, 38, 17, 5, 20, 3, 9)]
+    inputs, padding = model_inputs(model, rows, [row * 0 for row in rows], 0)
+    recorded, said = Recorded(model), []
+    options = {"max_len": 40, "batch_size": 4, "per_token": True, "progress": lambda *counts: said.append(counts)}
+    got = predict_rows(recorded, inputs, padding, **options)
+    for row, answer in zip(rows, got, strict=True):
+        alone = keras.ops.convert_to_numpy(model.predict_on_batch([row[None], row[None] * 0]))[0]
+        np.testing.assert_allclose(answer, alone, atol=1e-5)
+    assert {shape[1] for shape in recorded.shapes} <= set(buckets_up_to(40))
+    assert all(shape[0] in (1, 2, 4) for shape in recorded.shapes)
+    assert said[-1] == (7, 7)
+
+
+def test_lengths_end_with_the_longest():
+    assert buckets_up_to(40)[-1] == 40
+    assert buckets_up_to(8) == (8,)
+    assert max(buckets_up_to(512)) == 512

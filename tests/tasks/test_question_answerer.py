@@ -1,0 +1,113 @@
+"""Answers in texts: spans, windows, no answer, training."""
+
+import numpy as np
+import pytest
+from small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+
+from keras_bert_rebuild import QuestionAnswerer, load_task
+from keras_bert_rebuild.data.labelled_examples import Question
+
+
+def question(ask, context, answer=None, name="q"):
+    answers = None if answer is None else () if answer == "" else ((context.index(answer), answer),)
+    return Question(name, ask, context, answers)
+
+
+def plain_answers(task, ask, context):
+    """Every span of every window with its score, the best at every place; and the lowest score of [CLS]."""
+    windows = task.encode([question(ask, context)]).windows
+    spans, nothing = {}, []
+    for row, ids in enumerate(windows.ids):
+        logits = plain_logits(task.model, ids, windows.segments[row], "Question-Answering")
+        nothing.append(logits[0].sum())
+        tokens = np.flatnonzero(windows.segments[row] == 1)[:-1]
+        for i in tokens:
+            for j in tokens:
+                if i <= j < i + task.max_answer_tokens and windows.best[row][i]:
+                    place = (int(windows.offsets[row][i][0]), int(windows.offsets[row][j][1]))
+                    spans[place] = max(spans.get(place, -np.inf), logits[i, 0] + logits[j, 1])
+    return spans, min(nothing), len(windows.ids)
+
+
+@pytest.mark.parametrize("words", [6, 60])
+def test_the_best_spans_are_those_of_looking_at_all_windows_in_plain_numpy(rng, words):
+    task = small_task(QuestionAnswerer, max_len=20, stride=4, best=4, max_answer_tokens=3)
+    context = sentence(rng, words)
+    answer = task(["who likes paris"], [context])[0]
+    spans, nothing, windows = plain_answers(task, "who likes paris", context)
+    assert (windows > 1) == (words > 20)
+    expected = sorted(spans, key=spans.get, reverse=True)[:4]
+    assert [(span.start, span.end) for span in answer.best] == expected
+    np.testing.assert_allclose([span.score for span in answer.best], [spans[place] for place in expected], atol=1e-4)
+    assert answer.no_answer_margin == pytest.approx(nothing - max(spans.values()), abs=1e-4)
+    assert sum(span.probability for span in answer.best) == pytest.approx(1)
+    assert answer.text == context[answer.start : answer.end] == answer.best[0].text
+
+
+def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
+    task = small_task(QuestionAnswerer)
+    margin = task(["who sat"], "the cat sat on the mat")[0].no_answer_margin
+    for threshold, given in ((margin + 0.1, True), (margin - 0.1, False)):
+        task.no_answer_threshold = threshold
+        answer = task(["who sat"], "the cat sat on the mat")[0]
+        assert bool(answer.text) == given
+        assert (answer.start is not None) == given
+        assert answer.probability + sum(span.probability for span in answer.best[given:]) == pytest.approx(1, abs=0.2)
+
+
+def test_it_learns_and_comes_back_from_its_folder(tmp_path):
+    examples = [
+        question("where sat the cat", "the cat sat on the red mat in london .", "mat"),
+        question("who likes paris", "anna likes paris , and ben likes london .", "anna"),
+        question("who likes a dog", "anna likes paris , and ben likes london .", ""),
+    ]
+    task = QuestionAnswerer.from_encoder(small_encoder(), TOKENIZER, no_answer_threshold=0.0, max_len=32)
+    first, last = trained(task, examples, epochs=30, rate=1e-2)
+    assert last < first / 3
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    assert [answer.text for answer in again.predict_examples(examples)] == ["mat", "anna", ""]
+    assert again.settings() == task.settings()
+
+
+def test_targets_are_the_tokens_of_the_answer_in_the_windows_that_show_it_whole(rng):
+    task = small_task(QuestionAnswerer, max_len=16, stride=4)
+    context = f"{sentence(rng, 20)} unlikes anna {sentence(rng, 10)}"
+    encoded = task.encode([question("who ?", context, "unlikes anna")])
+    shown = []
+    for ids, (start, end) in zip(encoded.windows.ids, encoded.targets, strict=True):
+        shown.append(end > 0)
+        assert TOKENIZER.decode(ids[start : end + 1]) == ("unlikes anna" if end else "")
+    assert True in shown
+    assert False in shown
+
+
+def test_a_context_without_tokens_has_no_answer_and_a_long_question_is_cut(rng):
+    task = small_task(QuestionAnswerer, max_len=16)
+    answers = task([sentence(rng, 30), "who"], ["the cat", ""])
+    assert answers[0].text in ("the", "cat", "the cat")
+    assert answers[1].text == ""
+    assert answers[1].start is None
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (Question("q", "who", "the cat", ((4, "dog"),)), "7 characters; example 0 has 'dog' at 4, where 'cat' stands"),
+        (Question("q", "who", "the cat", ((9, "cat"),), where="a.json, question q"), "a.json, question q has 'cat' at 9"),
+        (Question("q", "who", "the cat", ((-3, "cat"),)), "has 'cat' at -3"),
+    ],
+)
+def test_answers_that_do_not_stand_in_the_text_are_one_sentence(example, message):
+    with pytest.raises(ValueError, match=message):
+        small_task(QuestionAnswerer).encode([example])
+
+
+def test_other_bad_input_is_one_sentence():
+    task = small_task(QuestionAnswerer)
+    with pytest.raises(ValueError, match="a text for each of the 2 questions; got 1"):
+        task(["who", "where"], ["the cat"])
+    with pytest.raises(ValueError, match="questions must be a list"):
+        task("who", "the cat")
+    with pytest.raises(ValueError, match="best must be at least 1; got 0"):
+        small_task(QuestionAnswerer, best=0)

@@ -1,0 +1,67 @@
+"""Folders of tasks, and what is no folder of a task."""
+
+import json
+
+import pytest
+from small_tasks import TOKENIZER, small_encoder, small_task
+
+from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, load_task, save_pretrained
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "task"
+    small_task(TextClassifier, labels=("bad", "gut, ö"), max_len=20).save(path)
+    return path
+
+
+def test_a_folder_has_what_hugging_face_wants_and_the_rest(folder):
+    assert {file.name for file in folder.iterdir()} == {
+        "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "task.json"
+    }  # fmt: skip
+    config = json.loads((folder / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert config["id2label"] == {"0": "bad", "1": "gut, ö"}
+    assert json.loads((folder / "task.json").read_text()) == {
+        "task": "classification", "max_len": 20, "stride": 5, "problem": "single_label", "threshold": 0.5
+    }  # fmt: skip
+
+
+def test_settings_can_be_changed_where_it_is_loaded(folder):
+    task = load_task(folder, max_len=30)
+    assert (task.max_len, task.stride, task.labels) == (30, 5, ("bad", "gut, ö"))
+
+
+def test_a_tokenizer_that_keeps_case_keeps_it_in_the_folder(tmp_path):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"]
+    for cased in (True, False):
+        task = TextClassifier.from_encoder(small_encoder(), WordPieceTokenizer(words, cased=cased), labels=("x", "y"))
+        task.save(tmp_path / str(cased))
+        assert load_task(tmp_path / str(cased)).tokenizer.cased == cased
+
+
+def test_an_encoder_comes_from_a_folder_with_its_tokenizer_and_a_trained_head_begins_anew(folder):
+    task = TextClassifier.from_encoder(folder, labels=("bad", "gut, ö"))
+    assert task(["the cat"]) != load_task(folder)(["the cat"])
+    assert [path for path, _ in task.model.load_report.missing] == ["Classification/kernel", "Classification/bias"]
+    assert task.tokenizer.vocabulary == TOKENIZER.vocabulary
+    assert QuestionAnswerer.from_encoder(folder).model.output_names == ["Question-Answering"]
+
+
+def test_bad_folders_are_one_sentence(folder, tmp_path):
+    save_pretrained(small_encoder(), tmp_path / "encoder", vocabulary=TOKENIZER.vocabulary)
+    small_encoder().save(tmp_path / "model.keras")
+    (tmp_path / "broken").mkdir()
+    for file in folder.iterdir():
+        (tmp_path / "broken" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "broken" / "task.json").write_text("[1]")
+    for arguments, message in (
+        (("encoder",), "name the task, one of classification, token_classification"),
+        (("encoder", "classification"), "does not fit the model"),
+        (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
+        (("model.keras",), "is a whole model of Keras"),
+        (("broken",), "task.json must hold a JSON object; got list"),
+        (("nothing",), "there is no file or folder"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            load_task(tmp_path / arguments[0], *arguments[1:])

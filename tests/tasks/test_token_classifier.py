@@ -1,0 +1,122 @@
+"""Tags and entities: alignment, windows, training."""
+
+import numpy as np
+import pytest
+from small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+
+from keras_bert_rebuild import TokenClassifier, load_task
+from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.tasks.entities import best_tags
+
+LABELS = ("O", "B-loc", "I-loc", "B-per", "I-per")
+SENTENCES = [
+    TaggedWords(("anna", "likes", "london", "."), ("B-per", "O", "B-loc", "O")),
+    TaggedWords(
+        ("ben", "and", "anna", "likes", "red", "paris", ",", "ben"), ("B-per", "O", "B-per", "O", "B-loc", "I-loc", "O", "B-per")
+    ),
+    TaggedWords(("the", "unlike", "cats", "sat", "in", "london"), ("O", "O", "O", "O", "O", "B-loc")),
+]
+
+
+def plain_log_probabilities(task, words):
+    """Of the first token of every word, from the window that shows the most around it."""
+    windows = task.encode([TaggedWords(tuple(words))]).windows
+    found = {}
+    for ids, numbers, best in zip(windows.ids, windows.word_ids, windows.best, strict=True):
+        logits = plain_logits(task.model, ids, ids * 0, "Token-Classification")
+        for row, number, is_best in zip(logits, numbers.tolist(), best, strict=True):
+            if is_best:
+                found.setdefault(number, row - np.log(np.exp(row).sum()))
+    return np.stack([found[i] for i in range(len(words))]), len(windows.ids)
+
+
+def test_tags_are_the_best_legal_ones_of_plain_numpy_over_windows(rng):
+    task = small_task(TokenClassifier, labels=LABELS, max_len=16, stride=4)
+    texts = [sentence(rng, words).split() for words in (3, 45, 14, 1)]
+    for words, answer in zip(texts, task(texts, batch_size=2), strict=True):
+        logs, windows = plain_log_probabilities(task, words)
+        assert answer.tags == [LABELS[i] for i in best_tags(logs, LABELS)]
+        assert (windows > 1) == (len(words) > 14)
+        for entity in answer.entities:
+            assert entity.text == " ".join(words[entity.start : entity.end])
+
+
+def test_tags_that_are_not_bio_are_told_word_by_word():
+    task = small_task(TokenClassifier, labels=("noun", "other", "verb"))
+    answer = task([["the", "cats", "sat"]])[0]
+    logs, _ = plain_log_probabilities(task, ["the", "cats", "sat"])
+    assert answer.tags == [task.labels[i] for i in logs.argmax(-1)]
+    assert answer.entities == []
+
+
+def test_it_learns_and_comes_back_from_its_folder(tmp_path):
+    labels = TokenClassifier.labels_of(SENTENCES)
+    assert labels == LABELS
+    task = TokenClassifier.from_encoder(small_encoder(), TOKENIZER, labels=labels, max_len=16)
+    first, last = trained(task, SENTENCES, epochs=30, rate=1e-2)
+    assert last < first / 3
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    answers = again.predict_examples(SENTENCES)
+    assert [tuple(answer.tags) for answer in answers] == [example.tags for example in SENTENCES]
+    assert [entity[:4] for entity in answers[1].entities] == [
+        ("per", 0, 1, "ben"), ("per", 2, 3, "anna"), ("loc", 4, 6, "red paris"), ("per", 7, 8, "ben")
+    ]  # fmt: skip
+    text = again(["Ben and Anna likes  red paris, ben"])[0]
+    assert [entity[:4] for entity in text.entities] == [
+        ("per", 0, 3, "Ben"), ("per", 8, 12, "Anna"), ("loc", 20, 29, "red paris"), ("per", 31, 34, "ben")
+    ]  # fmt: skip
+
+
+def test_only_the_first_token_of_a_word_is_trained_in_the_window_that_shows_it_best(rng):
+    task = small_task(TokenClassifier, labels=LABELS, max_len=12, stride=3)
+    words = ["unlikes", *sentence(rng, 20).split(), "cats", *sentence(rng, 5).split()]
+    tags = [LABELS[i] for i in rng.integers(0, 5, len(words))]
+    encoded = task.encode([TaggedWords(tuple(words), tuple(tags))])
+    trained_on = [target[target >= 0] for target in encoded.targets]
+    assert [LABELS[i] for of_row in trained_on for i in of_row] == tags
+    assert len(encoded) > 2
+    assert (encoded.targets[0][:5] >= 0).tolist() == [False, True, False, False, True]  # [CLS] un ##like ##s the
+
+
+def test_spans_of_characters_become_tags_of_words():
+    example = TaggedText("Anna likes red paris, unlike ben.", ((0, 4, "per"), (11, 20, "loc"), (29, 32, "per")))
+    task = small_task(TokenClassifier, labels=TokenClassifier.labels_of([example]))
+    tags = ["B-per", "O", "B-loc", "I-loc", "O", "O", "B-per", "O"]
+    assert task.right_tags([example]) == [tags]
+    places = task.predict_examples([example])[0].places
+    assert [example.text[start:end] for start, end in places] == ["Anna", "likes", "red", "paris", ",", "unlike", "ben", "."]
+
+
+def test_words_without_tokens_are_outside():
+    task = small_task(TokenClassifier, labels=LABELS)
+    answer = task([["the", "\u200b", "cat"]])[0]
+    assert len(answer.tags) == 3
+    assert answer.tags[1] == "O"
+    assert task([[], ["the"]])[0].tags == []
+    assert task([""])[0].tags == []
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (TaggedWords(("a", "of"), ("O",)), "a tag for each word; example 0 has 2 words and 1 tags"),
+        (TaggedWords(("a",), ("B-x",)), "must be one of O, B-loc, I-loc, B-per, I-per; example 0 has 'B-x'"),
+        (TaggedText("a cat", ((2, 6, "per"),), where="x.jsonl, line 2"), "5 characters; x.jsonl, line 2 has 'per' from 2 to 6"),
+        (TaggedText("a cat", ((3, 3, "per"),)), "from 3 to 3"),
+        (TaggedText("a cat", ((2, 4, "per"), (4, 5, "loc"))), "must not share a word; .*: example 0"),
+    ],
+)
+def test_examples_that_do_not_fit_are_one_sentence(example, message):
+    with pytest.raises(ValueError, match=message):
+        small_task(TokenClassifier, labels=LABELS).encode([example])
+
+
+def test_other_bad_input_is_one_sentence():
+    with pytest.raises(ValueError, match="two tags at least"):
+        TokenClassifier.labels_of([TaggedWords(("a",), ("NOUN",))])
+    task = small_task(TokenClassifier, labels=LABELS)
+    with pytest.raises(ValueError, match="all be texts or all be lists of words"):
+        task(["a cat", ["a", "cat"]])
+    with pytest.raises(ValueError, match="texts must be a list; got str"):
+        task("a cat")

@@ -1,0 +1,48 @@
+"""What learns and what stays."""
+
+import numpy as np
+import pytest
+from small_tasks import TOKENIZER, small_encoder, trained
+
+from keras_bert_rebuild import TextClassifier, freeze, train_only
+from keras_bert_rebuild.data.labelled_examples import ClassifiedText
+
+EXAMPLES = [ClassifiedText("the cat", label="a"), ClassifiedText("the dog", label="b")]
+
+
+def task():
+    return TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("a", "b"))
+
+
+def test_what_is_frozen_stays_and_everything_else_learns():
+    here = task()
+    counts = freeze(here.model, ["^Embedding-", "^Encoder-1-"])
+    before = {v.path: np.array(v.numpy()) for v in here.model.weights}
+    moves = {path for path in before if not path.startswith(("Embedding-", "Encoder-1-"))}
+    assert counts.trained == sum(before[path].size for path in moves)
+    assert counts.frozen == here.model.count_params() - counts.trained
+    trained(here, EXAMPLES, epochs=2)
+    moved = {v.path for v in here.model.weights if np.abs(v.numpy() - before[v.path]).max() > 1e-6}
+    # The bias of the keys has no gradient: attention looks at differences only.
+    assert moves - {"Encoder-2-MultiHeadSelfAttention/key/bias"} <= moved <= moves
+
+
+def test_nothing_but_what_is_named_learns():
+    model = small_encoder()
+    counts = train_only(model, ["bias$", "^NSP-Dense/"])
+    assert {v.path for v in model.trainable_weights} == {
+        v.path for v in model.weights if v.path.endswith("bias") or v.path.startswith("NSP-Dense/")
+    }
+    assert sum(counts) == model.count_params()
+
+
+@pytest.mark.parametrize("change", [freeze, train_only])
+def test_a_pattern_that_is_found_nowhere_is_one_sentence(change):
+    model = small_encoder()
+    with pytest.raises(
+        ValueError, match="must be found in a variable path, such as 'Embedding-Token/embeddings'; 'Encoder-9' is in none"
+    ):
+        change(model, ["Embedding", "Encoder-9"])
+    with pytest.raises(ValueError, match="list of regular expressions"):
+        change(model, "Embedding")
+    assert all(variable.trainable for variable in model.weights)
