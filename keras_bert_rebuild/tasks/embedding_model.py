@@ -110,15 +110,18 @@ def inputs_of_rows(model, rows, length, pad_id=0):
     return arrays if len(arrays) > 1 else arrays[0]
 
 
-def predict_batch(model, rows, length, pad_id=0):
+def predict_batch(model, rows, length, pad_id=0, most=None):
     """What a model answers to rows `(ids, segments)`, an array with a row for each.
 
-    Where every shape is compiled, rows are filled up to a power of two, and padding goes up to `length`; else to the longest row.
+    Args:
+        most: rows of a full batch of this length, for batches of few shapes: padding goes up to `length`, and rows that are not as
+            many are filled up to a power of two. A processor keeps a program for every shape, also where nothing is compiled. None:
+            only where every shape is compiled; elsewhere padding goes to the longest row.
     """
-    if is_compiled_by_shape(model):
-        filled = [rows[i % len(rows)] for i in range(1 << (len(rows) - 1).bit_length())]
-    else:
-        filled = rows
-        if model.inputs[0].shape[1] is None:
-            length = max(len(ids) for ids, _ in rows)
+    filled = rows
+    if most is not None or is_compiled_by_shape(model):
+        power = 1 << (len(rows) - 1).bit_length()
+        filled = [rows[i % len(rows)] for i in range(power if most is None or len(rows) > most else min(power, most))]
+    elif model.inputs[0].shape[1] is None:
+        length = max(len(ids) for ids, _ in rows)
     return keras.ops.convert_to_numpy(model.predict_on_batch(inputs_of_rows(model, filled, length, pad_id)))[: len(rows)]

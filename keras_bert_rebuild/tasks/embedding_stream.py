@@ -57,9 +57,14 @@ class EmbeddingStream:
         lengths = [static] if static else bucket_lengths(max_len, is_compiled_by_shape(pooled))
 
         def answer(rows, length):
-            return predict_batch(pooled, rows, length, tokenizer.pad_id)
+            return predict_batch(pooled, rows, length, tokenizer.pad_id, most=stream.rows(length))
 
-        return cls(answer, tokenizer, max_len, lengths, **options)
+        stream = cls(answer, tokenizer, max_len, lengths, **options)
+        return stream
+
+    def rows(self, length):
+        """How many rows a full batch of a length has."""
+        return self._buckets.rows(length)
 
     def __call__(self, texts):
         """The vectors of texts as one array `(texts, width)`."""
