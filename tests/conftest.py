@@ -3,6 +3,7 @@
 import gc
 import importlib.util
 import os
+import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import settings
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
+
+# A shell that starts the suite in the background has it ignore interrupts, and the processes that tests interrupt would, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Direct comparison with a peer runs where the peer is: tox -e parity. Its golden files are compared everywhere.
 collect_ignore_glob = [] if importlib.util.find_spec("transformers") else ["parity/*"]
