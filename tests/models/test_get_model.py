@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 from initialized import initialized_by
+from run_model import answers
 from small import BLOCKS, LENGTH, VOCAB, small_model
 
 import keras_bert_rebuild
@@ -151,10 +152,8 @@ def test_output_layers_are_concatenated_as_keras_bert_does(output_layer_num, blo
     model = keras.Model(inputs, output)
     singles = [model.get_layer(f"Encoder-{block}-FeedForward-Norm").output for block in blocks]
     ids = np.array([[7, 8, 9] + [0] * (LENGTH - 3)])
-    got = model.predict([ids, ids * 0], verbose=0)
-    parts = keras.Model(inputs, singles).predict([ids, ids * 0], verbose=0)
-    parts = parts if isinstance(parts, list) and len(blocks) > 1 else [np.asarray(parts).reshape(1, LENGTH, 16)]
-    np.testing.assert_array_equal(got, np.concatenate(parts, axis=-1))
+    (got,) = answers(model, ids, ids * 0)
+    np.testing.assert_array_equal(got, np.concatenate(answers(keras.Model(inputs, singles), ids, ids * 0), axis=-1))
 
 
 @pytest.mark.parametrize("output_layer_num", [0, -1])

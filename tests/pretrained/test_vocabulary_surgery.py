@@ -5,6 +5,7 @@ import string
 import keras
 import numpy as np
 import pytest
+from run_model import answers
 from small import LENGTH, VOCAB, compiled, small_model, spread
 
 from keras_bert_rebuild.config import BertConfig
@@ -40,14 +41,13 @@ def encoded(token_dict, texts=TEXTS):
 
 
 def predict(model, token_dict):
-    ids, segments = encoded(token_dict)
-    return model.predict([ids, segments, np.ones_like(ids)], verbose=0)
+    return answers(model, *encoded(token_dict))
 
 
 def hidden(model, token_dict):
     inputs = [tensor for tensor in model.inputs if tensor.name in ("Input-Token", "Input-Segment")]
     encoder = keras.Model(inputs, model.get_layer("Encoder-2-FeedForward-Norm").output)
-    return encoder.predict(list(encoded(token_dict)), verbose=0)
+    return answers(encoder, *encoded(token_dict))[0]
 
 
 def rows(model):
@@ -195,9 +195,7 @@ def test_a_model_without_heads_puts_out_the_same_blocks(rng, token_dict, blocks,
     config = small_model().config.replace(num_hidden_layers=3, num_hidden_groups=groups)
     model = spread(build_model(config, output_layer_num=blocks), rng)
     new, new_dict = add_tokens(model, token_dict, ["zz"])
-    np.testing.assert_array_equal(
-        new.predict(list(encoded(new_dict)), verbose=0), model.predict(list(encoded(token_dict)), verbose=0)
-    )
+    np.testing.assert_array_equal(answers(new, *encoded(new_dict)), answers(model, *encoded(token_dict)))
 
 
 def test_what_is_frozen_stays_frozen_and_the_dtype_policy_stays(token_dict):
