@@ -1,26 +1,16 @@
 """`keras-bert attention`."""
 
+import functools
+
 import pytest
-from small import small_model
+from command_line import run_verb, save_small_model
 
-from keras_bert_rebuild import save_pretrained
-from keras_bert_rebuild.cli.main import main
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
-
-
-def run(capsys, *arguments):
-    code = main(["attention", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
+run = functools.partial(run_verb, "attention")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
-    return path
+    return save_small_model(tmp_path_factory.mktemp("model"))
 
 
 def test_two_texts_become_one_page(capsys, folder, tmp_path):

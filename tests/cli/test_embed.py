@@ -1,31 +1,24 @@
 """`keras-bert embed`."""
 
+import functools
 import json
 import sys
 
 import numpy as np
 import pytest
-from small import small_model
+from command_line import run_verb, save_small_model
 
-from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer, save_pretrained
-from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
+run = functools.partial(run_verb, "embed")
+
 LINES = ["the cat sat.", "", "the the", "cat " * 100, "sat"]
-
-
-def run(capsys, *arguments):
-    code = main(["embed", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model as sentence-transformers would save it, for ten tokens."""
-    path = tmp_path_factory.mktemp("model")
-    save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
+    path = save_small_model(tmp_path_factory.mktemp("model"))
     types = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     (path / "modules.json").write_text(json.dumps([{"path": place, "type": f"st.models.{name}"} for place, name in types]))
     (path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 10}))

@@ -1,19 +1,15 @@
 """`keras-bert explain`."""
 
+import functools
 import json
 
 import pytest
+from command_line import run_verb
 from small import small_model
 
 from keras_bert_rebuild import BertConfig, save_pretrained
-from keras_bert_rebuild.cli.main import main
 
-
-def run(capsys, *arguments):
-    code = main(["explain", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
+run = functools.partial(run_verb, "explain")
 
 
 def test_without_a_path_it_explains_the_model_of_the_article(capsys):

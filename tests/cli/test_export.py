@@ -1,26 +1,18 @@
 """`keras-bert export`."""
 
+import functools
+
 import pytest
-from small import small_model
+from command_line import run_verb, save_small_model
 
-from keras_bert_rebuild import from_pretrained, save_pretrained
-from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild import from_pretrained
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
-
-
-def run(capsys, *arguments):
-    code = main(["export", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert "Traceback" not in captured.err
-    return code, captured.out, captured.err
+run = functools.partial(run_verb, "export")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model")
-    save_pretrained(small_model(token_num=len(WORDS)), path, vocabulary={word: i for i, word in enumerate(WORDS)})
-    return path
+    return save_small_model(tmp_path_factory.mktemp("model"))
 
 
 def test_the_files_are_written_and_listed(capsys, folder, tmp_path):

@@ -1,17 +1,20 @@
 """`keras-bert finetune`: options, files, exit codes."""
 
 import dataclasses
+import functools
 import io
 import re
 
 import pytest
+from command_line import said_by_verb
 from rich.console import Console
 
 from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
-from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.cli.option_kinds import docs
 from keras_bert_rebuild.recipes import finetune as recipe
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+
+said_by = functools.partial(said_by_verb, "finetune")
 
 NEEDED = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "run"]
 
@@ -30,17 +33,6 @@ def called(monkeypatch, tmp_path):
 
     monkeypatch.setattr(recipe, "finetune", instead)
     return calls
-
-
-def said_by(capsys, *arguments, code=0):
-    try:
-        got = main(["finetune", *map(str, arguments)])
-    except SystemExit as exit_:
-        got = exit_.code
-    said = capsys.readouterr()
-    assert got == code, said.err
-    assert "Traceback" not in said.err
-    return said
 
 
 def test_every_setting_has_an_option_with_its_words(capsys):

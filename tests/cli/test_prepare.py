@@ -1,9 +1,13 @@
 """`keras-bert prepare`: what it prints and its exit codes."""
 
-import pytest
+import functools
 
-from keras_bert_rebuild.cli.main import main
+import pytest
+from command_line import said_by_verb
+
 from keras_bert_rebuild.data.token_store import TokenStore
+
+said_by = functools.partial(said_by_verb, "prepare")
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "barks", "Dog"]
 
@@ -15,17 +19,6 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "v.txt").write_text("\n".join(TOKENS))
     (tmp_path / "corpus.txt").write_bytes(b"a Dog barks\nbarks\n\n\xff\na cat\n")
     return tmp_path
-
-
-def said_by(capsys, *arguments, code=0):
-    try:
-        got = main(["prepare", *map(str, arguments)])
-    except SystemExit as exit_:
-        got = exit_.code
-    said = capsys.readouterr()
-    assert got == code, said.err
-    assert "Traceback" not in said.err
-    return said
 
 
 def test_counts_and_lines_left_out_are_told(here, capsys):

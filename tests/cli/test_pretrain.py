@@ -1,18 +1,21 @@
 """`keras-bert pretrain`: options, files, exit codes."""
 
 import dataclasses
+import functools
 import signal
 
 import pytest
 import yaml
+from command_line import said_by_verb
 from small_corpus import small_corpus
 
 from keras_bert_rebuild.cli import pretrain as verb
-from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.recipes import pretrain as recipe
 from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.training_run import StoppedError
+
+said_by = functools.partial(said_by_verb, "pretrain")
 
 
 @pytest.fixture
@@ -28,17 +31,6 @@ def called(monkeypatch, tmp_path):
 
     monkeypatch.setattr(recipe, "pretrain", instead)
     return calls
-
-
-def said_by(capsys, *arguments, code=0):
-    try:
-        got = main(["pretrain", *map(str, arguments)])
-    except SystemExit as exit_:
-        got = exit_.code
-    said = capsys.readouterr()
-    assert got == code, said.err
-    assert "Traceback" not in said.err
-    return said
 
 
 def test_every_setting_but_the_phases_has_an_option_with_a_help(capsys):
