@@ -40,7 +40,7 @@ SETS = {
     "subjectivity": {
         "task": "classification",
         "files": _parts("classification/subjectivity"),
-        "settings": {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 128},
+        "settings": {"epochs": 1, "batch_size": 32, "learning_rate": 5e-5, "max_len": 128},
     },
     "snips-intents": {
         "task": "classification",
@@ -51,12 +51,12 @@ SETS = {
     "snips-slots": {
         "task": "token_classification",
         "files": _SNIPS,
-        "settings": {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 64},
+        "settings": {"epochs": 1, "batch_size": 32, "learning_rate": 5e-5, "max_len": 64},
     },
     "wnut17": {
         "task": "token_classification",
         "files": _parts("ner/wnut17"),
-        "settings": {"epochs": 4, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
+        "settings": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
     },
     # Nothing is chosen by its dev, which is a part of train: it is asked once, in the end.
     "squad": {
@@ -66,7 +66,7 @@ SETS = {
             "dev": (_SQUAD, "articles", 0, 1),
             "test": (_SQUAD, "articles", 30, 36),
         },
-        "settings": {"epochs": 2, "batch_size": 16, "learning_rate": 5e-5, "max_len": 320, "evaluate_steps": 1_000_000},
+        "settings": {"epochs": 1, "batch_size": 16, "learning_rate": 5e-5, "max_len": 320, "evaluate_steps": 1_000_000},
     },
     "sts": {
         "task": "similarity",
@@ -75,7 +75,7 @@ SETS = {
     },
 }
 # Rough minutes of a training on two quiet cores.
-MINUTES = {"subjectivity": 4, "snips-intents": 2, "snips-slots": 4, "wnut17": 3, "squad": 18, "sts": 1}
+MINUTES = {"subjectivity": 2, "snips-intents": 2, "snips-slots": 2, "wnut17": 2, "squad": 9, "sts": 1}
 SIDES = ("ours", "transformers")
 COLUMNS = ("set", "score", "side", "mean", "by seed", "spread", "seconds", "times ours", "command")
 
