@@ -1,5 +1,6 @@
 """Entities and the BIO tags of their words."""
 
+import itertools
 from collections import namedtuple
 
 import numpy as np
@@ -44,18 +45,29 @@ def tags_of_spans(starts, ends, spans):
         spans: `(start, end, label)`, in characters.
 
     Returns:
-        A tag for each word: a word belongs to the span that it shares a character with.
+        A tag for each word: a word belongs to the span that has the most of its characters, the first of them if two have as many.
 
     Raises:
-        ValueError: a word lies in two spans.
+        ValueError: spans overlap, or all the words of a span belong to others.
     """
+    spans = sorted(spans)
+    for (_, behind, _), (start, end, label) in itertools.pairwise(spans):
+        if start < behind:
+            raise ValueError(f"spans must not overlap; {(start, end, label)} begins in the one before")
     tags = [OUTSIDE] * len(starts)
-    for start, end, label in sorted(spans):
-        inside = [i for i, (first, behind) in enumerate(zip(starts, ends, strict=True)) if first < end and behind > start]
+    most = [0] * len(starts)
+    owner = [None] * len(starts)
+    for number, (start, end, _) in enumerate(spans):
+        for i, (first, last) in enumerate(zip(starts, ends, strict=True)):
+            shared = min(end, last) - max(start, first)
+            if shared > most[i]:
+                most[i], owner[i] = shared, number
+    for number, span in enumerate(spans):
+        inside = [i for i, of in enumerate(owner) if of == number]
+        if not inside:
+            raise ValueError(f"every span must have a word of its own; {span} has none")
         for i in inside:
-            if tags[i] != OUTSIDE:
-                raise ValueError(f"spans must not share a word; {(start, end, label)} begins in the word of another")
-            tags[i] = f"{'B' if i == inside[0] else 'I'}-{label}"
+            tags[i] = f"{'B' if i == inside[0] else 'I'}-{span[2]}"
     return tags
 
 

@@ -54,9 +54,17 @@ def test_tags_return_from_spans_of_characters(tags):
     assert tags_of_spans(starts.tolist(), (starts + 3).tolist(), spans) == tags
 
 
-def test_a_span_inside_a_word_has_the_word_and_two_in_one_word_are_refused():
+def test_a_word_is_the_span_s_that_has_the_most_of_it():
     assert tags_of_spans([0, 5], [4, 9], [(2, 3, "a")]) == ["B-a", "O"]
-    with pytest.raises(ValueError, match="must not share a word"):
+    # "one pmnear x": the words that people ran together are told apart all the same
+    assert tags_of_spans([0, 4, 11], [3, 10, 12], [(0, 6, "time"), (6, 10, "near"), (11, 12, "x")]) == ["B-time", "B-near", "B-x"]
+    assert tags_of_spans([0, 2], [1, 4], [(0, 3, "a"), (3, 4, "b")][:1]) == ["B-a", "I-a"]
+
+
+def test_spans_that_overlap_or_have_no_word_of_their_own_are_refused():
+    with pytest.raises(ValueError, match=r"must not overlap; \(2, 4, 'b'\) begins in the one before"):
+        tags_of_spans([0, 5], [4, 9], [(2, 4, "b"), (0, 3, "a")])
+    with pytest.raises(ValueError, match=r"must have a word of its own; \(2, 4, 'b'\) has none"):
         tags_of_spans([0, 5], [4, 9], [(0, 2, "a"), (2, 4, "b")])
 
 
