@@ -263,6 +263,14 @@ def test_weights_of_ours_want_a_config_and_the_heads(folder, tmp_path):
         from_pretrained(tmp_path / "model.weights.h5")
 
 
+def test_a_preset_of_kerashub_is_known_for_what_it_is(folder, tmp_path):
+    from_pretrained(folder).save_weights(tmp_path / "model.weights.h5")
+    (tmp_path / "config.json").write_text('{"module": "keras_hub.src.models.bert.bert_backbone", "config": {"vocabulary_size": 9}}')
+    shutil.rmtree(folder)
+    with pytest.raises(ValueError, match="is of a preset of KerasHub.*expected the checkpoint that the preset was made from"):
+        from_pretrained(tmp_path)
+
+
 def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
     """The loaded heads learn on: MLM alone, as RoBERTa has it."""
     model = from_pretrained(folder, heads=["mlm"], seq_len=7)
