@@ -37,6 +37,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "SMALL_MODEL", trained)
     monkeypatch.setattr(demo, "VOCAB_SIZE", 300)
     monkeypatch.setattr(demo, "EVALUATION_STEPS", 3)
+    monkeypatch.setattr(demo, "COMPILED", ("jax",))  # compiling takes most of a minute; the README's test has it
 
 
 def losses(text):

@@ -19,36 +19,32 @@ FRESH = """
 import json, sys
 import numpy as np
 import keras, keras_bert_rebuild
-folder, file = sys.argv[1:]
+folder = sys.argv[1]
 data = np.load(folder + "/data.npz")
 x, y = tuple(data[k] for k in ("ids", "segments", "chosen")), (data["labels"], data["nsp"])
-if file == "model.json":
-    model = keras.models.model_from_json(open(folder + "/model.json").read())
-    model.load_weights(folder + "/model.weights.h5")
-else:
-    model = keras.models.load_model(folder + "/" + file)
-before = model.predict(x, verbose=0)
 other = x[1].copy()
 other[:, -3:] = 1 - other[:, -3:]
-after = model.predict((x[0], other, x[2]), verbose=0)
-losses = model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history if model.optimizer is not None else {}
-np.savez(folder + "/fresh.npz", mlm=before[0], nsp=before[1])
-print("RESULT" + json.dumps({
-    "class": type(model).__name__,
-    "layers": [layer.name for layer in model.layers],
-    "paths": [v.path for v in model.trainable_variables],
-    "padding": float(np.abs(before[0] - after[0])[:, :-3].max()),
-    "losses": losses,
-}))
+results = {}
+for file in sys.argv[2:]:
+    if file == "model.json":
+        model = keras.models.model_from_json(open(folder + "/model.json").read())
+        model.load_weights(folder + "/model.weights.h5")
+    else:
+        model = keras.models.load_model(folder + "/" + file)
+    before = model.predict(x, verbose=0)
+    after = model.predict((x[0], other, x[2]), verbose=0)
+    losses = model.fit(x, y, batch_size=4, shuffle=False, verbose=0).history if model.optimizer is not None else {}
+    np.savez(folder + "/" + file + ".npz", mlm=before[0], nsp=before[1])
+    results[file] = {
+        "class": type(model).__name__,
+        "layers": [layer.name for layer in model.layers],
+        "paths": [v.path for v in model.trainable_variables],
+        "padding": float(np.abs(before[0] - after[0])[:, :-3].max()),
+        "losses": losses,
+    }
+print("RESULT" + json.dumps(results))
 """
-
-
-def in_a_fresh_process(folder, file):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, "-c", FRESH, str(folder), file], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
-    return json.loads(line.removeprefix("RESULT")), np.load(folder / "fresh.npz")
+FILES = ("model.keras", "model.h5", "model.json")
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +66,22 @@ def saved(tmp_path_factory):
     return folder, model, predictions, losses
 
 
+@pytest.fixture(scope="module")
+def loaded_elsewhere(saved):
+    """What a process that made none of it says of every file."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [sys.executable, "-c", FRESH, str(saved[0]), *FILES]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
+    return json.loads(line.removeprefix("RESULT"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["model.keras", "model.h5", "model.json"])
-def test_a_fresh_process_loads_the_same_model(saved, file):
+@pytest.mark.parametrize("file", FILES)
+def test_a_fresh_process_loads_the_same_model(saved, loaded_elsewhere, file):
     folder, model, (mlm, nsp), losses = saved
-    result, predictions = in_a_fresh_process(folder, file)
+    result, predictions = loaded_elsewhere[file], np.load(folder / f"{file}.npz")
     assert result["class"] == "PretrainingModel"
     assert result["layers"] == [layer.name for layer in model.layers]
     assert result["paths"] == [v.path for v in model.trainable_variables]
