@@ -1,7 +1,9 @@
 """The architecture of one model as data."""
 
 import numbers
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 # The heads that a model can have, in the order of its outputs.
 HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
@@ -104,10 +106,10 @@ class BertConfig:
     num_tasks: int = 0
     """Rows of the task table; 0 for a model without task embedding."""
 
-    labels: tuple = ()
+    labels: Sequence[str] = ()
     """Names of the classes of a classification head, in the order of its outputs."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
         for name, least in WHOLE_NUMBERS:
@@ -116,45 +118,47 @@ class BertConfig:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
         for name in RATES:
             value = getattr(self, name)
-            if not (value is None and name == "classifier_dropout") and not (isinstance(value, numbers.Real) and 0 <= value < 1):
+            if not (value is None and name == "classifier_dropout") and not (
+                isinstance(value, numbers.Real) and 0 <= float(value) < 1
+            ):
                 raise ValueError(f"{name} must be a rate in [0, 1); got {value!r}.")
         groups = self.num_hidden_groups
         if groups is not None and (groups < 1 or self.num_hidden_layers % groups):
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")
 
     @property
-    def embedding_width(self):
+    def embedding_width(self) -> int:
         """Width of the embedding tables."""
         return self.embedding_size or self.hidden_size
 
     @property
-    def num_distinct_blocks(self):
+    def num_distinct_blocks(self) -> int:
         """Encoder blocks with weights of their own."""
-        return self.num_hidden_groups or self.num_hidden_layers
+        return min(self.num_hidden_groups or self.num_hidden_layers, self.num_hidden_layers)
 
     @property
-    def max_length(self):
+    def max_length(self) -> int:
         """The longest sequence."""
         return self.max_position_embeddings - self.position_offset
 
-    def block_of_layer(self, layer):
+    def block_of_layer(self, layer: int) -> int:
         """The block, from 0, whose weights a layer of the stack, from 0, uses."""
         return layer * self.num_distinct_blocks // self.num_hidden_layers
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Self:
         """A config with some fields changed."""
         return replace(self, **changes)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The fields as a dictionary."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values):
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A config from the fields among `values`; other keys are not looked at."""
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
-    def num_params(self, heads=("mlm", "nsp")):
+    def num_params(self, heads: Sequence[str] = ("mlm", "nsp")) -> int:
         """Parameters of the model, counted without building it.
 
         Args:

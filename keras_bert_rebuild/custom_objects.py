@@ -1,10 +1,12 @@
 """The classes by the names that keras_bert's files use."""
 
+from typing import Any
+
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 
 
-def get_custom_objects():
+def get_custom_objects() -> dict[str, Any]:
     """A new dictionary from class name to class, for loaders that ask for one.
 
     Files that this library saves need none: its classes are registered. `LayerNormalization` and `Add` shadow Keras's own of the

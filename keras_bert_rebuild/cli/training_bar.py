@@ -25,7 +25,7 @@ class TrainingBar(Progress):
     Example: `with TrainingBar(console, total_steps) as bar: pretrain(store, output, report=bar)`.
     """
 
-    shown = SHOWN
+    shown: tuple = SHOWN
 
     def __init__(self, console, total):
         times = (TextColumn("steps"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())

@@ -1,5 +1,7 @@
 """A dataset of Keras that knows which epoch it is in."""
 
+from typing import Any
+
 import keras
 
 
@@ -15,25 +17,25 @@ class EpochBatches(keras.utils.PyDataset):
         **kwargs: for `keras.utils.PyDataset`.
     """
 
-    def __init__(self, start_epoch=0, repeat=False, workers=0, **kwargs):
+    def __init__(self, start_epoch: int = 0, repeat: bool = False, workers: int = 0, **kwargs: Any) -> None:
         super().__init__(workers=workers, **kwargs)
         self.epoch = start_epoch
         self.repeat = repeat
-        self._asked = None
+        self._asked: int | None = None
 
-    def batch(self, epoch, index):
+    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         """Batch `index` of an epoch, whatever was asked for before."""
         raise NotImplementedError
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
         if self._asked is not None:
             self._asked += 1
         return self.batch(self.epoch, index)
 
-    def on_epoch_begin(self):
+    def on_epoch_begin(self) -> None:
         self._asked = 0
 
-    def on_epoch_end(self):
+    def on_epoch_end(self) -> None:
         # Keras ends epochs that never began, and takes one batch of an epoch and ends it to build a model.
         if self._asked is not None and self._asked >= len(self) and not self.repeat:
             self.epoch += 1

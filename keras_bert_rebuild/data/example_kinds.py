@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from keras_bert_rebuild.data.labelled_examples import (
     ChoiceQuestion,
@@ -33,7 +35,7 @@ class Kind:
     by_width: dict
     """Columns of a table without a header, by their number."""
 
-    make: object
+    make: Callable[..., Any]
     """A function from the parts of an example, and its place, to the example."""
 
 

@@ -1,5 +1,8 @@
 """keras_bert's maker of pretraining batches."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -7,16 +10,16 @@ from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TO
 
 
 def gen_batch_inputs(
-    sentence_pairs,
-    token_dict,
-    token_list,
-    seq_len=512,
-    mask_rate=0.15,
-    mask_mask_rate=0.8,
-    mask_random_rate=0.1,
-    swap_sentence_rate=0.5,
-    force_mask=True,
-):
+    sentence_pairs: Iterable[Sequence[Sequence[str]]],
+    token_dict: Mapping[str, int],
+    token_list: Sequence[str],
+    seq_len: int = 512,
+    mask_rate: float = 0.15,
+    mask_mask_rate: float = 0.8,
+    mask_random_rate: float = 0.1,
+    swap_sentence_rate: float = 0.5,
+    force_mask: bool = True,
+) -> tuple[Any, Any]:
     """Make one batch of the masked-word and next-sentence tasks from pairs of sentences.
 
     Draws from NumPy's global generator, in keras_bert's order: the same `numpy.random.seed` gives the same batch. A pair is cut at

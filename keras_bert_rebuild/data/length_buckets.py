@@ -1,8 +1,11 @@
 """Batches of examples of about the same length, padded to one of few lengths."""
 
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.data.random_numbers import Stream, bits, keys
@@ -13,7 +16,9 @@ BUCKETS = (32, 64, 128, 256, 512)
 Bucket = namedtuple("Bucket", ["indexes", "length"])
 
 
-def bucket_batches(lengths, batch_size, buckets=BUCKETS, seed=None, epoch=0):
+def bucket_batches(
+    lengths: npt.ArrayLike, batch_size: int, buckets: npt.ArrayLike = BUCKETS, seed: int | None = None, epoch: int = 0
+) -> list[Bucket]:
     """Divide examples into batches.
 
     Every example goes to the least bucket that holds it; the ones left over where a bucket is divided into batches go to the next.
@@ -94,20 +99,20 @@ class PlannedBatches(EpochBatches):
         **kwargs: as of `EpochBatches`.
     """
 
-    def __init__(self, lengths, batch_size, buckets, seed, **kwargs):
+    def __init__(self, lengths: npt.ArrayLike, batch_size: int, buckets: npt.ArrayLike, seed: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._plan = lengths, batch_size, buckets, seed
-        self._kept = None, None
+        self._kept: tuple[Any, Any] = None, None
         self._count = len(self.batches(self.epoch))
 
-    def batches(self, epoch):
+    def batches(self, epoch: int) -> list[Bucket]:
         """The `Bucket`s of an epoch."""
         kept = self._kept  # threads may ask for other epochs
         if kept[0] != epoch:
             self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
         return kept[1]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._count
 
 
@@ -126,7 +131,17 @@ class BucketedBatches(PlannedBatches):
         ValueError: inputs or labels that differ in number, or an example longer than the largest bucket.
     """
 
-    def __init__(self, inputs, labels=None, batch_size=32, buckets=BUCKETS, seed=None, padding=0, label_padding=None, **kwargs):
+    def __init__(
+        self,
+        inputs: Sequence[Sequence[Any]],
+        labels: Sequence[Any] | None = None,
+        batch_size: int = 32,
+        buckets: npt.ArrayLike = BUCKETS,
+        seed: int | None = None,
+        padding: Any = 0,
+        label_padding: float | None = None,
+        **kwargs: Any,
+    ) -> None:
         counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
         if len(set(counts)) != 1 or not counts[0]:
             raise ValueError(f"inputs and labels must have the same number of examples, at least one; got {counts}.")
@@ -136,7 +151,7 @@ class BucketedBatches(PlannedBatches):
         self.label_padding = label_padding
         self.seed = seed
 
-    def batch(self, epoch, index):
+    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         indexes, length = self.batches(epoch)[index]
         pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
         x = tuple(padded(pick(sequences), length, pad) for sequences, pad in zip(self.inputs, self.padding, strict=True))
@@ -146,7 +161,7 @@ class BucketedBatches(PlannedBatches):
         chosen = pick(self.labels)
         return x, np.asarray(chosen) if self.label_padding is None else padded(chosen, length, self.label_padding)
 
-    def restore(self, results):
+    def restore(self, results: Any) -> Any:
         """Results of all batches in the order of the inputs: see `original_order`."""
         if self.seed is not None:
             raise ValueError(f"restore wants batches that are the same in every epoch, with seed=None; got seed {self.seed}.")

@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.data.preparation import Preparation
 from keras_bert_rebuild.data.read_corpus import BLOCK_BYTES, CorpusReader
@@ -14,16 +16,16 @@ from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 
 
 def prepare(
-    corpus,
-    vocabulary,
-    output,
-    cased=None,
-    workers=None,
-    part=(0, 1),
-    document_per_file=False,
-    block_bytes=BLOCK_BYTES,
-    progress=None,
-):
+    corpus: str | os.PathLike[str],
+    vocabulary: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    cased: bool | None = None,
+    workers: int | None = None,
+    part: tuple[int, int] = (0, 1),
+    document_per_file: bool = False,
+    block_bytes: int = BLOCK_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+) -> Any:
     """Tokenise a corpus into a folder for `TokenStore`.
 
     The bytes of the folder depend on the corpus, the vocabulary and the settings alone. A run that was stopped, at any moment, goes

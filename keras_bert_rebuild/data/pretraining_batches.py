@@ -1,6 +1,7 @@
 """Pretraining batches as a pure function of corpus, seed, epoch and index."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,16 @@ from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 NEXT_SENTENCE = ("nsp", "sop", None)
 
 
-def pretraining_batches(store, batch_size, seq_len, max_predictions, seed=0, process_index=0, process_count=1, **settings):
+def pretraining_batches(
+    store: Any,
+    batch_size: int,
+    seq_len: int,
+    max_predictions: int,
+    seed: int = 0,
+    process_index: int = 0,
+    process_count: int = 1,
+    **settings: Any,
+) -> "PretrainingBatches":
     """Batches for `fit` and `evaluate` of a model with an MLM head, and beside it an NSP head, a SOP head or none.
 
     Args:

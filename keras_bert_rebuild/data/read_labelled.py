@@ -1,5 +1,9 @@
 """One function for every file of examples."""
 
+import os
+from collections.abc import Mapping
+from typing import Any
+
 from keras_bert_rebuild.data.example_kinds import KINDS
 from keras_bert_rebuild.data.labelled_file import suffix_of
 from keras_bert_rebuild.data.read_labelled_questions import read_squad
@@ -24,7 +28,15 @@ FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 _TABLES = {"tsv": "\t", "csv": ","}
 
 
-def read_examples(path, kind, *, columns=None, header=None, format=None, labelled=True):
+def read_examples(
+    path: str | os.PathLike[str],
+    kind: str,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+    labelled: bool = True,
+) -> list[Any]:
     """Read a file of examples.
 
     Args:
@@ -55,7 +67,7 @@ def read_examples(path, kind, *, columns=None, header=None, format=None, labelle
         raise ValueError(f"columns must be of {', '.join(KINDS[kind].columns)}; got {', '.join(unknown)}.")
     several = [part for part, names in (columns or {}).items() if part != "choices" and isinstance(names, (list, tuple))]
     if several:
-        raise ValueError(f"columns must name one for {several[0]}; got {', '.join(map(str, columns[several[0]]))}.")
+        raise ValueError(f"columns must name one for {several[0]}; got {', '.join(map(str, (columns or {})[several[0]]))}.")
     if format in ("conll", "conllu"):
         _check_format(kind, "tagging", path)
         return read_words(path, format, columns, labelled)

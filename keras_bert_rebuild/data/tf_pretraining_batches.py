@@ -1,7 +1,9 @@
 """TensorFlow only: pretraining batches as a `tf.data.Dataset`."""
 
+from typing import Any
 
-def tf_pretraining_batches(batches, epochs=1):
+
+def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
     """The same numbers as of a `PretrainingBatches`, made by TensorFlow's threads while a model trains.
 
     Args:

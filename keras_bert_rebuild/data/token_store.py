@@ -1,10 +1,12 @@
 """Token ids on disk, read where they lie."""
 
 import functools
+import os
 import threading
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.data.store_files import sha256_of, shard_file
 from keras_bert_rebuild.data.store_index import read_indexes
@@ -28,7 +30,7 @@ class TokenStore:
         ValueError: the folder is not complete, a file has another size than when it was written, or the vocabulary is another.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         settings, records = read_indexes(self.path)
         self._files = {name: file for record in records for name, file in record["files"].items()}
@@ -43,10 +45,10 @@ class TokenStore:
             raise ValueError(f"expected tokens to train on; {self.path} holds none.")
         self._starts = np.cumsum([0, *(record["tokens"] for record in self._records)])
         self.num_tokens = int(self._starts[-1])
-        self._maps = {}
+        self._maps: dict[int, np.ndarray] = {}
         self._lock = threading.Lock()
 
-    def ids_at(self, positions):
+    def ids_at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int32]:
         """Token ids.
 
         Args:
@@ -73,16 +75,16 @@ class TokenStore:
         return result.reshape(positions.shape)
 
     @functools.cached_property
-    def passage_starts(self):
+    def passage_starts(self) -> npt.NDArray[np.int64]:
         """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
         return self._joined("passages")
 
     @functools.cached_property
-    def document_starts(self):
+    def document_starts(self) -> npt.NDArray[np.int64]:
         """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
         return self._joined("documents")
 
-    def verify(self):
+    def verify(self) -> None:
         """Compare the SHA-256 of every file with what was written.
 
         Raises:

@@ -33,7 +33,7 @@ class PretrainedList:
     )
 
 
-def get_pretrained(info):
+def get_pretrained(info: str | PretrainedInfo) -> str:
     """Download a checkpoint, unless it is there already, and unpack it.
 
     Args:

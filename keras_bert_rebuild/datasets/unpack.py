@@ -19,7 +19,7 @@ MOST_RATIO, RATIO_FROM = 1_000, 100_000_000
 
 _BLOCK = 1 << 20  # bytes
 # zipfile and tarfile raise more than errors of their own for damage and encryption.
-_DAMAGE = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
+_DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
 _DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
 
 _Member = namedtuple("_Member", ["name", "size", "packed_size", "is_folder", "info"])

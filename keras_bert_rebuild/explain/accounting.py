@@ -91,11 +91,11 @@ class Explanation:
     corrections: tuple
     """Where the articles err, a sentence each."""
 
-    def total(self, name):
+    def total(self, name: str) -> int:
         """The sum of a number of all steps: "params", "bytes", "forward", "train" or "kept"."""
         return sum(getattr(step, name) for step in self.steps)
 
-    def __str__(self):
+    def __str__(self) -> str:
         from keras_bert_rebuild.explain.explain_table import as_text
 
         return as_text(self)

@@ -1,7 +1,10 @@
 """Who looks at whom: the attention of a model as arrays."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -72,7 +75,7 @@ class AttentionMaps:
     outputs: np.ndarray | None = None
     """What each layer hands on, behind its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
 
-    def of_text(self, row):
+    def of_text(self, row: int) -> Self:
         """The maps of one row of the batch alone, without its padding: batch 1, length that of the text."""
         keep = np.flatnonzero(self.mask[row])
         changes = {}
@@ -93,8 +96,17 @@ class AttentionMaps:
 
 
 def attention_maps(
-    model, inputs=None, *, texts=None, pairs=None, tokenizer=None, layers=None, heads=None, vectors=False, max_len=None
-):
+    model: keras.Model,
+    inputs: Any = None,
+    *,
+    texts: Sequence[str] | None = None,
+    pairs: Sequence[str] | None = None,
+    tokenizer: Any = None,
+    layers: Iterable[int] | None = None,
+    heads: Iterable[int] | None = None,
+    vectors: bool = False,
+    max_len: int | None = None,
+) -> AttentionMaps:
     """The attention probabilities of a model, without changing it.
 
     The model runs as in prediction, its attention layers by their own, fused kernels; those asked for compute their probabilities
@@ -125,7 +137,7 @@ def attention_maps(
     _check_room(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
     x, mask = embed(encoder, inputs)
     _check_padding(ops.convert_to_numpy(mask), rows.mask)
-    found = {name: [] for name in LENGTH_AXES}
+    found: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
     for i in range(max(chosen_layers) + 1):
         answer = run_encoder_block(encoder, encoder.blocks[i], x, mask)
         if i in chosen_layers:

@@ -1,8 +1,11 @@
 """Patterns that attention heads are known to follow, as scores."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 # What tokenizers of the family put around and between texts.
 DELIMITERS = ("[CLS]", "[SEP]", "<s>", "</s>")
@@ -30,7 +33,7 @@ class AttentionPatterns:
     even: np.ndarray
     """What a head that looks at all tokens alike would score on these tokens, `(patterns,)`."""
 
-    def of_head(self, layer, head, threshold=0.5):
+    def of_head(self, layer: int, head: int, threshold: float = 0.5) -> list[tuple[str, float]]:
         """The patterns that a head follows, the strongest first, as a list of `(name, score)`.
 
         Args:
@@ -46,7 +49,12 @@ class AttentionPatterns:
         return sorted(found, key=lambda pair: -pair[1])
 
 
-def attention_patterns(probabilities, tokens, sentences=None, delimiters=DELIMITERS):
+def attention_patterns(
+    probabilities: npt.ArrayLike,
+    tokens: npt.ArrayLike,
+    sentences: npt.ArrayLike | None = None,
+    delimiters: Iterable[Any] = DELIMITERS,
+) -> AttentionPatterns:
     """Score attention maps of one text on the known patterns.
 
     Every score is a share of attention, averaged over the queries that it can be asked of, P(q, k) being what query q gives key k:

@@ -1,6 +1,7 @@
 """Boxes and arrows, written as SVG, or drawn by matplotlib where a PNG is wanted."""
 
 import html
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ class Diagram:
     parts: tuple
     label: str
 
-    def to_svg(self):
+    def to_svg(self) -> str:
         """The text of an SVG file."""
         shapes = "\n".join(_WRITERS[type(part)](part) for part in self.parts)
         arrow = (
@@ -83,7 +84,7 @@ class Diagram:
             f'<rect width="100%" height="100%" fill="#fcfbf8"/>\n{shapes}\n</svg>\n'
         )
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file, whole or not at all.
 
         Args:

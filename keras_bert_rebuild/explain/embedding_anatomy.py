@@ -1,7 +1,9 @@
 """What the embedding makes of a text: the vectors that are added for every token, before and after the norm."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -65,7 +67,9 @@ class EmbeddingAnatomy:
     """Cosines of each part with what the norm makes of the sum, `(parts, length)`."""
 
 
-def embedding_anatomy(model, tokenizer, text, pair=None, max_len=None):
+def embedding_anatomy(
+    model: keras.Model, tokenizer: Any, text: str, pair: str | None = None, max_len: int | None = None
+) -> EmbeddingAnatomy:
     """Take the embedding of a text apart.
 
     Args:

@@ -1,5 +1,7 @@
 """A model explained: step by step, with the formulas of the article."""
 
+from collections.abc import Sequence
+
 import keras
 
 from keras_bert_rebuild.config import BertConfig
@@ -11,7 +13,15 @@ from keras_bert_rebuild.explain.steps import STEPS
 from keras_bert_rebuild.models.heads import heads_of
 
 
-def explain(model_or_config, heads=None, *, batch=1, length=None, predictions=None, dtype=None):
+def explain(
+    model_or_config: keras.Model | BertConfig,
+    heads: Sequence[str] | None = None,
+    *,
+    batch: int = 1,
+    length: int | None = None,
+    predictions: int | None = None,
+    dtype: str | None = None,
+) -> Explanation:
     """Where the parameters and the work of a model are, in the steps and letters of the article "Understanding BERT architecture".
 
     Args:

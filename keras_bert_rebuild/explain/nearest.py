@@ -1,8 +1,12 @@
 """What lies near a vector: tokens in the embedding table, tokens in the texts around."""
 
 from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
 
+import keras
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from keras_bert_rebuild.explain.attention_maps import attention_maps
@@ -16,7 +20,7 @@ NearToken = namedtuple("NearToken", ["token", "id", "cosine"])
 NearPlace = namedtuple("NearPlace", ["text", "place", "token", "cosine"])
 
 
-def nearest_tokens(model, tokenizer, token, count=10):
+def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.NDArray[Any], count: int = 10) -> list[NearToken]:
     """The tokens whose rows of the embedding table point the same way.
 
     Args:
@@ -50,7 +54,9 @@ def nearest_tokens(model, tokenizer, token, count=10):
     return [NearToken(names.get(i, "?"), i, cosine) for i, cosine in near if i != own][:count]
 
 
-def nearest_in_texts(model, tokenizer, texts, text, place, layer=-1, count=10):
+def nearest_in_texts(
+    model: keras.Model, tokenizer: Any, texts: Sequence[str], text: int, place: int, layer: int = -1, count: int = 10
+) -> list[NearPlace]:
     """The tokens in texts whose vectors behind a layer point the same way: what stands in a similar context.
 
     Args:
@@ -71,11 +77,13 @@ def nearest_in_texts(model, tokenizer, texts, text, place, layer=-1, count=10):
     if not (0 <= text < len(maps.mask) and 0 <= place < maps.mask[text].sum()):
         lengths = ", ".join(str(n) for n in maps.mask.sum(1)[:10])
         raise ValueError(f"text and place must be in texts of {lengths} tokens; got {text} and {place}.")
+    outputs, tokens = maps.outputs, maps.tokens
+    assert outputs is not None  # with `vectors`
+    assert tokens is not None  # with a tokenizer
     places = np.argwhere(maps.mask)
-    vectors = maps.outputs[0][maps.mask]
-    near = _by_cosine(vectors, maps.outputs[0, text, place], count + 1)
+    near = _by_cosine(outputs[0][maps.mask], outputs[0, text, place], count + 1)
     found = [(*places[i].tolist(), cosine) for i, cosine in near]
-    return [NearPlace(t, p, maps.tokens[t][p], cosine) for t, p, cosine in found if (t, p) != (text, place)][:count]
+    return [NearPlace(t, p, tokens[t][p], cosine) for t, p, cosine in found if (t, p) != (text, place)][:count]
 
 
 def _table(layer):

@@ -1,7 +1,12 @@
 """One attention map as a picture for a paper."""
 
+import os
+from typing import Any
 
-def plot_attention(maps, layer, head, path=None, *, text=0):
+from keras_bert_rebuild.explain.attention_maps import AttentionMaps
+
+
+def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.PathLike[str] | None = None, *, text: int = 0) -> Any:
     """Draw the map of one head with matplotlib.
 
     Args:

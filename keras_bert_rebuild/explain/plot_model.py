@@ -1,5 +1,11 @@
 """A model as a picture: all of it with its blocks folded into one, or one block opened."""
 
+import os
+from collections.abc import Sequence
+
+import keras
+
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
 from keras_bert_rebuild.explain.steps import BLOCK, EMBEDDING, HEAD
@@ -9,7 +15,13 @@ TALL, GAP = 52, 26
 KINDS = {"Attention": "attention", "Feed-forward": "feed-forward", "Normalisation": "norm"}
 
 
-def plot_model(model_or_config, heads=None, *, block=False, path=None):
+def plot_model(
+    model_or_config: keras.Model | BertConfig,
+    heads: Sequence[str] | None = None,
+    *,
+    block: bool = False,
+    path: str | os.PathLike[str] | None = None,
+) -> Diagram:
     """Draw a model with the parameters of every step.
 
     Args:

@@ -1,7 +1,12 @@
 """Look at the attention of a model: a page for a browser or a notebook."""
 
 import html
+import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import keras
 
 from keras_bert_rebuild.explain.attention_maps import ATTENTION, attention_maps
 from keras_bert_rebuild.explain.attention_page import attention_page
@@ -19,10 +24,10 @@ class AttentionPage:
         height: of its frame in a notebook, in pixels.
     """
 
-    def __init__(self, html, height=760):
+    def __init__(self, html: str, height: int = 760) -> None:
         self.html, self.height = html, height
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file, whole or not at all.
 
         Args:
@@ -46,7 +51,18 @@ class AttentionPage:
         return f"<AttentionPage of {len(self.html):,} characters; save(path) writes it>"
 
 
-def show_attention(model, tokenizer, text, pair=None, *, layers=None, heads=None, max_len=None, name=None, path=None):
+def show_attention(
+    model: keras.Model,
+    tokenizer: Any,
+    text: str,
+    pair: str | None = None,
+    *,
+    layers: Iterable[int] | None = None,
+    heads: Iterable[int] | None = None,
+    max_len: int | None = None,
+    name: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> AttentionPage:
     """Attention and embeddings of a text as one HTML page that needs nothing else.
 
     Args:

@@ -37,7 +37,7 @@ class Step:
 
 
 # Of every step its number in the article, part, name, layer and parameters.
-PARAMETERS = (
+PARAMETERS: tuple = (
     (1,    EMBEDDING, "Inputs",             "Input-Token, Input-Segment",              "0"),
     (2,    EMBEDDING, "Token embedding",    "Embedding-Token",                         "T·E"),
     (3,    EMBEDDING, "Segment embedding",  "Embedding-Segment",                       "{segments}·E"),
@@ -66,7 +66,7 @@ PARAMETERS = (
 # and a norm started from, the probabilities of attention and of the outputs. Masks of dropout, a byte each, are left out.
 #
 # Reference: Korthikanti et al., 2022, section 4.1 (https://arxiv.org/abs/2205.05198).
-WORK = {
+WORK: dict[str, tuple] = {
     "Embedding-Norm":                          ("0",                       "B·S·E",             "0"),
     "Embedding-Mapping":                       ("2·B·S·E·H",               "B·S·E",             "0"),
     "Encoder-{n}-MultiHeadSelfAttention":      ("8·B·S·D·D + 4·B·S·S·D",   "5·B·S·D + A·B·S·S", "0"),

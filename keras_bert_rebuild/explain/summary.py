@@ -1,6 +1,7 @@
 """The summary of a functional model as rows, and printed with nothing cut off."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import keras
@@ -28,7 +29,7 @@ class SummaryRow:
     """Its inputs as `layer[node][tensor]`."""
 
 
-def summary_rows(model):
+def summary_rows(model: keras.Model) -> list[SummaryRow]:
     """The layers of a functional model, in the order of `model.summary()`.
 
     Args:
@@ -47,7 +48,7 @@ def summary_rows(model):
     ]
 
 
-def print_summary(model, print_fn=print):
+def print_summary(model: keras.Model, print_fn: Callable[[str], object] = print) -> None:
     """Print the four columns of Keras 2's summary, each as wide as its longest entry.
 
     Args:

@@ -1,8 +1,10 @@
 """The weights of a model under the names of others, and which of their rows belong to which head."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import steps_of
 from keras_bert_rebuild.families import FAMILIES, bert
 
@@ -72,7 +74,7 @@ class WeightName:
     """Heads of the layer."""
 
     @property
-    def heads(self):
+    def heads(self) -> str:
         """Which part belongs to which head, in words, counted as theirs; "" where none does."""
         if self.head_axis is None:
             return ""
@@ -81,7 +83,7 @@ class WeightName:
         last = self.num_heads - 1
         return f"{part} 0–{width - 1} head 0" + (f", … {width * last}–{width * last + width - 1} head {last}" if last else "")
 
-    def of_head(self, head):
+    def of_head(self, head: int) -> tuple[slice, ...]:
         """The part of their array that belongs to a head, as a tuple of slices; everything where no part does."""
         parts = [slice(None)] * len(self.their_shape)
         if self.head_axis is not None:
@@ -111,7 +113,7 @@ def weight_shapes(config, heads=("mlm", "nsp")):
     return shapes
 
 
-def weight_names(config, heads=("mlm", "nsp"), format="huggingface"):
+def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), format: str = "huggingface") -> list[WeightName]:
     """Every weight with its name and shape in the files of others.
 
     Args:
@@ -151,7 +153,7 @@ def weight_names(config, heads=("mlm", "nsp"), format="huggingface"):
     ]
 
 
-def _table(config, format) -> NameTable:
+def _table(config: BertConfig, format: str) -> NameTable:
     if format not in FORMATS:
         raise ValueError(f"names must be those of {' or '.join(FORMATS)}; got {format!r}.")
     if format == "huggingface":

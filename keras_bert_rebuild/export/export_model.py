@@ -1,13 +1,18 @@
 """One function for every runtime of others."""
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
+
+import keras
 
 from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
@@ -19,7 +24,17 @@ SETTINGS = "export.json"
 SHORT_TOKENS = 8
 
 
-def export(model, tokenizer, path, format="saved_model", *, poolings=(), normalize=False, max_len=None, texts=None):
+def export(
+    model: keras.Model,
+    tokenizer: BatchTokenizer | str | Path,
+    path: str | os.PathLike[str],
+    format: str = "saved_model",
+    *,
+    poolings: str | Sequence[str] = (),
+    normalize: bool = False,
+    max_len: int | None = None,
+    texts: Sequence[str] | None = None,
+) -> Path:
     """Write a model for a runtime that knows nothing of this library.
 
     Args:

@@ -9,7 +9,7 @@ from keras_bert_rebuild.families import bert
 MODEL_TYPES = {"albert": "Albert"}
 
 # Version 1 has hidden_act "gelu_erf" and dropout; both are in its config.json.
-DEFAULTS = {
+DEFAULTS: dict = {
     "vocab_size": 30000,
     "embedding_size": 128,
     "num_hidden_groups": 1,
@@ -17,7 +17,7 @@ DEFAULTS = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
-DERIVED = {}
+DERIVED: dict = {}
 
 CONFIG = (
     *((ours, theirs) for ours, theirs in bert.CONFIG if ours != "classifier_dropout"),
@@ -25,7 +25,7 @@ CONFIG = (
     ("num_hidden_groups", "num_hidden_groups"),
     ("classifier_dropout", "classifier_dropout_prob"),
 )
-FIXED = (("inner_group_num", 1), ("position_embedding_type", "absolute"), ("pruned_heads", {}))
+FIXED: tuple = (("inner_group_num", 1), ("position_embedding_type", "absolute"), ("pruned_heads", {}))
 
 EMBEDDINGS = (
     ("Embedding-Token/embeddings",    "albert.embeddings.word_embeddings.weight",          "same"),
@@ -108,7 +108,7 @@ HUGGINGFACE = NameTable(
 )
 
 # Version 2; version 1 has the same counts.
-SIZES = (
+SIZES: tuple = (
     ("albert-base-v2", {}, 11_683_584),
     (
         "albert-large-v2",

@@ -9,8 +9,8 @@ from keras_bert_rebuild.checkpoints.table import NameTable
 MODEL_TYPES = {"bert": "Bert"}
 
 # Where the family differs from the defaults of `BertConfig`, and what follows from other fields.
-DEFAULTS = {}
-DERIVED = {}
+DEFAULTS: dict = {}
+DERIVED: dict = {}
 
 # Field of `BertConfig`, key of Hugging Face's config.json.
 CONFIG = (
@@ -31,7 +31,7 @@ CONFIG = (
 )
 
 # Keys of config.json whose other values mean another architecture.
-FIXED = (
+FIXED: tuple = (
     ("is_decoder", False),
     ("add_cross_attention", False),
     ("position_embedding_type", "absolute"),
@@ -269,7 +269,7 @@ MODEL_GARDEN = NameTable(
 )
 
 # Name of a release, what differs from the defaults, parameters of the encoder with its pooler.
-SIZES = (
+SIZES: tuple = (
     ("bert-base-uncased", {}, 109_482_240),
     ("bert-base-cased", {"vocab_size": 28996}, 108_310_272),
     ("bert-base-chinese", {"vocab_size": 21128}, 102_267_648),

@@ -8,8 +8,8 @@ from keras_bert_rebuild.families import bert
 
 MODEL_TYPES = {"distilbert": "DistilBert"}
 
-DEFAULTS = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
-DERIVED = {}
+DEFAULTS: dict = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
+DERIVED: dict = {}
 
 CONFIG = (
     ("vocab_size", "vocab_size"),
@@ -25,7 +25,7 @@ CONFIG = (
     ("initializer_range", "initializer_range"),
     ("pad_token_id", "pad_token_id"),
 )
-FIXED = (("pruned_heads", {}),)
+FIXED: tuple = (("pruned_heads", {}),)
 
 EMBEDDINGS = (
     ("Embedding-Token/embeddings",    "distilbert.embeddings.word_embeddings.weight",     "same"),
@@ -93,7 +93,7 @@ HUGGINGFACE = NameTable(
     spellings=bert.HUGGINGFACE.spellings,
 )
 
-SIZES = (
+SIZES: tuple = (
     ("distilbert-base-uncased", {}, 66_362_880),
     ("distilbert-base-multilingual-cased", {"vocab_size": 119547}, 134_734_080),
 )

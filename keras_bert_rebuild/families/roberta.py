@@ -9,7 +9,7 @@ from keras_bert_rebuild.families import bert
 
 MODEL_TYPES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
 
-DEFAULTS = {
+DEFAULTS: dict = {
     "vocab_size": 50265,
     "max_position_embeddings": 514,
     "type_vocab_size": 1,
@@ -17,7 +17,7 @@ DEFAULTS = {
     "pad_token_id": 1,
     "mlm_act": "gelu_erf",  # whatever hidden_act says
 }
-DERIVED = {"position_offset": lambda fields: fields["pad_token_id"] + 1}
+DERIVED: dict = {"position_offset": lambda fields: fields["pad_token_id"] + 1}
 
 CONFIG = bert.CONFIG
 FIXED = bert.FIXED
@@ -97,7 +97,7 @@ HUGGINGFACE = NameTable(
 )
 
 # The position table has 514 rows, of which the first two stand for no position.
-SIZES = (
+SIZES: tuple = (
     ("roberta-base", {}, 124_645_632),
     (
         "roberta-large",

@@ -1,13 +1,15 @@
 """The functions that the field calls gelu, told apart."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-def gelu(x):
+def gelu(x: Any) -> Any:
     """Gaussian error linear unit in Google's tanh form.
 
         gelu(x) = x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
@@ -27,7 +29,7 @@ def gelu(x):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-def gelu_erf(x):
+def gelu_erf(x: Any) -> Any:
     """Gaussian error linear unit with the error function: gelu(x) = x/2 · (1 + erf(x/√2)).
 
     Written with `erf`, since Keras's own form exports to ONNX as `Erfc`, which runtimes reject.
@@ -39,7 +41,7 @@ def gelu_erf(x):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-def quick_gelu(x):
+def quick_gelu(x: Any) -> Any:
     """Gaussian error linear unit in its sigmoid form: x · σ(1.702 x).
 
     Reference: Hendrycks and Gimpel, 2016, section 2 (https://arxiv.org/abs/1606.08415).
@@ -52,7 +54,7 @@ def quick_gelu(x):
 ACTIVATIONS = {"gelu": gelu, "gelu_erf": gelu_erf, "quick_gelu": quick_gelu}
 
 
-def get_activation(activation):
+def get_activation(activation: str | Callable[[Any], Any] | None) -> Any:
     """The function for an activation: a word of `ACTIVATIONS` or of Keras, a function, or None for none.
 
     Raises:

@@ -1,5 +1,7 @@
 """Convolution over the positions that are not padding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,7 +16,7 @@ class MaskedConv1D(keras.layers.Conv1D):
         in keras_bert; else that of the position it stands for, every `strides`-th one.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.supports_masking = True
 

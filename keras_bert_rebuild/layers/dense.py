@@ -1,5 +1,7 @@
 """`Dense` with a softmax, that also answers with the logits under it."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -27,7 +29,7 @@ class Dense(keras.layers.Dense):
     Mask: passed on unchanged.
     """
 
-    def __init__(self, units, activation="softmax", **kwargs):
+    def __init__(self, units: int, activation: Any = "softmax", **kwargs: Any) -> None:
         super().__init__(units, activation=None, **kwargs)
         self.output_activation = keras.activations.get(activation)
 

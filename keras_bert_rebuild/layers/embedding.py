@@ -1,5 +1,8 @@
 """The sum of token, segment and position embedding, as keras_bert's `get_embedding` builds it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_bert_rebuild.layers.add import Add
@@ -11,18 +14,18 @@ __all__ = ["EmbeddingSimilarity", "TokenEmbedding", "get_embedding"]
 
 
 def get_embedding(
-    inputs,
-    token_num,
-    pos_num,
-    embed_dim,
-    dropout_rate=0.1,
-    trainable=True,
+    inputs: Sequence[Any],
+    token_num: int,
+    pos_num: int,
+    embed_dim: int,
+    dropout_rate: float = 0.1,
+    trainable: bool = True,
     *,
-    segment_num=2,
-    pad_id=0,
-    position_offset=0,
-    initializer=None,
-):
+    segment_num: int = 2,
+    pad_id: int = 0,
+    position_offset: int = 0,
+    initializer: Any = None,
+) -> tuple[Any, Any]:
     """Add the vectors of token, segment and position.
 
     Args:

@@ -1,5 +1,7 @@
 """The output layer over the vocabulary, tied to the token embedding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -28,7 +30,15 @@ class EmbeddingSimilarity(keras.layers.Layer):
     Reference: Press and Wolf, 2017 (https://arxiv.org/abs/1608.05859); `get_masked_lm_output` of google-research/bert.
     """
 
-    def __init__(self, initializer="zeros", regularizer=None, constraint=None, use_bias=True, stop_gradient=False, **kwargs):
+    def __init__(
+        self,
+        initializer: Any = "zeros",
+        regularizer: Any = None,
+        constraint: Any = None,
+        use_bias: bool = True,
+        stop_gradient: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.initializer = keras.initializers.get(initializer)
         self.regularizer = keras.regularizers.get(regularizer)

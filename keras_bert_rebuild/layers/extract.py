@@ -1,5 +1,7 @@
 """One position of a sequence."""
 
+from typing import Any
+
 import keras
 
 
@@ -15,7 +17,7 @@ class Extract(keras.layers.Layer):
     Mask: consumed, the output has none.
     """
 
-    def __init__(self, index, **kwargs):
+    def __init__(self, index: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.index = index
         self.supports_masking = True

@@ -1,5 +1,7 @@
 """The position-wise feed-forward block."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -36,18 +38,18 @@ class FeedForward(keras.layers.Layer):
 
     def __init__(
         self,
-        units,
-        activation="relu",
-        use_bias=True,
-        kernel_initializer="glorot_normal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        dropout_rate=0.0,
-        **kwargs,
-    ):
+        units: int,
+        activation: Any = "relu",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_normal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout_rate: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         if not 0 <= dropout_rate < 1:
             raise ValueError(f"dropout_rate must be a rate in [0, 1); got {dropout_rate}.")
         super().__init__(**kwargs)

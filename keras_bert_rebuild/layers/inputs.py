@@ -1,9 +1,11 @@
 """The inputs of the graph."""
 
+from typing import Any
+
 import keras
 
 
-def get_inputs(seq_len):
+def get_inputs(seq_len: int | None) -> list[Any]:
     """The three inputs of the pretraining graph: token ids, segment ids and the positions to predict.
 
     Args:

@@ -1,5 +1,7 @@
 """The mask that leaves only the positions to be predicted."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -17,7 +19,7 @@ class Masked(keras.layers.Layer):
     Mask: positions ≠ 0 and the mask of the predictions, if they have one; None while the graph is built (see `Add`).
     """
 
-    def __init__(self, return_masked=False, **kwargs):
+    def __init__(self, return_masked: bool = False, **kwargs: Any) -> None:
         # Probabilities in float32 must not become bfloat16 on their way out.
         super().__init__(autocast=False, **kwargs)
         self.return_masked = return_masked

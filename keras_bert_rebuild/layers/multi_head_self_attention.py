@@ -1,5 +1,7 @@
 """Self-attention with several heads."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -43,19 +45,19 @@ class MultiHeadSelfAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        head_num,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_normal",
-        bias_initializer="zeros",
-        kernel_regularizer=None,
-        bias_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        history_only=False,
-        attention_dropout=0.0,
-        **kwargs,
-    ):
+        head_num: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_normal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        history_only: bool = False,
+        attention_dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         if not 0 <= attention_dropout < 1:
             raise ValueError(f"attention_dropout must be a rate in [0, 1); got {attention_dropout}.")
         super().__init__(**kwargs)

@@ -1,5 +1,7 @@
 """Pooling over the positions that are not padding."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -16,7 +18,7 @@ class MaskedGlobalMaxPool1D(keras.layers.Layer):
     Mask: consumed, the output has none.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
 

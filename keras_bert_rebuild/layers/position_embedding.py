@@ -1,5 +1,7 @@
 """Learned position vectors."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -34,16 +36,16 @@ class PositionEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        input_dim,
-        output_dim,
-        mode=MODE_EXPAND,
-        embeddings_initializer="uniform",
-        embeddings_regularizer=None,
-        embeddings_constraint=None,
-        mask_zero=False,
-        offset=0,
-        **kwargs,
-    ):
+        input_dim: int,
+        output_dim: int,
+        mode: str = MODE_EXPAND,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        offset: int = 0,
+        **kwargs: Any,
+    ) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
         super().__init__(**kwargs)
@@ -60,7 +62,7 @@ class PositionEmbedding(keras.layers.Layer):
         self.supports_masking = True
 
     @property
-    def max_length(self):
+    def max_length(self) -> int:
         """The longest sequence that the table has rows for."""
         return self.input_dim - self.offset
 

@@ -1,5 +1,7 @@
 """A vector for the task, added to every position."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -21,14 +23,14 @@ class TaskEmbedding(keras.layers.Layer):
 
     def __init__(
         self,
-        input_dim,
-        output_dim,
-        embeddings_initializer="uniform",
-        embeddings_regularizer=None,
-        embeddings_constraint=None,
-        mask_zero=False,
-        **kwargs,
-    ):
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.input_dim = input_dim
         self.output_dim = output_dim

@@ -1,5 +1,7 @@
 """Token vectors, together with the table they come from."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -28,7 +30,7 @@ class TokenEmbedding(keras.layers.Embedding):
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
     """
 
-    def __init__(self, input_dim, output_dim, *args, pad_id=0, **kwargs):
+    def __init__(self, input_dim: int, output_dim: int, *args: Any, pad_id: int = 0, **kwargs: Any) -> None:
         super().__init__(input_dim, output_dim, *args, **kwargs)
         self.pad_id = pad_id
 

@@ -1,6 +1,7 @@
 """Sine and cosine positions, which BERT does not use but old keras_bert files may name."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -25,7 +26,7 @@ class TrigPosEmbedding(keras.layers.Layer):
     Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
     """
 
-    def __init__(self, mode=MODE_ADD, output_dim=None, **kwargs):
+    def __init__(self, mode: str = MODE_ADD, output_dim: int | None = None, **kwargs: Any) -> None:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}; got {mode!r}.")
         if mode != MODE_ADD and (output_dim is None or output_dim % 2):

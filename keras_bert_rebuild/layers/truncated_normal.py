@@ -2,6 +2,8 @@
 
 import contextlib
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -30,10 +32,10 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
     Reference: `create_initializer` of google-research/bert.
     """
 
-    def __init__(self, mean=0.0, stddev=0.02, seed=None):
+    def __init__(self, mean: float = 0.0, stddev: float = 0.02, seed: Any = None) -> None:
         super().__init__(mean=mean, stddev=stddev, seed=seed)
 
-    def __call__(self, shape, dtype=None, **kwargs):
+    def __call__(self, shape: Sequence[int], dtype: Any = None, **kwargs: Any) -> Any:
         values = getattr(_SKIPPED, "values", None)
         if values:
             return values(shape, keras.backend.standardize_dtype(dtype))

@@ -3,6 +3,8 @@
 import contextlib
 import math
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,17 +36,17 @@ class BertModel(keras.Model):
     `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
     """
 
-    config = None
+    config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.config is not None:
             config["bert_config"] = keras.saving.serialize_keras_object(self.config.to_dict())
         return config
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:
         config = dict(config)
         bert_config = config.pop("bert_config", None)
         model = super().from_config(config, custom_objects=custom_objects)
@@ -53,12 +55,12 @@ class BertModel(keras.Model):
             model.config = BertConfig.from_dict(values)
         return model
 
-    def __call__(self, inputs, *args, **kwargs):
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not self._in_step():
             inputs = self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
-    def fit(self, x=None, y=None, *args, validation_data=None, **kwargs):
+    def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
         x, y = self._check_data(x, y)
         if isinstance(validation_data, (list, tuple)):
             validation_data = (*self._check_data(*validation_data[:2]), *validation_data[2:])
@@ -68,38 +70,40 @@ class BertModel(keras.Model):
             kwargs["validation_data"] = validation_data
         if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
             kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
-        self._build_waiting_optimizer()
+        self._build_optimizer()
         return super().fit(x, y, *args, **kwargs)
 
-    def evaluate(self, x=None, y=None, *args, **kwargs):
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
             x, y = self._check_data(x, y)
         return super().evaluate(x, y, *args, **kwargs)
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None):
+    def predict(
+        self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None
+    ) -> Any:
         x, _ = self._check_data(x)
         self._check_prediction_fits(x, batch_size, steps)
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
-    def train_on_batch(self, x, y=None, *args, **kwargs):
-        self._build_waiting_optimizer()
+    def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._build_optimizer()
         return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
 
-    def test_on_batch(self, x, y=None, *args, **kwargs):
+    def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         return super().test_on_batch(*self._check_data(x, y), *args, **kwargs)
 
-    def predict_on_batch(self, x):
+    def predict_on_batch(self, x: Any) -> Any:
         return super().predict_on_batch(self._check_data(x)[0])
 
-    def train_step(self, *args):
+    def train_step(self, *args: Any) -> Any:
         with self._step("train", args[-1]):
             return super().train_step(*args)
 
-    def test_step(self, *args):
+    def test_step(self, *args: Any) -> Any:
         with self._step("test", args[-1]):
             return super().test_step(*args)
 
-    def predict_step(self, *args):
+    def predict_step(self, *args: Any) -> Any:
         with self._step("predict"):
             return super().predict_step(*args)
 
@@ -121,10 +125,16 @@ class BertModel(keras.Model):
         """The labels of the batch of the training or test step that this thread is in."""
         return keras.utils.unpack_x_y_sample_weight(_STEP.now[2])[1]
 
-    def _build_waiting_optimizer(self):
-        """Let an optimizer that came from a legacy .h5 file take up its state, here and not inside a traced step."""
+    def _build_optimizer(self):
+        """Let the optimizer make its state here, and take it up where it came from a legacy .h5 file, not inside a traced step.
+
+        TensorFlow traces a step that makes variables twice.
+        """
         if getattr(self.optimizer, "waiting_weights", None) is not None:
             self.optimizer.build(self.trainable_variables)
+        elif keras.config.backend() == "tensorflow" and self.optimizer is not None and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
 
     def _id_rule(self, name):
         """The rule for an input, from the tables of the model."""

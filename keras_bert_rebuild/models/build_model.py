@@ -1,17 +1,26 @@
 """A model from a config: encoder, heads, and the model class that fits them."""
 
 import operator
+from collections.abc import Sequence
 
 import keras
 
-from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
 from keras_bert_rebuild.models.heads import build_heads
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
 
-def build_model(config, heads=(), *, seq_len=None, output_layer_num=1, trainable=True, padding_mask=False):
+def build_model(
+    config: BertConfig,
+    heads: Sequence[str] = (),
+    *,
+    seq_len: int | None = None,
+    output_layer_num: int | Sequence[int] = 1,
+    trainable: bool | Sequence[str] = True,
+    padding_mask: bool = False,
+) -> BertModel:
     """Build the graph of a config, with random weights.
 
     Args:

@@ -1,29 +1,35 @@
 """keras_bert's `get_model`: its argument names on the outside, a `BertConfig` within."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 
 
 def get_model(
-    token_num,
-    pos_num=512,
-    seq_len=512,
-    embed_dim=768,
-    transformer_num=12,
-    head_num=12,
-    feed_forward_dim=3072,
-    dropout_rate=0.1,
-    attention_activation=None,
-    feed_forward_activation="gelu",
-    training=True,
-    trainable=None,
-    output_layer_num=1,
-    use_task_embed=False,
-    task_num=10,
+    token_num: int,
+    pos_num: int = 512,
+    seq_len: int | None = 512,
+    embed_dim: int = 768,
+    transformer_num: int = 12,
+    head_num: int = 12,
+    feed_forward_dim: int = 3072,
+    dropout_rate: float = 0.1,
+    attention_activation: str | Callable[[Any], Any] | None = None,
+    feed_forward_activation: str | Callable[[Any], Any] = "gelu",
+    training: bool = True,
+    trainable: bool | Sequence[str] | None = None,
+    output_layer_num: int | Sequence[int] = 1,
+    use_task_embed: bool = False,
+    task_num: int = 10,
     *,
-    padding_mask=False,
-    **config,
-):
+    padding_mask: bool = False,
+    **config: Any,
+) -> BertModel | Any:
     """Build BERT as a functional graph, one row of the summary for every step.
 
     Args:
@@ -81,7 +87,7 @@ def get_model(
     return model if training else (model.inputs, model.outputs[0])
 
 
-def get_token_embedding(model):
+def get_token_embedding(model: keras.Model) -> Any:
     """The token table of a model as a symbolic tensor `(vocabulary, hidden)`: the second output of `Embedding-Token`.
 
     Raises:

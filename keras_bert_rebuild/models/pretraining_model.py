@@ -1,6 +1,8 @@
 """The model class of pretraining: its losses see logits, at the masked positions only."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -61,7 +63,15 @@ class PretrainingModel(BertModel):
             answers[head] = layer(x, return_logits=self._takes_logits(head)) if isinstance(layer, Dense) else x
         return self._listed(answers)
 
-    def compile(self, optimizer="rmsprop", loss=None, loss_weights=None, metrics=None, weighted_metrics=None, **kwargs):
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         by_head = {
             head: [*self._metrics_of(head, metrics), *self._metrics_of(head, weighted_metrics)] for head in self.output_names
         }
@@ -73,17 +83,17 @@ class PretrainingModel(BertModel):
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
         self.__dict__["_metric_needs"] = needs
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
         # Keras's own does nothing but warn where `compile` is overridden.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:
         config = dict(config)
         remat = config.pop("remat", False)
         model = super().from_config(config, custom_objects=custom_objects)
@@ -268,7 +278,8 @@ class PretrainingModel(BertModel):
         """Check the labels that count; what stands at other positions does not matter."""
         real, pad = self._real(named)
         real, masked, mlm = (concrete(value) for value in (real, named["Input-Masked"], labels["MLM"]))
-        if mlm is not None and real is not None and masked is not None:
+        # A loss of one's own may want more than an id for a position, such as the probabilities of a teacher.
+        if mlm is not None and real is not None and masked is not None and np.size(mlm) == masked.size:
             if self._max_predictions() is not None:
                 check_predictions(masked, real != pad, self._max_predictions())
             mlm = np.reshape(mlm, masked.shape)

@@ -1,7 +1,9 @@
 """One function for every checkpoint."""
 
 import contextlib
+import os
 import warnings
+from collections.abc import Sequence
 
 import keras
 
@@ -9,7 +11,9 @@ from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, set_trainable
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of, without_implied
@@ -18,18 +22,18 @@ from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
 
 
 def from_pretrained(
-    path,
+    path: str | os.PathLike[str],
     *,
-    heads=None,
-    seq_len=None,
-    output_layer_num=1,
-    dtype=None,
-    strict=True,
-    trainable=True,
-    extend_positions=None,
-    config=None,
-    padding_mask=False,
-):
+    heads: Sequence[str] | None = None,
+    seq_len: int | None = None,
+    output_layer_num: int | Sequence[int] = 1,
+    dtype: str | None = None,
+    strict: bool = True,
+    trainable: bool | Sequence[str] = True,
+    extend_positions: str | None = None,
+    config: BertConfig | str | os.PathLike[str] | None = None,
+    padding_mask: bool = False,
+) -> BertModel:
     """Load a model of BERT's family from whatever lies at a path.
 
     Read are folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin where torch is installed;

@@ -1,9 +1,12 @@
 """What lies at a path, name by name, without loading it."""
 
+import os
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
 # A name of the file, its shape, type and number of values, and our variable it goes to; "-" for what holds no weights, and "?" for
@@ -11,7 +14,7 @@ from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
 
 
-def inspect_checkpoint(path, config=None):
+def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """Find out what `from_pretrained` would load.
 
     Args:
@@ -30,7 +33,7 @@ def inspect_checkpoint(path, config=None):
         return _inspect_keras(path, config)
     table, source = checkpoint.table, checkpoint.source
     rows = table.rows(checkpoint.config.num_distinct_blocks)
-    path_of = {}
+    path_of: dict[str, str] = {}
     for row in rows:  # heads that share a name: the one that the file holds
         path_of.setdefault(row.name, row.path)
     for row in table.rows(checkpoint.config.num_distinct_blocks, checkpoint.heads):

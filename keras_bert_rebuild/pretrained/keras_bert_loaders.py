@@ -1,5 +1,12 @@
 """keras_bert's loaders of Google's checkpoints."""
 
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy.typing as npt
+
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 from keras_bert_rebuild.checkpoints.transfer import load_variables
 from keras_bert_rebuild.families import bert
@@ -9,12 +16,19 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_google, read_json
 
 
-def checkpoint_loader(checkpoint_file):
+def checkpoint_loader(checkpoint_file: str | os.PathLike[str]) -> Callable[[str], npt.NDArray[Any]]:
     """A function from the name of a variable in a TensorFlow checkpoint to its array."""
     return TensorFlowCheckpoint(checkpoint_file).read
 
 
-def build_model_from_config(config_file, training=False, trainable=None, output_layer_num=1, seq_len=int(1e9), **kwargs):
+def build_model_from_config(
+    config_file: str | os.PathLike[str],
+    training: bool = False,
+    trainable: bool | Sequence[str] | None = None,
+    output_layer_num: int | Sequence[int] = 1,
+    seq_len: int | None = int(1e9),
+    **kwargs: Any,
+) -> tuple[BertModel, dict[str, Any]]:
     """Build the model of a `bert_config.json`, without weights.
 
     Args:
@@ -54,7 +68,9 @@ def build_model_from_config(config_file, training=False, trainable=None, output_
     return (built if training else BertModel(*built)), config
 
 
-def load_model_weights_from_checkpoint(model, config, checkpoint_file, training=False):
+def load_model_weights_from_checkpoint(
+    model: keras.Model, config: Mapping[str, Any], checkpoint_file: str | os.PathLike[str], training: bool = False
+) -> None:
     """Fill a model with the weights of a checkpoint, in place.
 
     Blocks that the model has not are left out, and so are the heads without `training`. A task embedding, which no checkpoint has,
@@ -79,8 +95,14 @@ def load_model_weights_from_checkpoint(model, config, checkpoint_file, training=
 
 
 def load_trained_model_from_checkpoint(
-    config_file, checkpoint_file, training=False, trainable=None, output_layer_num=1, seq_len=int(1e9), **kwargs
-):
+    config_file: str | os.PathLike[str],
+    checkpoint_file: str | os.PathLike[str],
+    training: bool = False,
+    trainable: bool | Sequence[str] | None = None,
+    output_layer_num: int | Sequence[int] = 1,
+    seq_len: int | None = int(1e9),
+    **kwargs: Any,
+) -> BertModel:
     """Build and fill the model of a checkpoint: see `build_model_from_config` and `load_model_weights_from_checkpoint`."""
     model, config = build_model_from_config(
         config_file, training=training, trainable=trainable, output_layer_num=output_layer_num, seq_len=seq_len, **kwargs

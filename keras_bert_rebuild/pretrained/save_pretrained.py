@@ -1,13 +1,17 @@
 """A model into the formats of others."""
 
 import json
+import os
+from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
@@ -16,7 +20,16 @@ from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with
 FORMATS = ("huggingface", "google", "keras")
 
 
-def save_pretrained(model, path, format="huggingface", *, vocabulary=None, config=None, dtype=None, max_shard_bytes=5_000_000_000):
+def save_pretrained(
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    format: str = "huggingface",
+    *,
+    vocabulary: Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
+    config: BertConfig | None = None,
+    dtype: str | None = None,
+    max_shard_bytes: int = 5_000_000_000,
+) -> None:
     """Write a model into a folder that others can read.
 
     The folder appears whole or not at all; files of the same names in it are replaced.

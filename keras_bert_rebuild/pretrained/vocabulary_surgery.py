@@ -4,12 +4,14 @@ import itertools
 import operator
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
@@ -23,7 +25,9 @@ UNUSED = re.compile(r"\[unused\d+\]")
 TABLE, BIAS = "Embedding-Token/embeddings", "MLM-Sim/bias"
 
 
-def add_tokens(model, token_dict, tokens, cased=False):
+def add_tokens(
+    model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
+) -> tuple[BertModel, dict[str, int]]:
     """Give new tokens rows behind the old ones, each the mean of the rows of the pieces that the token was cut into so far.
 
     Args:
@@ -47,7 +51,9 @@ def add_tokens(model, token_dict, tokens, cased=False):
     return _with_rows(model, rows), {**vocabulary, **dict(zip(tokens, ids, strict=True))}
 
 
-def reuse_unused(model, token_dict, tokens, cased=False):
+def reuse_unused(
+    model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
+) -> tuple[BertModel, dict[str, int]]:
     """Put new tokens in the places of `[unused…]` ones, lowest id first; the vocabulary keeps its size.
 
     Args:
@@ -69,7 +75,9 @@ def reuse_unused(model, token_dict, tokens, cased=False):
     return _with_rows(model, rows), {new_names.get(i, token): i for token, i in vocabulary.items()}
 
 
-def prune_vocabulary(model, token_dict, keep):
+def prune_vocabulary(
+    model: keras.Model, token_dict: Mapping[str, int], keep: Iterable[str | int]
+) -> tuple[BertModel, dict[str, int]]:
     """Keep the special tokens and some others; ids are counted anew, in the same order.
 
     Where every token of a text is kept (`tokens_of_corpus` tells them), it is cut as before and has the same hidden states, and
@@ -99,7 +107,7 @@ def prune_vocabulary(model, token_dict, keep):
     return pruned, {token: new_ids[i] for token, i in vocabulary.items() if i in new_ids}
 
 
-def tokens_of_corpus(token_dict, texts, cased=False):
+def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased: bool = False) -> set[str]:
     """The tokens of a vocabulary that texts are cut into; `[UNK]` among them where a piece is not in it.
 
     Args:
@@ -124,7 +132,7 @@ def tokens_of_corpus(token_dict, texts, cased=False):
     return known | ({TOKEN_UNK} & token_dict.keys() if known != pieces else set())
 
 
-def resize_vocabulary(model, token_dict, size):
+def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: int) -> tuple[BertModel, dict[str, int]]:
     """Cut the last tokens off, or add `[unused…]` ones whose rows are the mean of all rows.
 
     Args:

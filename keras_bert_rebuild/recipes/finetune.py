@@ -1,8 +1,11 @@
 """Fine-tuning as one call: from an encoder and a file of examples to a task that answers."""
 
+import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -27,7 +30,7 @@ from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 class Finetuned:
     """What a fine-tuning leaves."""
 
-    task: object
+    task: Any
     """The task with the best weights, ready to answer."""
 
     scores: dict
@@ -40,7 +43,18 @@ class Finetuned:
     """All that is in report.json."""
 
 
-def finetune(task, model, train, dev, output, settings=None, *, test=None, report=None, **changes):
+def finetune(
+    task: str,
+    model: str | Path | keras.Model,
+    train: str | Path | Sequence[Any],
+    dev: str | Path | Sequence[Any],
+    output: str | os.PathLike[str],
+    settings: FinetuneSettings | dict[str, Any] | None = None,
+    *,
+    test: str | Path | Sequence[Any] | None = None,
+    report: Callable[[dict[str, Any]], object] | None = None,
+    **changes: Any,
+) -> Finetuned:
     """Fine-tune a model for a task, and keep the weights that did best.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that

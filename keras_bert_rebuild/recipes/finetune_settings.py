@@ -1,6 +1,8 @@
 """Everything that a fine-tuning can be told, as data."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
 
 from keras_bert_rebuild.data.read_labelled import FORMATS
 from keras_bert_rebuild.recipes.phase import check_whole_numbers
@@ -72,7 +74,7 @@ class FinetuneSettings:
     lora_rank: int | None = None
     """Train adapters of this rank and the head instead of all weights."""
 
-    freeze: tuple = ()
+    freeze: Sequence[str] = ()
     """Regular expressions over variable paths; what they are found in does not change, such as ^Embedding- for the embeddings."""
 
     objective: str | None = None
@@ -102,7 +104,7 @@ class FinetuneSettings:
     seed: int = 0
     """The seed of the new head, the order of the examples and dropout."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole_numbers(self, LEAST, OPTIONAL)
         for name, optional in FRACTIONS.items():
             value = getattr(self, name)
@@ -132,19 +134,19 @@ class FinetuneSettings:
         if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
             raise ValueError(f"class_weights must be numbers above 0; got {weights!r}.")
 
-    def resolved(self):
+    def resolved(self) -> dict[str, Any]:
         """The settings as plain values, as they are written into a run's folder."""
         return {**asdict(self), "freeze": list(self.freeze)}
 
     @classmethod
-    def of(cls, settings=None, **changes):
+    def of(cls, settings: "FinetuneSettings | dict[str, Any] | None" = None, **changes: Any) -> "FinetuneSettings":
         """Settings from settings or a dictionary of them, or the defaults, and single fields over these."""
         if settings is None or isinstance(settings, dict):
             return cls.from_dict({**(settings or {}), **changes})
         return replace(settings, **changes)
 
     @classmethod
-    def from_dict(cls, values):
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Settings from plain values, such as those of a YAML file.
 
         Raises:

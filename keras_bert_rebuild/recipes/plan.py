@@ -2,7 +2,10 @@
 
 import math
 import numbers
+import os
+from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
@@ -35,18 +38,18 @@ SETTINGS = (
 
 
 def plan(
-    model="base",
+    model: str | os.PathLike[str] | BertConfig | Mapping[str, Any] = "base",
     *,
-    tpu=None,
-    gpus=None,
-    gpu=None,
-    cpu=False,
-    tokens=BILLION,
-    utilisation=0.4,
-    compile=False,
-    vocab_size=None,
-    **settings,
-):
+    tpu: str | None = None,
+    gpus: int | None = None,
+    gpu: str | None = None,
+    cpu: bool = False,
+    tokens: int = BILLION,
+    utilisation: float = 0.4,
+    compile: bool = False,
+    vocab_size: int | None = None,
+    **settings: Any,
+) -> Plan:
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
     Every device holds all weights and a part of the batch. A step is the matrix products at the stated part of the published rate,
@@ -80,35 +83,35 @@ def plan(
     unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
         raise ValueError(f"a plan takes the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
-    settings = PretrainSettings(**settings)
+    run = PretrainSettings(**settings)
     config = _config(model, vocab_size)
-    phase = settings.all_phases[0]
+    phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
     if not _is_number(utilisation) or not 0 < utilisation <= 1:
         raise ValueError(f"utilisation must be a number above 0 and at most 1; got {utilisation!r}.")
     if not _is_number(tokens) or not 1 <= tokens < math.inf:
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
-    topology = _topology(tpu, gpus, gpu, cpu, settings.dtype)
+    topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
     if compile and topology.device.name not in COMPILED:
         raise ValueError(f"compile is for slices of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
-    passes = settings.gradient_accumulation_steps
+    passes = run.gradient_accumulation_steps
     if phase.batch_size % (topology.count * passes):
         times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
         raise ValueError(f"batch_size must be a multiple of the {topology.count} devices{times}; got {phase.batch_size}.")
     per_device = phase.batch_size // (topology.count * passes)
-    memory = step_memory(config, settings, topology.kind, per_device)
-    largest = largest_batch(config, settings, topology.kind, topology.device.memory)
+    memory = step_memory(config, run, topology.kind, per_device)
+    largest = largest_batch(config, run, topology.kind, topology.device.memory)
     work = Work(
         phase.batch_size * phase.seq_len,
         phase.batch_size * phase.seq_len**2,
-        phase.batch_size * min(phase.max_predictions, phase.seq_len),
+        phase.batch_size * min(phase.max_predictions or phase.seq_len, phase.seq_len),
         phase.batch_size,
     )
-    flops = train_flops(config, work, settings.next_sentence != "none")
-    rate = topology.device.flops(settings.dtype)
+    flops = train_flops(config, work, run.next_sentence != "none")
+    rate = topology.device.flops(run.dtype)
     compute = flops / (topology.count * rate * utilisation)
-    size = gradient_bytes(config, settings) if topology.count > 1 else 0
+    size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
     moved = 2 * (memory.parameters + memory.optimizer) + memory.gradients
     update = moved / topology.device.bandwidth if topology.device.bandwidth else 0.0
@@ -119,10 +122,10 @@ def plan(
         devices=topology.words,
         device_count=topology.count,
         source=topology.device.source,
-        num_parameters=config.num_params(settings.heads),
+        num_parameters=config.num_params(run.heads),
         batch_size=phase.batch_size,
         seq_len=phase.seq_len,
-        dtype=settings.dtype,
+        dtype=run.dtype,
         batch_per_device=per_device,
         memory=memory,
         available=topology.device.memory,
@@ -141,8 +144,8 @@ def plan(
         steps=steps,
         hours=hours,
         device_hours=hours * topology.count,
-        notes=tuple(_notes(topology, settings)),
-        compiled=ask_tpu_compiler(config, settings, tpu) if compile else None,
+        notes=tuple(_notes(topology, run)),
+        compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
     )
 
 

@@ -1,6 +1,7 @@
 """What a plan says."""
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from keras_bert_rebuild.recipes.plan_memory import Memory
 
@@ -90,6 +91,6 @@ class Plan:
     compiled: dict | None = None
     """What the TPU compiler says of one chip, where it was asked: bytes of arguments, temporaries and the program, operations."""
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """The fields as plain values."""
         return asdict(self)

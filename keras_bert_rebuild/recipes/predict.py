@@ -5,7 +5,9 @@ import csv
 import json
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.data.labelled_file import suffix_of
 from keras_bert_rebuild.data.read_labelled import read_examples
@@ -16,7 +18,18 @@ from keras_bert_rebuild.tasks.saved_task import load_task
 FORMATS = (".jsonl", ".tsv", ".csv", ".json")
 
 
-def predict(model, input, output, task=None, *, batch_size=32, columns=None, header=None, format=None, progress=None):
+def predict(
+    model: Any,
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    task: str | None = None,
+    *,
+    batch_size: int = 32,
+    columns: Mapping[str, Any] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, float] | None:
     """Answer the examples of a file and write the answers.
 
     Args:
@@ -47,7 +60,7 @@ def predict(model, input, output, task=None, *, batch_size=32, columns=None, hea
     examples = read_examples(input, spec.examples, columns=columns, header=header, format=format, labelled=False)
     answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
     write_rows(output, [ROWS[spec.examples](example, answer) for example, answer in zip(examples, answers, strict=True)])
-    target = next((name for name in ("label", "tags", "spans", "answers", "score") if hasattr(examples[0], name)), None)
+    target = next(name for name in ("label", "tags", "spans", "answers", "score") if hasattr(examples[0], name))
     if all(getattr(example, target) is not None for example in examples):
         return model.scores(examples, answers)
     return None

@@ -1,7 +1,10 @@
 """Pretraining as one call: from a token store to a model, stopped and continued at will."""
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,6 +13,7 @@ from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
@@ -24,7 +28,14 @@ from keras_bert_rebuild.training.hosts import DisagreementError, check_agreement
 from keras_bert_rebuild.training.watched_hosts import watched_hosts
 
 
-def pretrain(store, output, settings=None, *, report=None, **changes):
+def pretrain(
+    store: Any,
+    output: str | os.PathLike[str],
+    settings: PretrainSettings | dict[str, Any] | None = None,
+    *,
+    report: Callable[[dict[str, Any]], object] | None = None,
+    **changes: Any,
+) -> BertModel:
     """Pretrain a BERT on a token store, or go on with a run that was stopped.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a

@@ -1,6 +1,8 @@
 """Everything that a pretraining run can be told, as data."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_sizes import size_fields
@@ -68,7 +70,7 @@ class PretrainSettings:
     max_predictions: int | None = None
     """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
 
-    phases: tuple = ()
+    phases: Sequence[Any] = ()
     """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
     four: BERT's was 90 % of the steps at 128 and the rest at 512."""
 
@@ -87,7 +89,7 @@ class PretrainSettings:
     short_seq_prob: float = 0.1
     """Part of the examples that are cut to a random length."""
 
-    lengths: tuple = ()
+    lengths: Sequence[int] = ()
     """Lengths to pad to where many examples are shorter than `seq_len`, such as [32, 64, 96]: batches then are of examples of about
     the same length. Empty: all are padded to `seq_len`."""
 
@@ -167,7 +169,7 @@ class PretrainSettings:
     coordinator: str | None = None
     """The address of host 0 and a free port of it, address:port; None where JAX finds it out."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_whole_numbers(self, LEAST, OPTIONAL)
         for name, values in (
             ("next_sentence", NEXT_SENTENCE),
@@ -207,23 +209,23 @@ class PretrainSettings:
                 )
 
     @property
-    def all_phases(self):
+    def all_phases(self) -> tuple[Phase, ...]:
         """The phases of the run, one where none are given."""
         if self.phases:
-            return self.phases
+            return tuple(self.phases)
         return (Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),)
 
     @property
-    def total_steps(self):
+    def total_steps(self) -> int:
         """Optimizer steps of all phases together."""
         return sum(phase.steps for phase in self.all_phases)
 
     @property
-    def heads(self):
+    def heads(self) -> tuple[str, ...]:
         """The heads of the model, as `build_model` takes them."""
         return ("mlm",) if self.next_sentence == "none" else ("mlm", self.next_sentence)
 
-    def model_config(self, vocab_size, pad_token_id):
+    def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
         """The `BertConfig` of a new model.
 
         Args:
@@ -234,7 +236,7 @@ class PretrainSettings:
         given = {"max_position_embeddings": max(512, longest), **size_fields(self.model)}
         return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
-    def resolved(self):
+    def resolved(self) -> dict[str, Any]:
         """The settings as plain values with every default filled in, as they are written into a run's folder."""
         steps = self.total_steps
         filled = {
@@ -248,7 +250,7 @@ class PretrainSettings:
         return {name: value for name, value in {**asdict(self), **filled}.items() if name not in left_out}
 
     @classmethod
-    def from_dict(cls, values):
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Settings from plain values, such as those of a YAML file.
 
         Raises:

@@ -19,7 +19,7 @@ POOLINGS = {
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
 
 # A model is built and compiled once: model, from (poolings, normalize, any length) to what was made of it.
-_MADE = weakref.WeakKeyDictionary()
+_MADE: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
 
 
 def embedding_model(model, poolings=(), normalize=False, any_length=False):

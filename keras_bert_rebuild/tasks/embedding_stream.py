@@ -1,11 +1,16 @@
 """Vectors of a stream of texts, as fast as the model can and in their order."""
 
 import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Self
 
+import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, bucket_lengths
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Texts that are cut into tokens at once.
 TEXTS_A_CALL = 256
@@ -28,13 +33,29 @@ class EmbeddingStream:
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
 
-    def __init__(self, answer, tokenizer, max_len, lengths=None, batch_tokens=BATCH_TOKENS, look_ahead=LOOK_AHEAD):
+    def __init__(
+        self,
+        answer: Callable[[Any, int], Any],
+        tokenizer: BatchTokenizer,
+        max_len: int,
+        lengths: Sequence[int] | None = None,
+        batch_tokens: int = BATCH_TOKENS,
+        look_ahead: int = LOOK_AHEAD,
+    ) -> None:
         self.tokenizer = tokenizer
         self.max_len = max_len
         self._buckets = Buckets(answer, lengths or bucket_lengths(max_len, compiled=False), batch_tokens, look_ahead)
 
     @classmethod
-    def of_model(cls, model, tokenizer, poolings=("mean",), normalize=False, max_len=None, **options):
+    def of_model(
+        cls,
+        model: keras.Model,
+        tokenizer: BatchTokenizer,
+        poolings: Sequence[str] = ("mean",),
+        normalize: bool = False,
+        max_len: int | None = None,
+        **options: Any,
+    ) -> Self:
         """The stream of a model.
 
         Args:
@@ -62,15 +83,15 @@ class EmbeddingStream:
         stream = cls(answer, tokenizer, max_len, lengths, **options)
         return stream
 
-    def rows(self, length):
+    def rows(self, length: int) -> int:
         """How many rows a full batch of a length has."""
         return self._buckets.rows(length)
 
-    def __call__(self, texts):
+    def __call__(self, texts: Iterable[str]) -> npt.NDArray[Any]:
         """The vectors of texts as one array `(texts, width)`."""
         return np.stack(list(self.stream(texts)))
 
-    def stream(self, texts):
+    def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
         """Yield the vector of every text, in order, in memory that does not grow.
 
         Args:

@@ -1,9 +1,14 @@
 """Vectors of texts: keras_bert's `extract_embeddings`."""
 
+import os
 from collections import namedtuple
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
 from keras_bert_rebuild.tasks.embedding_buckets import Buckets, bucket_lengths
@@ -20,15 +25,22 @@ KERAS_BERT_POOLINGS = {POOL_NSP: "cls", POOL_MAX: "max", POOL_AVE: "mean"}
 CheckpointPaths = namedtuple("CheckpointPaths", ["config", "checkpoint", "vocab"])
 
 
-def get_checkpoint_paths(model_path):
+def get_checkpoint_paths(model_path: str | os.PathLike[str]) -> CheckpointPaths:
     """The paths of config, checkpoint and vocabulary in a folder as Google released them; whether they exist is not looked at."""
     folder = Path(model_path)
     return CheckpointPaths(*(str(folder / name) for name in ("bert_config.json", "bert_model.ckpt", "vocab.txt")))
 
 
 def extract_embeddings_generator(
-    model, texts, poolings=None, vocabs=None, cased=False, batch_size=4, cut_embed=True, output_layer_num=1
-):
+    model: str | Path | keras.Model,
+    texts: Iterable[str | Sequence[str]],
+    poolings: str | Sequence[str] | None = None,
+    vocabs: dict[str, int] | None = None,
+    cased: bool = False,
+    batch_size: int = 4,
+    cut_embed: bool = True,
+    output_layer_num: int | Sequence[int] = 1,
+) -> Iterator[npt.NDArray[Any]]:
     """Yield the vectors of texts, one array a text, in order.
 
     Texts of like length are computed together, padded to each other: some thousand texts are read ahead, and memory does not grow
@@ -79,7 +91,16 @@ def extract_embeddings_generator(
     yield from buckets.stream(_encoded(tokenizer, text, seq_len) for text in texts)
 
 
-def extract_embeddings(model, texts, poolings=None, vocabs=None, cased=False, batch_size=4, cut_embed=True, output_layer_num=1):
+def extract_embeddings(
+    model: str | Path | keras.Model,
+    texts: Iterable[str | Sequence[str]],
+    poolings: str | Sequence[str] | None = None,
+    vocabs: dict[str, int] | None = None,
+    cased: bool = False,
+    batch_size: int = 4,
+    cut_embed: bool = True,
+    output_layer_num: int | Sequence[int] = 1,
+) -> list[npt.NDArray[Any]]:
     """The vectors of texts as a list: see `extract_embeddings_generator`."""
     return list(extract_embeddings_generator(model, texts, poolings, vocabs, cased, batch_size, cut_embed, output_layer_num))
 

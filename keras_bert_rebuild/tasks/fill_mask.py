@@ -1,5 +1,9 @@
 """The words that a model with an MLM head puts in place of `[MASK]`."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import keras
 import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import padded
@@ -10,7 +14,14 @@ from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
-def fill_mask(model, token_dict, text, top_k=5, cased=False, batch_size=8):
+def fill_mask(
+    model: keras.Model,
+    token_dict: dict[str, int] | BatchTokenizer,
+    text: str | Sequence[str],
+    top_k: int = 5,
+    cased: bool = False,
+    batch_size: int = 8,
+) -> list[Any]:
     """Predict the masked tokens of texts.
 
     A text longer than the model goes in windows; of those that show a `[MASK]` the one that shows the most around it answers.

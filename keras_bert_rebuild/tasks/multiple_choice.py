@@ -2,9 +2,14 @@
 
 import itertools
 from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
 
+import keras
 import numpy as np
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
@@ -37,16 +42,16 @@ class MultipleChoice(Task):
     heads = ("classification",)
 
     @classmethod
-    def from_encoder(cls, encoder, tokenizer=None, **settings):
+    def from_encoder(cls, encoder: str | Path | keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
         """The task with a fresh head on an encoder: see `Task.from_encoder`."""
         settings["labels"] = (FITS,)
         return super().from_encoder(encoder, tokenizer, **settings)
 
     @classmethod
-    def config_of(cls, config):
+    def config_of(cls, config: BertConfig) -> BertConfig:
         return config.replace(labels=(FITS,))
 
-    def __call__(self, prompts, choices, batch_size=32):
+    def __call__(self, prompts: Sequence[str], choices: Sequence[Sequence[str]], batch_size: int = 32) -> list[Chosen]:
         """Choose.
 
         Args:
@@ -65,7 +70,7 @@ class MultipleChoice(Task):
         ]
         return self.predict_examples(questions, batch_size)
 
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         examples = example_list(examples)
         windows = self._windows(examples)
         if any(example.label is None for example in examples):
@@ -78,7 +83,7 @@ class MultipleChoice(Task):
                 )
         return Encoded(windows, [np.arange(len(example.choices)) == example.label for example in examples])
 
-    def batches(self, encoded, batch_size=32, seed=None, **kwargs):
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
         """Batches of questions for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts questions."""
         if encoded.targets is None:
             raise ValueError("every question must tell the right choice, to be trained on; one at least does not.")
@@ -105,11 +110,13 @@ class MultipleChoice(Task):
             **kwargs,
         )
 
-    def loss(self):
+    def loss(self) -> keras.losses.Loss:
         """Cross entropy over the choices of a question."""
         return ChoiceLoss()
 
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
         logits = weighted_mean(self._predict(windows, batch_size, progress), windows)[:, 0]
@@ -118,13 +125,13 @@ class MultipleChoice(Task):
             self._answer(example, logits[end - len(example.choices) : end]) for example, end in zip(examples, ends, strict=True)
         ]
 
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Accuracy."""
         from keras_bert_rebuild.tasks.metrics import accuracy
 
         return {"accuracy": accuracy([example.label for example in examples], [answer.index for answer in answers])}
 
-    def huggingface_config(self):
+    def huggingface_config(self) -> dict[str, Any]:
         names = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "distilbert": "DistilBert", "albert": "Albert"}
         name = names.get(self.model.config.family)
         return {} if name is None else {"architectures": [f"{name}ForMultipleChoice"]}

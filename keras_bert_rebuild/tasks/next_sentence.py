@@ -1,6 +1,11 @@
 """Whether a text goes on with another: the next-sentence head of pretraining."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
@@ -27,7 +32,7 @@ class NextSentence:
     Reference: Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
     """
 
-    def __init__(self, model, tokenizer=None, *, max_len=None):
+    def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None) -> None:
         model = from_pretrained(model, heads=("nsp",)) if not hasattr(model, "weights") else model
         if heads_of(model) != ("nsp",):
             raise ValueError(f"the model must have the head nsp and no other; it has {', '.join(heads_of(model)) or 'none'}.")
@@ -35,7 +40,7 @@ class NextSentence:
         self.tokenizer, _ = task_tokenizer(model, tokenizer)
         self.max_len = min(model.config.max_length, LONGEST) if max_len is None else max_len
 
-    def __call__(self, firsts, seconds, batch_size=32):
+    def __call__(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[Any]:
         """Score pairs.
 
         Args:

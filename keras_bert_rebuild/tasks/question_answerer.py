@@ -1,7 +1,10 @@
 """Extractive question answering: the stretch of a text that answers a question."""
 
 from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import Question
@@ -42,16 +45,16 @@ class QuestionAnswerer(Task):
 
     def __init__(
         self,
-        model,
-        tokenizer=None,
+        model: keras.Model,
+        tokenizer: Any = None,
         *,
-        no_answer_threshold=None,
-        best=20,
-        max_answer_tokens=30,
-        max_question_tokens=64,
-        max_len=None,
-        stride=None,
-    ):
+        no_answer_threshold: float | None = None,
+        best: int = 20,
+        max_answer_tokens: int = 30,
+        max_question_tokens: int = 64,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         for name, value in (("best", best), ("max_answer_tokens", max_answer_tokens), ("max_question_tokens", max_question_tokens)):
             if value < 1:
@@ -61,7 +64,7 @@ class QuestionAnswerer(Task):
         self.max_answer_tokens = max_answer_tokens
         self.max_question_tokens = max_question_tokens
 
-    def __call__(self, questions, contexts, batch_size=32):
+    def __call__(self, questions: Sequence[str], contexts: str | Sequence[str], batch_size: int = 32) -> list[Answered]:
         """Answer questions.
 
         Args:
@@ -79,7 +82,7 @@ class QuestionAnswerer(Task):
         both = zip(questions, contexts, strict=True)
         return self.predict_examples([Question(str(i), *texts) for i, texts in enumerate(both)], batch_size)
 
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         examples = example_list(examples)
         windows = self._windows(examples)
         if any(example.answers is None for example in examples):
@@ -92,14 +95,17 @@ class QuestionAnswerer(Task):
                 targets[row] = (0, 0) if found is None else found
         return Encoded(windows, targets)
 
-    def loss(self):
+    def loss(self) -> keras.losses.Loss:
         """Cross entropy of the first and the last token; a window that does not show the answer whole has `[CLS]` for both."""
         return SpanLoss()
 
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
-        spans, nothing = [[] for _ in examples], [np.inf] * len(examples)
+        spans: list[list[Any]] = [[] for _ in examples]
+        nothing = [np.inf] * len(examples)
         for row, logits in enumerate(self._predict(windows, batch_size, progress)):
             number = windows.examples[row]
             in_context = (windows.sides[row] == 1) & (windows.offsets[row][:, 1] > windows.offsets[row][:, 0])
@@ -115,13 +121,13 @@ class QuestionAnswerer(Task):
             nothing[number] = min(nothing[number], float(logits[0].sum()))
         return [self._answer(*of_one) for of_one in zip(examples, spans, nothing, strict=True)]
 
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Exact match and F1, as SQuAD counts them."""
         from keras_bert_rebuild.tasks.metrics import squad_scores
 
         return squad_scores([[text for _, text in example.answers] for example in examples], [answer.text for answer in answers])
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
         return {**super().settings(), **{name: getattr(self, name) for name in own}}
 

@@ -1,7 +1,9 @@
 """A task as a folder: what Hugging Face knows, and a file for the rest."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.config import HEADS
@@ -33,7 +35,7 @@ def save_task(task, path):
         (folder / FILE).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def load_task(path, kind=None, tokenizer=None, **settings):
+def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
     """A fine-tuned model with its tokenizer, ready to answer.
 
     Args:

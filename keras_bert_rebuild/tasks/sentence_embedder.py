@@ -1,9 +1,13 @@
 """Vectors of sentences, trained so that texts alike have vectors of one direction."""
 
 import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
@@ -38,15 +42,15 @@ class SentenceEmbedder(Task):
 
     def __init__(
         self,
-        model,
-        tokenizer=None,
+        model: keras.Model,
+        tokenizer: Any = None,
         *,
-        objective="cosine",
-        score_range=(0.0, 1.0),
-        scale=20.0,
-        max_len=None,
-        stride=None,
-    ):
+        objective: str = "cosine",
+        score_range: Sequence[float] = (0.0, 1.0),
+        scale: float = 20.0,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
         self.encoder = model
         pooled = keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave")(model.outputs[0])
         with_mean = BertModel(model.inputs if len(model.inputs) > 1 else model.inputs[0], pooled)
@@ -60,7 +64,7 @@ class SentenceEmbedder(Task):
         self.score_range = float(low), float(high)
         self.scale = scale
 
-    def __call__(self, texts, batch_size=32):
+    def __call__(self, texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The vectors of texts, `(texts, hidden)`, float32, each 1 long.
 
         Raises:
@@ -68,7 +72,7 @@ class SentenceEmbedder(Task):
         """
         return self._vectors(example_list(texts, "texts"), batch_size, None)
 
-    def similarity(self, firsts, seconds, batch_size=32):
+    def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The cosines of texts and those that stand at the same place in another list, `(texts,)`."""
         firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
         if len(firsts) != len(seconds):
@@ -76,7 +80,7 @@ class SentenceEmbedder(Task):
         vectors = self._vectors([*firsts, *seconds], batch_size, None)
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of pairs, first and second in turn; of a long text every window makes a pair, with the last of a shorter one."""
         examples = example_list(examples)
         windows = self._windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
@@ -88,7 +92,7 @@ class SentenceEmbedder(Task):
         targets = np.array([self._target(score, place_of(examples[i], i)) for i, score in enumerate(scores)], "float32")
         return Encoded(windows, targets)
 
-    def batches(self, encoded, batch_size=32, seed=None, **kwargs):
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
         """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
         if encoded.targets is None:
             raise ValueError("every pair must have a score, to be trained for cosines; one at least has none.")
@@ -113,11 +117,13 @@ class SentenceEmbedder(Task):
             **kwargs,
         )
 
-    def loss(self):
+    def loss(self) -> keras.losses.Loss:
         """The squared error of cosines, or cross entropy over the batch."""
         return CosineLoss() if self.objective == "cosine" else InBatchNegativesLoss(self.scale)
 
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         """A number for every pair, in the range of the scores: the cosine, stretched from 0 to 1 onto it."""
         examples = example_list(examples)
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
@@ -125,22 +131,22 @@ class SentenceEmbedder(Task):
         low, high = self.score_range
         return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
 
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Pearson's and Spearman's correlation of scores."""
         from keras_bert_rebuild.tasks.metrics import regression_scores
 
         return regression_scores([example.score for example in examples], list(answers))
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
         return {**super().settings(), **own}
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder of Hugging Face that sentence-transformers reads, too: see `Task.save`."""
         super().save(path)
         write_sentence_files(path, self.model.config.hidden_size, self.max_len)
 
-    def model_to_save(self):
+    def model_to_save(self) -> keras.Model:
         return self.encoder
 
     def _windows(self, texts):

@@ -1,10 +1,17 @@
 """What all tasks have in common: a model, a tokenizer, and the way from examples to answers."""
 
 import abc
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
 
+import keras
 import numpy as np
+import numpy.typing as npt
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Windows
@@ -23,15 +30,15 @@ class Encoded:
     windows: Windows
     """The tokens; a long text has several rows."""
 
-    targets: object = None
+    targets: Any = None
     """What the model should answer for every row; None where an example does not tell."""
 
     @property
-    def examples(self):
+    def examples(self) -> npt.NDArray[Any]:
         """The example that every row belongs to `(rows,)`."""
         return self.windows.examples
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.windows.ids)
 
 
@@ -54,10 +61,10 @@ class Task(abc.ABC):
     per_token = False
     """Whether its model answers for every token."""
 
-    label_padding = None
+    label_padding: int | None = None
     """What targets of tokens are filled up with."""
 
-    def __init__(self, model, tokenizer=None, *, max_len=None, stride=None):
+    def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
         if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
             wanted = f"the head {self.heads[0]}" if self.heads else "a config"
             raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
@@ -74,7 +81,17 @@ class Task(abc.ABC):
             )
 
     @classmethod
-    def from_encoder(cls, encoder, tokenizer=None, *, labels=(), seed=0, dtype=None, rates=None, **settings):
+    def from_encoder(
+        cls,
+        encoder: str | Path | keras.Model,
+        tokenizer: Any = None,
+        *,
+        labels: Sequence[str] = (),
+        seed: int = 0,
+        dtype: str | None = None,
+        rates: Mapping[str, float] | None = None,
+        **settings: Any,
+    ) -> Self:
         """The task with a fresh head on an encoder.
 
         Args:
@@ -90,31 +107,33 @@ class Task(abc.ABC):
         return cls(model, tokenizer, **settings)
 
     @abc.abstractmethod
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         """The `Encoded` rows of examples."""
 
     @abc.abstractmethod
-    def loss(self):
+    def loss(self) -> keras.losses.Loss:
         """The loss to train with."""
 
     @abc.abstractmethod
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         """An answer for every example, in their order; `progress` is called with the rows done and all rows."""
 
     @abc.abstractmethod
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """The metrics of the field, `{name: number}`, of answers to examples that tell what is right."""
 
     @property
-    def labels(self):
+    def labels(self) -> tuple[str, ...]:
         """Names of the labels, in the order of the model's outputs."""
         return self.model.config.labels
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What the constructor is told besides model and tokenizer, for task.json."""
         return {"max_len": self.max_len, "stride": self.stride}
 
-    def compile(self, optimizer, class_weights=None, **kwargs):
+    def compile(self, optimizer: Any, class_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
         """Compile the model with the loss of the task.
 
         Args:
@@ -122,9 +141,10 @@ class Task(abc.ABC):
             class_weights: `{label: weight}` for tasks with one label each; what it does not name has 1.
             **kwargs: for `model.compile`.
         """
-        self.model.compile(optimizer=optimizer, loss=self.loss() if class_weights is None else self.loss(class_weights), **kwargs)
+        loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label each take weights
+        self.model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
 
-    def batches(self, encoded, batch_size=32, seed=None, **kwargs):
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
         """Batches for `fit` and `evaluate`, each padded to the least of few lengths.
 
         Args:
@@ -150,32 +170,32 @@ class Task(abc.ABC):
             **kwargs,
         )
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder, with what it has no room for in task.json: see `load_task`."""
         from keras_bert_rebuild.tasks.saved_task import save_task
 
         save_task(self, path)
 
     @classmethod
-    def of_model(cls, model, tokenizer=None, **settings):
+    def of_model(cls, model: keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
         """The task with a model that has its heads, as `load_task` reads it."""
         return cls(model, tokenizer, **settings)
 
     @classmethod
-    def config_of(cls, config):
+    def config_of(cls, config: BertConfig) -> BertConfig:
         """The config to read weights of the task with, from that beside them."""
         return config
 
     @classmethod
-    def settings_of(cls, values):
+    def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """What Hugging Face's config.json says of the settings of the class."""
         return {}
 
-    def model_to_save(self):
+    def model_to_save(self) -> keras.Model:
         """The model whose weights are written."""
         return self.model
 
-    def huggingface_config(self):
+    def huggingface_config(self) -> dict[str, Any]:
         """What Hugging Face's config.json should say besides."""
         return {}
 
@@ -189,7 +209,7 @@ class Task(abc.ABC):
         return predict_rows(self.model, inputs, padding, **options)
 
 
-def example_list(examples, name="examples"):
+def example_list(examples: Any, name: str = "examples") -> list[Any]:
     """A list with at least one example; else a ValueError."""
     if isinstance(examples, (str, bytes)) or not hasattr(examples, "__iter__"):
         raise ValueError(f"{name} must be a list; got {type(examples).__name__} {str(examples)[:40]!r}.")

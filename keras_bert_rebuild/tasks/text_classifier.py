@@ -3,7 +3,9 @@
 import math
 import numbers
 from collections import Counter, namedtuple
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -53,7 +55,16 @@ class TextClassifier(Task):
     kind = "classification"
     heads = ("classification",)
 
-    def __init__(self, model, tokenizer=None, *, problem="single_label", threshold=0.5, max_len=None, stride=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any = None,
+        *,
+        problem: str = "single_label",
+        threshold: float = 0.5,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         _check_problem(problem, model.config.labels)
         if not 0 < threshold < 1:
@@ -63,14 +74,22 @@ class TextClassifier(Task):
         self._numbers = {label: i for i, label in enumerate(self.labels)}
 
     @classmethod
-    def from_encoder(cls, encoder, tokenizer=None, *, labels=(), problem="single_label", **settings):
+    def from_encoder(
+        cls,
+        encoder: str | Path | keras.Model,
+        tokenizer: Any = None,
+        *,
+        labels: Sequence[str] = (),
+        problem: str = "single_label",
+        **settings: Any,
+    ) -> Self:
         """The classifier with a fresh head on an encoder: see `Task.from_encoder`; a regression needs no labels."""
         labels = (SCORE,) if problem == "regression" and not labels else tuple(labels)
         _check_problem(problem, labels)
         return super().from_encoder(encoder, tokenizer, labels=labels, problem=problem, **settings)
 
     @staticmethod
-    def labels_of(examples):
+    def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
         """The labels that examples have, sorted.
 
         Raises:
@@ -84,7 +103,7 @@ class TextClassifier(Task):
             )
         return tuple(sorted(counts))
 
-    def __call__(self, texts, pairs=None, batch_size=32):
+    def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None, batch_size: int = 32) -> list[Any]:
         """Classify texts.
 
         Args:
@@ -99,12 +118,12 @@ class TextClassifier(Task):
             ValueError: not a list, an empty one, or not as many second texts as first ones.
         """
         texts = example_list(texts, "texts")
-        pairs = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
-        if len(pairs) != len(texts):
-            raise ValueError(f"pairs must have a text for each of the {len(texts)} texts; got {len(pairs)}.")
-        return self.predict_examples([ClassifiedText(*both) for both in zip(texts, pairs, strict=True)], batch_size)
+        seconds = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
+        if len(seconds) != len(texts):
+            raise ValueError(f"pairs must have a text for each of the {len(texts)} texts; got {len(seconds)}.")
+        return self.predict_examples([ClassifiedText(*both) for both in zip(texts, seconds, strict=True)], batch_size)
 
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         examples = example_list(examples)
         pairs = [example.pair for example in examples]
         if None in pairs and set(pairs) != {None}:
@@ -122,7 +141,7 @@ class TextClassifier(Task):
         targets = [self._target(example, i) for i, example in enumerate(examples)]
         return Encoded(windows, np.stack(targets)[windows.examples])
 
-    def loss(self, class_weights=None):
+    def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
         """Cross entropy, for several labels binary cross entropy of each, for a regression the squared error."""
         if self.problem == "single_label":
             return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
@@ -132,11 +151,13 @@ class TextClassifier(Task):
             return keras.losses.BinaryCrossentropy(from_logits=True)
         return keras.losses.MeanSquaredError()
 
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         windows = self.encode([ClassifiedText(example.text, example.pair) for example in example_list(examples)]).windows
         return [self._answer(logits) for logits in weighted_mean(self._predict(windows, batch_size, progress), windows)]
 
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Accuracy, macro F1 and Matthews; micro and macro F1 of several labels; Pearson and Spearman of a regression."""
         from keras_bert_rebuild.tasks.metrics import classification_scores, multi_label_scores, regression_scores
 
@@ -148,14 +169,14 @@ class TextClassifier(Task):
         return classification_scores(right, [answer.label for answer in answers], self.labels)
 
     @classmethod
-    def settings_of(cls, values):
-        problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(values.get("problem_type"))
+    def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(str(values.get("problem_type")))
         return {"problem": problem or ("regression" if len(values.get("id2label") or (0, 1)) == 1 else "single_label")}
 
-    def huggingface_config(self):
+    def huggingface_config(self) -> dict[str, Any]:
         return {"problem_type": HUGGINGFACE_PROBLEMS[self.problem]}
 
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         return {**super().settings(), "problem": self.problem, "threshold": self.threshold}
 
     def _target(self, example, number):

@@ -1,7 +1,10 @@
 """Classification of words: entities, slots, parts of speech."""
 
 from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
@@ -39,7 +42,7 @@ class TokenClassifier(Task):
     per_token = True
     label_padding = IGNORED
 
-    def __init__(self, model, tokenizer=None, *, max_len=None, stride=None):
+    def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         if len(self.labels) < 2:
             raise ValueError(f"a token classifier must have two tags at least; got {list(self.labels)}.")
@@ -47,13 +50,13 @@ class TokenClassifier(Task):
         self.is_bio = is_bio(self.labels)
 
     @staticmethod
-    def labels_of(examples):
+    def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
         """The tags that examples have, sorted, O first; for spans of a text B-x and I-x of every label.
 
         Raises:
             ValueError: there are no tags, or only one.
         """
-        tags = set()
+        tags: set[str] = set()
         for example in example_list(examples):
             if isinstance(example, TaggedText):
                 tags.update(f"{part}-{label}" for _, _, label in example.spans or () for part in "BI")
@@ -66,7 +69,7 @@ class TokenClassifier(Task):
             raise ValueError(f"there must be two tags at least to tell apart; the examples have {list(tags) or 'none'}.")
         return tuple(sorted(tags, key=lambda tag: (tag != OUTSIDE, tag[2:] if is_bio(tags) else tag, tag)))
 
-    def __call__(self, texts, batch_size=32):
+    def __call__(self, texts: Sequence[str | Sequence[str]], batch_size: int = 32) -> list[Tagged]:
         """Tag texts.
 
         Args:
@@ -80,7 +83,7 @@ class TokenClassifier(Task):
         examples = [TaggedText(text) if isinstance(text, str) else TaggedWords(tuple(text)) for text in texts]
         return self.predict_examples(examples, batch_size)
 
-    def encode(self, examples):
+    def encode(self, examples: Iterable[Any]) -> Encoded:
         examples = example_list(examples)
         windows, words = self._words(examples)
         tags = [self._tags(example, words, i) for i, example in enumerate(examples)]
@@ -94,11 +97,13 @@ class TokenClassifier(Task):
             targets.append(target)
         return Encoded(windows, targets)
 
-    def loss(self, class_weights=None):
+    def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
         """Cross entropy of the first token of every word."""
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
 
-    def predict_examples(self, examples, batch_size=32, progress=None):
+    def predict_examples(
+        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
+    ) -> list[Any]:
         examples = example_list(examples)
         windows, words = self._words(examples)
         # A word that the tokenizer leaves nothing of is outside.
@@ -111,14 +116,14 @@ class TokenClassifier(Task):
             self._answer(example, of_one, words.places[i]) for i, (example, of_one) in enumerate(zip(examples, logits, strict=True))
         ]
 
-    def scores(self, examples, answers):
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Precision, recall and F1 of entities where tags are BIO; else the accuracy of tags."""
         from keras_bert_rebuild.tasks.metrics import entity_scores, tag_scores
 
         right = self.right_tags(examples)
         return (entity_scores if self.is_bio else tag_scores)(right, [answer.tags for answer in answers])
 
-    def right_tags(self, examples):
+    def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
         """The tags that examples tell, as lists of strings, word for word those of the answers."""
         examples = example_list(examples)
         _, words = self._words(examples)

@@ -1,11 +1,17 @@
 """Labels of words as labels of tokens, and back."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 IGNORED = -100
 
 
-def align_labels(word_ids, labels, ignored=IGNORED, label_all_pieces=False):
+def align_labels(
+    word_ids: npt.ArrayLike, labels: Sequence[Any], ignored: int = IGNORED, label_all_pieces: bool = False
+) -> npt.NDArray[np.int32]:
     """Give tokens the labels of their words.
 
     Args:

@@ -2,8 +2,11 @@
 
 import abc
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_bert_rebuild.text import encoding as rows_of
 from keras_bert_rebuild.text.align_labels import align_labels
@@ -39,32 +42,33 @@ class BatchTokenizer(abc.ABC):
     second_segment = 1
     """Segment of the second text of a pair."""
 
-    added_tokens = ()
+    added_tokens: tuple[str, ...] = ()
     """Tokens that stand for themselves wherever they are written in a text."""
 
-    takes_space = ()
+    takes_space: tuple[str, ...] = ()
     """Tokens that take the white space before them when they are written in a text."""
 
     @property
-    def special_ids(self):
+    def special_ids(self) -> set[int]:
         """Ids of the special tokens, a set."""
-        return {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id} - {None}
+        ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
+        return {i for i in ids if i is not None}
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.vocabulary)
 
     def encode_batch(
         self,
-        texts,
-        pairs=None,
-        max_len=None,
-        truncation="longest_first",
-        pad_to=None,
-        return_offsets=False,
-        is_pretokenized=False,
-        special_tokens_in_text=False,
-        stride=None,
-    ):
+        texts: Sequence[str | Sequence[str]],
+        pairs: Sequence[str | Sequence[str]] | None = None,
+        max_len: int | None = None,
+        truncation: str = "longest_first",
+        pad_to: int | str | Sequence[int] | None = None,
+        return_offsets: bool = False,
+        is_pretokenized: bool = False,
+        special_tokens_in_text: bool = False,
+        stride: int | None = None,
+    ) -> rows_of.Encoding:
         """Encode texts or pairs of texts.
 
         Args:
@@ -104,7 +108,7 @@ class BatchTokenizer(abc.ABC):
         encoding = rows_of.assemble(sides, rows, frame, pad_to, max_context)
         return rows_of.without_padding(encoding) if pad_to is None else encoding
 
-    def encode_flat(self, texts):
+    def encode_flat(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The ids of texts without special tokens, one text behind the other.
 
         Returns:
@@ -113,13 +117,13 @@ class BatchTokenizer(abc.ABC):
         flat = self._encode(text_list("texts", texts), False, False, False)
         return flat.ids, flat.lengths
 
-    def tokenize(self, text):
+    def tokenize(self, text: str) -> list[str]:
         """The tokens of a text, without special ones, as strings."""
         return [self.tokens[i] for i in self.encode_flat([text])[0].tolist()]
 
     align_labels = staticmethod(align_labels)
 
-    def decode(self, ids, skip_special_tokens=True):
+    def decode(self, ids: Sequence[int] | npt.NDArray[Any], skip_special_tokens: bool = True) -> str:
         """A text for ids.
 
         Args:

@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
@@ -36,7 +39,12 @@ class ByteLevelBPETokenizer(BatchTokenizer):
     second_segment = 0
     takes_space = (MASK,)
 
-    def __init__(self, vocab, merges, add_prefix_space=False):
+    def __init__(
+        self,
+        vocab: Mapping[str, int] | str | os.PathLike[str],
+        merges: Sequence[Any] | str | os.PathLike[str],
+        add_prefix_space: bool = False,
+    ) -> None:
         self.vocabulary = _vocabulary(vocab)
         self.merges = _merges(merges)
         self.add_prefix_space = bool(add_prefix_space)
@@ -55,7 +63,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         self._tokenizer.decoder = decoders.ByteLevel()
 
     @classmethod
-    def from_pretrained(cls, path, **options):
+    def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 
         Args:

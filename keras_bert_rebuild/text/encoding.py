@@ -39,7 +39,7 @@ class Encoding:
     """With windows: whether no other window shows more around this token of the text cut into windows, `(rows, length)`."""
 
     @property
-    def inputs(self):
+    def inputs(self) -> list[np.ndarray]:
         """What the model takes: `[ids, segments]`."""
         return [self.ids, self.segments]
 

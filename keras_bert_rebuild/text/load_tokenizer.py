@@ -1,8 +1,11 @@
 """The tokenizer that belongs to a checkpoint."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -16,7 +19,10 @@ KINDS = (
 )
 
 # By the type of model in tokenizer.json.
-IN_JSON = {"WordPiece": WordPieceTokenizer, "BPE": ByteLevelBPETokenizer}
+IN_JSON: dict[str, Any] = {
+    "WordPiece": WordPieceTokenizer,
+    "BPE": ByteLevelBPETokenizer,
+}
 
 # Where files of several kinds lie in a folder.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
@@ -28,7 +34,7 @@ REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 SETTINGS = (("tokenizer_config.json", "tokenizer_class"), ("tokenizer_config.json", "model_type"), ("config.json", "model_type"))
 
 
-def load_tokenizer(path, **options):
+def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
     """The tokenizer of a checkpoint, told from its files.
 
     Args:

@@ -1,5 +1,7 @@
 """Where tokens stand in the text they were cut from, found by aligning the two."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from keras_bert_rebuild.text.normalization import is_space
@@ -8,7 +10,7 @@ from keras_bert_rebuild.text.tokens import TOKEN_UNK
 DIAGONAL, SKIP_TEXT, SKIP_DECODED = range(3)
 
 
-def rematch(text, tokens, cased=False, unknown_token=TOKEN_UNK):
+def rematch(text: str, tokens: Sequence[str], cased: bool = False, unknown_token: str = TOKEN_UNK) -> list[tuple[int, int]]:
     """Find the span of every token in a text.
 
     Args:

@@ -3,7 +3,9 @@
 import importlib.util
 import itertools
 import json
+import os
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,7 +39,9 @@ class SentencePieceTokenizer(BatchTokenizer):
     Reference: Lan et al., 2020; Conneau et al., 2020; Kudo & Richardson, 2018 (https://arxiv.org/abs/1808.06226).
     """
 
-    def __init__(self, model, family, lower=None, strip_accents=None):
+    def __init__(
+        self, model: bytes | str | os.PathLike[str], family: str, lower: bool | None = None, strip_accents: bool | None = None
+    ) -> None:
         if family not in FAMILIES:
             raise ValueError(f"family must be {' or '.join(FAMILIES)}; got {family!r}.")
         self.family = family
@@ -59,7 +63,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         self._ids = _ids_in_texts(self._model, self.vocabulary, names)
 
     @classmethod
-    def from_pretrained(cls, path, **options):
+    def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 
         Args:

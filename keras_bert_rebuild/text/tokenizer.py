@@ -1,5 +1,7 @@
 """keras_bert's `Tokenizer`."""
 
+from collections.abc import Iterable, Mapping
+
 from keras_bert_rebuild.text import normalization
 from keras_bert_rebuild.text.rematch import rematch
 from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_SEP, TOKEN_UNK
@@ -27,7 +29,15 @@ class Tokenizer:
     ([0, 2, 3, 4, 1, 2, 5, 5, 5, 1], [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
     """
 
-    def __init__(self, token_dict, token_cls=TOKEN_CLS, token_sep=TOKEN_SEP, token_unk=TOKEN_UNK, pad_index=0, cased=False):
+    def __init__(
+        self,
+        token_dict: Mapping[str, int],
+        token_cls: str = TOKEN_CLS,
+        token_sep: str = TOKEN_SEP,
+        token_unk: str = TOKEN_UNK,
+        pad_index: int = 0,
+        cased: bool = False,
+    ) -> None:
         self._token_dict = token_dict
         self._token_dict_inv = {index: token for token, index in token_dict.items()}
         self._token_cls = token_cls
@@ -36,13 +46,13 @@ class Tokenizer:
         self._pad_index = pad_index
         self._cased = cased
 
-    def tokenize(self, first, second=None):
+    def tokenize(self, first: str, second: str | None = None) -> list[str]:
         """The tokens of a text or a pair, with `[CLS]` and `[SEP]`."""
         first_tokens = self._tokenize(_text("first", first))
         second_tokens = None if second is None else self._tokenize(_text("second", second))
         return self._pack(first_tokens, second_tokens)[0]
 
-    def encode(self, first, second=None, max_len=None):
+    def encode(self, first: str, second: str | None = None, max_len: int | None = None) -> tuple[list[int], list[int]]:
         """The ids of a text or a pair and their segments.
 
         Args:
@@ -65,7 +75,7 @@ class Tokenizer:
             segments += [0] * padding
         return ids, segments
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> list[str] | tuple[list[str], list[str]]:
         """The tokens of encoded ids, without the special ones around them and without padding.
 
         Returns:

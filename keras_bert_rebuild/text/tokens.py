@@ -9,7 +9,7 @@ TOKEN_MASK = "[MASK]"
 GOOGLE_PAD = "[PAD]"
 
 
-def get_base_dict():
+def get_base_dict() -> dict[str, int]:
     """A new dictionary of the special tokens and their ids.
 
     Example:

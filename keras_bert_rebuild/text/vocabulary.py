@@ -1,9 +1,11 @@
 """Vocabulary files: a token a line, its id the number of the line."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
-def load_vocabulary(vocab_path):
+def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
     """Read a vocabulary.
 
     Lines end at a line feed and nowhere else, white space around a token is dropped. A token that stands twice has the id of its
@@ -22,7 +24,7 @@ def load_vocabulary(vocab_path):
     return {line.strip(): i for i, line in enumerate(lines)}
 
 
-def save_vocabulary(tokens, vocab_path):
+def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -> None:
     """Write tokens in the order of their ids."""
     path = Path(vocab_path)
     beside = path.with_name(path.name + ".part")

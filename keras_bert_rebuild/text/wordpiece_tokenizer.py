@@ -1,8 +1,11 @@
 """Google's tokenizer for batches of texts."""
 
 import json
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Self
 
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
 from keras_bert_rebuild.text.piece_table import PieceTable
@@ -34,7 +37,13 @@ class WordPieceTokenizer(BatchTokenizer):
     Reference: Devlin et al., 2019, section 3; `tokenization.py` of google-research/bert.
     """
 
-    def __init__(self, vocabulary, cased=None, added_tokens=(), fast=None):
+    def __init__(
+        self,
+        vocabulary: dict[str, int] | Sequence[str] | str | Path,
+        cased: bool | None = None,
+        added_tokens: Sequence[str] = (),
+        fast: bool | None = None,
+    ) -> None:
         if isinstance(vocabulary, (str, Path)):
             vocabulary = load_vocabulary(vocabulary)
         elif not isinstance(vocabulary, dict):
@@ -49,12 +58,12 @@ class WordPieceTokenizer(BatchTokenizer):
         missing = [token or GOOGLE_PAD for token, i in ids.items() if i is None]
         if missing:
             raise ValueError(f"a vocabulary must have [PAD], [UNK], [CLS] and [SEP]; got one without {missing}.")
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id = ids.values()
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id = (vocabulary[token] for token in ids)
         self.mask_id = vocabulary.get(TOKEN_MASK)
         self._table = None
 
     @classmethod
-    def from_pretrained(cls, path, **options):
+    def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 
         Args:
@@ -81,7 +90,7 @@ class WordPieceTokenizer(BatchTokenizer):
     def __reduce__(self):
         return type(self), (self.vocabulary, self.cased, self.added_tokens, self._fast)
 
-    def add_tokens(self, tokens):
+    def add_tokens(self, tokens: Sequence[str]) -> Self:
         """A tokenizer that knows more tokens; they get the next ids.
 
         A word that Google's algorithm leaves whole becomes a piece like the others. Any other token (`C++`, `<date>`) stands for

@@ -1,12 +1,14 @@
 """The averaged weights of a training in place of the last ones."""
 
 import contextlib
+from collections.abc import Iterator
 
+import keras
 from keras import ops
 
 
 @contextlib.contextmanager
-def averaged_weights(model):
+def averaged_weights(model: keras.Model) -> Iterator[keras.Model]:
     """Put the averages that the optimizer keeps into the model, and the weights back afterwards, bit by bit.
 
     Evaluate, predict and save inside, train outside. Before the first step the averages are the weights. A context inside another

@@ -1,6 +1,8 @@
 """What `AdamW` and `Lamb` share: Adam's moments, rules by variable path, averaged weights, the count of optimizer steps."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -32,19 +34,19 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        learning_rate=1e-4,
-        weight_decay=0.01,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-6,
+        learning_rate: Any = 1e-4,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
         *,
-        no_decay=NO_DECAY,
-        rate_multipliers=None,
-        ema_momentum=None,
-        bias_correction=True,
-        name=None,
-        **kwargs,
-    ):
+        no_decay: Sequence[str] = NO_DECAY,
+        rate_multipliers: Mapping[str, float] | None = None,
+        ema_momentum: float | None = None,
+        bias_correction: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         rate_multipliers = dict(rate_multipliers or {})
         check_patterns("no_decay", no_decay)
         check_patterns("rate_multipliers", rate_multipliers)
@@ -129,20 +131,20 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
         """The step of a variable that decays, from `move`, rate · (r + weight_decay · weight)."""
         raise NotImplementedError(f"{type(self).__name__} must say what adapted is.")
 
-    def decays(self, variable):
+    def decays(self, variable: Any) -> bool:
         """Whether a variable decays, a question of its path; `Lamb` adapts the same ones."""
         return not matches_any(variable.path, self.no_decay)
 
-    def rate_multiplier(self, variable):
+    def rate_multiplier(self, variable: Any) -> float:
         """What the learning rate is multiplied with for a variable, a question of its path."""
         return float(first_match(variable.path, self.rate_multipliers, default=1.0))
 
-    def average_of(self, variable):
+    def average_of(self, variable: Any) -> Any:
         """The average of a trained variable as a tensor, float32 also for half precision; None where none is kept."""
         offset = self.average_offset_of(variable)
         return None if offset is None else ops.cast(variable, offset.dtype) + offset
 
-    def average_offset_of(self, variable):
+    def average_offset_of(self, variable: Any) -> Any:
         """The variable of the optimizer that holds the average less the weight; None where none is kept."""
         if not self.built or self.ema_momentum is None:
             return None
@@ -151,7 +153,7 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
         except KeyError:
             return None
 
-    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Sequence[str] | None = None) -> None:
         """Refused: Keras would neither look at paths nor save what is excluded."""
         raise ValueError("what does not decay is told to the constructor: no_decay, regular expressions over variable paths.")
 

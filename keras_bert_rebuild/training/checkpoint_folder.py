@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
@@ -33,7 +35,7 @@ class CheckpointFolder:
         ValueError: `keep` is less than 1, or `path` is a file.
     """
 
-    def __init__(self, path, keep=3):
+    def __init__(self, path: str | os.PathLike[str], keep: int = 3) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1 checkpoint; got {keep}.")
         self.path = Path(path)
@@ -42,11 +44,11 @@ class CheckpointFolder:
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"expected a folder of checkpoints; {self.path} is a file.")
 
-    def steps(self):
+    def steps(self) -> list[int]:
         """The steps that there are checkpoints of, damaged ones too, from first to last."""
         return sorted(self._places())
 
-    def save(self, step, arrays, facts=None, score=None):
+    def save(self, step: int, arrays: Any, facts: Mapping[str, Any] | None = None, score: float | None = None) -> Checkpoint:
         """Write a checkpoint; afterwards delete those that need not be kept.
 
         Args:
@@ -85,7 +87,7 @@ class CheckpointFolder:
         self._delete_others()
         return Checkpoint(place)
 
-    def set_score(self, step, score):
+    def set_score(self, step: int, score: float) -> None:
         """Give a checkpoint the score of its weights, where that was known only later.
 
         Raises:
@@ -97,7 +99,7 @@ class CheckpointFolder:
         checkpoint = Checkpoint(place)
         write_facts(place, step, checkpoint.sha256, checkpoint.facts, score)
 
-    def newest(self):
+    def newest(self) -> Checkpoint | None:
         """The last checkpoint that is whole, or None in an empty folder. A damaged one is named in a warning and passed over.
 
         Raises:
@@ -106,7 +108,7 @@ class CheckpointFolder:
         places = self._places()
         return self._first_intact([places[step] for step in sorted(places, reverse=True)])
 
-    def best(self):
+    def best(self) -> Checkpoint | None:
         """The whole checkpoint with the lowest score, the later one of two, or None if none has a score.
 
         Raises:

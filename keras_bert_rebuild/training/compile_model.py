@@ -1,5 +1,8 @@
 """keras_bert's `compile_model`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from keras_bert_rebuild.training.losses import PretrainingLoss
@@ -11,20 +14,20 @@ WEIGHT_DECAY_PATTERN = ("embeddings", "kernel", "W1", "W2", "Wk", "Wq", "Wv", "W
 
 
 def compile_model(
-    model,
-    weight_decay=0.01,
-    decay_steps=100000,
-    warmup_steps=10000,
-    learning_rate=1e-4,
+    model: keras.Model,
+    weight_decay: float = 0.01,
+    decay_steps: int = 100000,
+    warmup_steps: int = 10000,
+    learning_rate: float = 1e-4,
     *,
-    max_predictions=None,
-    loss_chunk=None,
-    remat=None,
-    weight_decay_pattern=WEIGHT_DECAY_PATTERN,
-    optimizer=None,
-    metrics="accuracy",
-    **kwargs,
-):
+    max_predictions: int | None = None,
+    loss_chunk: int | None = None,
+    remat: bool | None = None,
+    weight_decay_pattern: Sequence[str] | None = WEIGHT_DECAY_PATTERN,
+    optimizer: Any = None,
+    metrics: Any = "accuracy",
+    **kwargs: Any,
+) -> keras.Model:
     """Compile a pretraining model with `AdamWarmup` and the losses of its heads.
 
     Args:
@@ -58,7 +61,7 @@ def compile_model(
             weight_decay_pattern=weight_decay_pattern,
         )
     heads = model.output_names
-    of_mlm = {"max_predictions": max_predictions, "chunk": loss_chunk}
+    of_mlm: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
     loss = [PretrainingLoss(**of_mlm if head == "MLM" else {}) for head in heads]
     if isinstance(metrics, str):
         metrics = [metrics] * len(heads)

@@ -12,7 +12,7 @@ class CountedCallback(keras.callbacks.Callback):
         initial_step: batches trained before, by the processes before this one.
     """
 
-    def __init__(self, initial_step=0):
+    def __init__(self, initial_step: int = 0) -> None:
         super().__init__()
         self.step = initial_step
         self.trained = None
@@ -25,7 +25,7 @@ class CountedCallback(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         self._begin = batch
 
-    def count(self, batch):
+    def count(self, batch: int) -> range:
         """Take note of the batches of an execution, of which Keras tells the number of the last.
 
         Returns:

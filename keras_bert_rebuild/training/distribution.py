@@ -1,6 +1,8 @@
 """Which devices train a model, and how: the one place that knows what Keras can on which backend."""
 
 import contextlib
+from collections.abc import Callable
+from typing import Any, Self
 
 import keras
 
@@ -15,7 +17,14 @@ OF_BACKEND = {
 }
 
 
-def distribute(kind="auto", *, model_devices=None, hosts=None, host_index=None, coordinator=None):
+def distribute(
+    kind: str = "auto",
+    *,
+    model_devices: int | None = None,
+    hosts: int | None = None,
+    host_index: int | None = None,
+    coordinator: str | None = None,
+) -> "Distribution":
     """Choose the devices of a training; the model is built, loaded, compiled and trained inside of what this answers with.
 
         with keras_bert_rebuild.distribute("data"):
@@ -63,7 +72,7 @@ class Distribution(contextlib.AbstractContextManager):
         scope: a function that gives a context; None for none.
     """
 
-    def __init__(self, kind, devices=1, replicas=1, scope=None):
+    def __init__(self, kind: str, devices: int = 1, replicas: int = 1, scope: Callable[[], Any] | None = None) -> None:
         self.kind, self.devices, self.replicas = kind, devices, replicas
         self.hosts, self.host_index = host_count(), host_index()
         self.data_count = min(replicas, self.hosts)
@@ -73,17 +82,17 @@ class Distribution(contextlib.AbstractContextManager):
         self.writes = self.host_index == 0
         """Whether this is the host that writes what is written."""
         self._scope = scope or contextlib.nullcontext
-        self._entered = []
+        self._entered: list[Any] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._entered.append(self._scope())
         self._entered[-1].__enter__()
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> Any:
         return self._entered.pop().__exit__(*error)
 
-    def check_batch(self, name, size):
+    def check_batch(self, name: str, size: int) -> None:
         """Refuse a batch that the replicas cannot have equal parts of.
 
         Args:

@@ -2,6 +2,9 @@
 
 import math
 from collections import namedtuple
+from collections.abc import Sequence
+
+import keras
 
 from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
 
@@ -9,7 +12,7 @@ from keras_bert_rebuild.training.path_patterns import check_patterns, matches_an
 Frozen = namedtuple("Frozen", ["frozen", "trained"])
 
 
-def freeze(model, patterns):
+def freeze(model: keras.Model, patterns: Sequence[str]) -> Frozen:
     """Let the variables stay as they are in whose path a pattern is found; call it before `compile`.
 
     A model's file does not say which variables are frozen; it does of whole layers, which `from_pretrained(trainable=...)` freezes.
@@ -31,7 +34,7 @@ def freeze(model, patterns):
     return count_frozen(model)
 
 
-def train_only(model, patterns):
+def train_only(model: keras.Model, patterns: Sequence[str]) -> Frozen:
     """Let nothing but the variables learn in whose path a pattern is found: the opposite of `freeze`, with its arguments."""
     _check_found("train_only", model, patterns)
     for variable in model.weights:

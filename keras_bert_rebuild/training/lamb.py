@@ -19,9 +19,8 @@ class Lamb(ByPathOptimizer):
     The moments are corrected for their bias, as in Algorithm 2. The paper's appendix finds that the correction acts as a warm-up
     does; `bias_correction=False` leaves it out, as the optimizer of google-research/albert does.
 
-    Args:
-        As `AdamW`. Rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm` of 1 is the gradient
-        normalisation that training with very large batches is run with.
+    Arguments are those of `AdamW`. Rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm` of 1 is the
+    gradient normalisation that training with very large batches is run with.
 
     Example:
 

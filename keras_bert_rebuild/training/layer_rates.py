@@ -1,7 +1,11 @@
 """Learning rates that fall from the head of a model to its embeddings."""
 
+import keras
 
-def layer_rates(model, decay):
+from keras_bert_rebuild.config import BertConfig
+
+
+def layer_rates(model: keras.Model | BertConfig, decay: float) -> dict[str, float]:
     """Multipliers of the learning rate for fine-tuning: 1 for the heads and the last block, less for every block below.
 
         Encoder-L: decay^(N − L)        Embedding-…: decay^N

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -30,7 +31,15 @@ FORMAT = "keras_bert_rebuild.lora"
 SUB_LAYERS = (*(f"{name}_dense" for name in PROJECTIONS), *DENSES)
 
 
-def add_lora(model, rank, alpha=None, *, patterns=ADAPTED, trained=TRAINED, seed=0):
+def add_lora(
+    model: keras.Model,
+    rank: int,
+    alpha: float | None = None,
+    *,
+    patterns: Sequence[str] = ADAPTED,
+    trained: Sequence[str] = TRAINED,
+    seed: int = 0,
+) -> None:
     """Add low-rank matrices to kernels of a model; call it before `compile`.
 
         kernel + (alpha / rank) · A · B        A: (inputs, rank), random        B: (rank, outputs), 0 at first
@@ -79,7 +88,7 @@ def has_lora(model):
     return any(layer.lora_enabled for layer in _kernels(model).values())
 
 
-def save_lora(model, path):
+def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     """Write the low-rank matrices and the other trained variables into a safetensors file, without the weights they belong to.
 
     Args:
@@ -96,7 +105,7 @@ def save_lora(model, path):
     os.replace(part, path)
 
 
-def load_lora(model, path):
+def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     """Add the low-rank matrices of a file to a model, ready to answer and to train on; call it before `compile`.
 
     Args:
@@ -118,7 +127,7 @@ def load_lora(model, path):
         variable.assign(arrays[name])
 
 
-def without_lora(model):
+def without_lora(model: keras.Model) -> keras.Model:
     """The model, or where it has low-rank matrices a new one without, whose kernels they are added to."""
     if not has_lora(model):
         return model

@@ -1,5 +1,7 @@
 """The loss of a pretraining head."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -29,7 +31,15 @@ class PretrainingLoss(keras.losses.Loss):
 
     takes_logits = True
 
-    def __init__(self, max_predictions=None, name="pretraining_loss", reduction="sum_over_batch_size", *, chunk=None, **kwargs):
+    def __init__(
+        self,
+        max_predictions: int | None = None,
+        name: str = "pretraining_loss",
+        reduction: str | None = "sum_over_batch_size",
+        *,
+        chunk: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         if max_predictions is not None and max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1, or None for all positions; got {max_predictions}.")
         if chunk is not None and chunk < 1:

@@ -1,5 +1,8 @@
 """keras_bert's optimizer: Adam with warm-up, linear decay and weight decay."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -36,19 +39,19 @@ class AdamWarmup(keras.optimizers.Adam):
 
     def __init__(
         self,
-        decay_steps,
-        warmup_steps,
-        min_lr=0.0,
-        learning_rate=0.001,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-7,
-        weight_decay=0.0,
-        weight_decay_pattern=None,
-        amsgrad=False,
-        name="AdamWarmup",
-        **kwargs,
-    ):
+        decay_steps: float,
+        warmup_steps: float,
+        min_lr: float = 0.0,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float | None = 1e-7,
+        weight_decay: float = 0.0,
+        weight_decay_pattern: Sequence[str] | None = None,
+        amsgrad: bool = False,
+        name: str = "AdamWarmup",
+        **kwargs: Any,
+    ) -> None:
         if decay_steps <= 0:
             raise ValueError(f"decay_steps must be above 0; got {decay_steps}.")
         if isinstance(weight_decay_pattern, str):
@@ -100,13 +103,13 @@ class AdamWarmup(keras.optimizers.Adam):
             self.assign_sub(variable, ops.multiply(variable, share))
         super().update_step(gradient, variable, rate)
 
-    def decays(self, variable):
+    def decays(self, variable: Any) -> bool:
         """Whether weight decay takes from this variable: a question of its path."""
         if not self.decay_rate:
             return False
         return self.weight_decay_pattern is None or any(part in variable.path for part in self.weight_decay_pattern)
 
-    def rate_at(self, step, learning_rate):
+    def rate_at(self, step: Any, learning_rate: Any) -> Any:
         """The learning rate of a step, counted from 1, before bias correction."""
         step = ops.cast(step, "float32")
         rate = ops.cast(learning_rate, "float32") / (1.0 + self.decay * (step - 1.0))

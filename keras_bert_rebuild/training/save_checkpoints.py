@@ -1,8 +1,11 @@
 """The callback that writes checkpoints."""
 
 import math
+import os
 import time
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.counted_callback import CountedCallback, is_finite
@@ -32,7 +35,15 @@ class SaveCheckpoints(CountedCallback):
         ValueError: no rule can be followed.
     """
 
-    def __init__(self, folder, every_steps=None, every_seconds=None, position=None, score=None, initial_step=0):
+    def __init__(
+        self,
+        folder: CheckpointFolder | str | os.PathLike[str],
+        every_steps: int | None = None,
+        every_seconds: float | None = None,
+        position: Callable[[int], Any] | None = None,
+        score: Callable[[int, Any], float | None] | None = None,
+        initial_step: int = 0,
+    ) -> None:
         super().__init__(initial_step)
         if every_steps is not None and every_steps < 1:
             raise ValueError(f"every_steps must be at least 1 batch, or None; got {every_steps}.")

@@ -1,7 +1,7 @@
 """How many optimizer steps a training has."""
 
 
-def calc_train_steps(num_example, batch_size, epochs, warmup_proportion=0.1):
+def calc_train_steps(num_example: int, batch_size: int, epochs: int, warmup_proportion: float = 0.1) -> tuple[int, int]:
     """Steps in all and steps of warm-up.
 
     Args:

@@ -1,5 +1,8 @@
 """The losses of fine-tuning: labels with weights, spans, pairs of vectors, choices."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -28,7 +31,13 @@ class LabelLoss(keras.losses.Loss):
     2.52
     """
 
-    def __init__(self, class_weights=None, name="label_loss", reduction="sum_over_batch_size", **kwargs):
+    def __init__(
+        self,
+        class_weights: Sequence[float] | None = None,
+        name: str = "label_loss",
+        reduction: str | None = "sum_over_batch_size",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, reduction=reduction, **kwargs)
         self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
 
@@ -94,7 +103,13 @@ class InBatchNegativesLoss(keras.losses.Loss):
     (https://arxiv.org/abs/2103.00020).
     """
 
-    def __init__(self, scale=20.0, name="in_batch_negatives_loss", reduction="sum_over_batch_size", **kwargs):
+    def __init__(
+        self,
+        scale: float = 20.0,
+        name: str = "in_batch_negatives_loss",
+        reduction: str | None = "sum_over_batch_size",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, reduction=reduction, **kwargs)
         self.scale = scale
 

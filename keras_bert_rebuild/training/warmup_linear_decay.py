@@ -1,5 +1,7 @@
 """The learning rate of BERT: up in a line, down in a line."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -34,7 +36,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     Reference: Devlin et al., 2019, appendix A.2 (https://arxiv.org/abs/1810.04805); `optimization.py` of google-research/bert.
     """
 
-    def __init__(self, peak_rate, warmup_steps, total_steps, end_rate=0.0):
+    def __init__(self, peak_rate: float, warmup_steps: int, total_steps: int, end_rate: float = 0.0) -> None:
         if not 0 <= warmup_steps <= total_steps or total_steps < 1:
             raise ValueError(
                 "warmup_steps must be from 0 to total_steps, and total_steps at least 1; "
@@ -47,13 +49,13 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.total_steps = total_steps
         self.end_rate = end_rate
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         step = ops.cast(step, "float32")
         left = (self.total_steps - step) / max(self.total_steps - self.warmup_steps, 1)
         falling = self.end_rate + (self.peak_rate - self.end_rate) * ops.clip(left, 0.0, 1.0)
         return ops.where(step < self.warmup_steps, self.peak_rate * step / max(self.warmup_steps, 1), falling)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "peak_rate": self.peak_rate,
             "warmup_steps": self.warmup_steps,

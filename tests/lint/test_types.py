@@ -1,0 +1,92 @@
+"""What type checkers see: the stub of the root has the lazy names, and public functions say what they take and give."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
+
+# The packages that can be called: to a type checker they are their functions.
+CALLED = {"explain": "keras_bert_rebuild.explain.explanation", "export": "keras_bert_rebuild.export.export_model"}
+
+# What Keras calls, of tensors of whatever backend, and Python's own: these are not annotated.
+KERAS = {"call", "quantized_call", "build", "quantize", "get_config", "from_config", "set_weights", "set_model", "learning_rate"}
+KERAS |= {"compute_mask", "compute_output_shape", "compute_output_spec", "compute_loss", "compute_metrics"}
+KERAS |= {"apply", "update_step", "adapted", "__call__", "__reduce__"}
+
+
+def tree_of(module):
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
+
+
+def imported(tree):
+    """From name to module, of the imports of a file."""
+    return {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def literal(tree, name):
+    value = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    return ast.literal_eval(value)
+
+
+def public_names():
+    """From every public name to the module that `__init__.py` has it from."""
+    root = tree_of("keras_bert_rebuild")
+    listed = next(node.value for node in root.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
+    eager = imported(root)
+    names = {element.value: eager[element.value] for element in listed.elts if isinstance(element, ast.Constant)}
+    names |= dict.fromkeys(literal(tree_of("keras_bert_rebuild.layers"), "__all__"), "keras_bert_rebuild.layers")
+    names |= {name: module for module, several in literal(root, "_LAZY") for name in several}
+    return names
+
+
+def definition(module, name):
+    """Where a name is defined, and as what: (module, node)."""
+    tree = tree_of(module)
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+            return module, node
+    return definition(imported(tree)[name], name) if name in imported(tree) else (module, None)
+
+
+def functions(module, name):
+    """The functions that a user of a name may call: itself, or the methods of a class and of its bases in this package."""
+    module, node = definition(module, name)
+    if isinstance(node, ast.FunctionDef):
+        yield f"{module}.{name}", node
+    elif isinstance(node, ast.ClassDef):
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and (not method.name.startswith("_") or method.name == "__init__"):
+                yield f"{module}.{name}.{method.name}", method
+        for base in node.bases:
+            if isinstance(base, ast.Name):
+                yield from functions(module, base.id)
+
+
+def is_annotated(function):
+    arguments = [*function.args.args, *function.args.kwonlyargs, function.args.vararg, function.args.kwarg]
+    given = [argument for argument in arguments if argument is not None and argument.arg not in ("self", "cls")]
+    return function.returns is not None and all(argument.annotation is not None for argument in given)
+
+
+def test_the_stub_has_the_names_of_the_root():
+    stub = imported(ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")))
+    submodules = dict.fromkeys(literal(tree_of("keras_bert_rebuild"), "_SUBMODULES"), "keras_bert_rebuild")
+    eager = imported(tree_of("keras_bert_rebuild"))
+    losses = {name: module for name, module in eager.items() if module == "keras_bert_rebuild.training.task_losses"}
+    assert stub == losses | public_names() | submodules | CALLED
+
+
+def test_public_functions_say_what_they_take_and_give():
+    names = {**public_names(), **CALLED}
+    bare = {
+        where
+        for name, module in names.items()
+        for where, function in functions(module, name)
+        if where.rsplit(".", 1)[-1] not in KERAS and not where.rsplit(".", 1)[-1].startswith("on_") and not is_annotated(function)
+    }
+    assert not bare
+
+
+def test_type_checkers_are_told_to_look():
+    assert (PACKAGE / "py.typed").read_bytes() == b""

@@ -1,0 +1,52 @@
+"""Tasks: trained, asked, kept."""
+
+from typing import assert_type
+
+from keras_bert_rebuild import (
+    AdamW,
+    Finetuned,
+    FinetuneSettings,
+    MultipleChoice,
+    QuestionAnswerer,
+    SentenceEmbedder,
+    TextClassifier,
+    TokenClassifier,
+    WarmupLinearDecay,
+    add_lora,
+    finetune,
+    freeze,
+    from_pretrained,
+    layer_rates,
+    load_task,
+    predict,
+    read_examples,
+    save_lora,
+)
+
+classifier = TextClassifier.from_encoder("bert-base", labels=["no", "yes"], seed=1, max_len=64)
+assert_type(classifier, TextClassifier)
+print(classifier(["a text"], pairs=["another"])[0].label)
+examples = read_examples("train.tsv", "classification", columns={"text": 1, "label": "intent"})
+encoded = classifier.encode(examples)
+add_lora(classifier.model, 8)
+print(freeze(classifier.model, ["^Embedding-"]).frozen)
+schedule = WarmupLinearDecay(3e-5, 10, 100)
+classifier.compile(AdamW(schedule, rate_multipliers=layer_rates(classifier.model, 0.9)), class_weights={"yes": 2.0})
+classifier.model.fit(classifier.batches(encoded, batch_size=16, seed=0), epochs=3)
+assert_type(classifier.scores(examples, classifier.predict_examples(examples)), dict[str, float])
+save_lora(classifier.model, "adapters.safetensors")
+classifier.save("run/model")
+
+tagged = TokenClassifier(from_pretrained("tagger"))(["A text.", ["a", "list"]])[0]
+answered = QuestionAnswerer(from_pretrained("answers"), no_answer_threshold=0.0)(["Who?"], "A text.")[0]
+chosen = MultipleChoice(from_pretrained("choices"))(["It rains."], [["wet", "dry"]])[0]
+print(tagged.entities, answered.text, chosen.index)
+print(SentenceEmbedder(from_pretrained("encoder")).similarity(["a"], ["b"]).mean())
+print(load_task("run/model")(["a text"])[0].probability)
+
+settings = FinetuneSettings(epochs=2, freeze=["^Embedding-"], class_weights={"yes": 2})
+run = finetune("classification", "bert-base", "train.tsv", examples, "run", settings, report=print, lora_rank=8)
+assert_type(run, Finetuned)
+print(run.task(["a text"]), run.scores["accuracy"])
+scores = predict("run/model", "new.txt", "answers.jsonl", progress=lambda done, rows: print(done / rows))
+assert_type(scores, dict[str, float] | None)
