@@ -1,0 +1,44 @@
+"""Texts that nobody writes and everybody receives."""
+
+from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+
+# Of every script and kind a few, put together at will: both directions, marks without letters, families of emoji, halves of pairs.
+PARTS = (
+    "שָׁלוֹם", "\u202eمرحبا\u202c", "\u2067سلام\u2069", "नमस्ते", "ไทยไม่มีช่องว่าง", "中文字符", "ﾊﾝｶｸ", "한국어", "ﬃ", "ß", "İ", "ǅ",
+    "👨‍👩‍👧‍👦", "👍🏽", "🏴\U000e0067\U000e0062\U000e007f", "☎\ufe0f",
+    "e" + "\u0301" * 50, "\u0300", "\u200b", "\u200d", "\ufeff", "\u00ad", "\u2028",
+    "\x00", "\x07", "\x1b[31m", "\x7f", "\x85", "\ufffd", "\uffff", "\U0010ffff", "\ud800", "\udfff\ud800",
+    "[MASK]", "[SEP]", "[PAD]", "##ing", "\\u0041", "%s", "\r\n", "\t", "𝔘𝔫𝔦", "Ⅷ", "½", "①",
+)  # fmt: skip
+
+
+def prose():
+    """Sentences of the standard library's docstrings."""
+    return [passage for path in docstring_files(())[:20] for passage in docstring_document(path)]
+
+
+def any_character(rng):
+    """A character of any plane, assigned or not, halves of pairs among them."""
+    return chr(rng.choice((rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000))))
+
+
+def hostile_text(rng, sentences, longest=100_000):
+    """One text; most are short, as what arrives is, and one of some hundred is as long as they may be."""
+    kind = rng.choices(range(8), (30, 20, 15, 10, 10, 5, 5, 0.4))[0]
+    if kind == 0:
+        text = rng.choice(sentences)
+    elif kind == 1:
+        text = "".join(any_character(rng) for _ in range(rng.randrange(1, 200)))
+    elif kind == 2:
+        text = rng.choice(("", " ")).join(rng.choices(PARTS, k=rng.randrange(1, 30)))
+    elif kind == 3:
+        text = " ".join(rng.choices(sentences, k=rng.randrange(2, 12)))
+    elif kind == 4:
+        text = "".join(chr(rng.randrange(0x20)) for _ in range(rng.randrange(1, 40))) + rng.choice(sentences)[:30]
+    elif kind == 5:
+        text = rng.choice(("", " ", "\n", "\u3000", "\0"))
+    elif kind == 6:
+        text = rng.choice("aé中😀") * rng.randrange(190, 5000)
+    else:
+        text = rng.choice(("x", " ", "a b ", "\u0301", "😀", rng.choice(sentences) + " ")) * 100_000
+    return text[:longest]
