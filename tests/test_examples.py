@@ -1,6 +1,9 @@
 """The examples run and print what they promise."""
 
+import ast
 import importlib.util
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,9 +37,37 @@ def test_text_becomes_batches_that_can_be_made_again():
     assert load("04_text_to_batches.py").main() == (True, "unaffable")
 
 
+def test_checkpoints_go_to_the_formats_of_others_and_back():
+    assert load("05_checkpoints.py").main() == 0.0
+
+
+def test_a_classifier_is_fine_tuned_from_files():
+    accuracy, label = load("06_finetune.py").main()
+    assert accuracy >= 0.7
+    assert label == "numpy"
+
+
+def test_vectors_are_the_same_where_they_are_served():
+    assert load("07_embed_and_serve.py").main() < 1e-5
+
+
+def test_the_notebook_shows_attention(capsys):
+    notebook = json.loads((EXAMPLES / "08_attention.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    namespace, shown = {}, []
+    for cell in cells:
+        *lines, last = ast.parse(cell).body
+        exec(compile(ast.Module([*lines, *([] if isinstance(last, ast.Expr) else [last])], []), "notebook", "exec"), namespace)
+        if isinstance(last, ast.Expr):  # what a notebook shows under its cell
+            shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), namespace))
+    assert len([value for value in shown if hasattr(value, "_repr_html_") and "<iframe" in value._repr_html_()]) == 1
+    assert "rows sum to one: True" in capsys.readouterr().out
+    assert not any(cell.get("outputs") for cell in notebook["cells"])
+
+
 def test_every_example_states_command_time_and_expected_output():
     for path in EXAMPLES.glob("*.py"):
         text = path.read_text(encoding="utf-8")
-        assert f"Command: python examples/{path.name}\nTime: " in text
+        assert re.search(rf"^Command: python examples/{path.name}(| \[FOLDER OF A CHECKPOINT\])\nTime: ", text, re.MULTILINE)
         assert "Expected output: " in text
         assert len(text.splitlines()) <= 80
