@@ -136,8 +136,8 @@ def _hdf5_file(path, config):
         if not isinstance(values, BertConfig):
             if str(values.get("module")).startswith("keras_hub"):
                 raise ValueError(
-                    f"{path} is of a preset of KerasHub, whose weights have no names; expected the checkpoint that the preset was made "
-                    "from, such as the folder on Hugging Face's hub."
+                    f"{path} is of a preset of KerasHub, whose weights have no names; expected the checkpoint that the preset was "
+                    "made from, such as the folder on Hugging Face's hub."
                 )
             values = config_from_huggingface(values) if "model_type" in values else config_from_google(values)
         return Checkpoint("Keras weights", values, None, None, (), path.parent, path)

@@ -267,7 +267,7 @@ def test_a_preset_of_kerashub_is_known_for_what_it_is(folder, tmp_path):
     from_pretrained(folder).save_weights(tmp_path / "model.weights.h5")
     (tmp_path / "config.json").write_text('{"module": "keras_hub.src.models.bert.bert_backbone", "config": {"vocabulary_size": 9}}')
     shutil.rmtree(folder)
-    with pytest.raises(ValueError, match="is of a preset of KerasHub.*expected the checkpoint that the preset was made from"):
+    with pytest.raises(ValueError, match=r"is of a preset of KerasHub.*expected the checkpoint that the preset was made from"):
         from_pretrained(tmp_path)
 
 
