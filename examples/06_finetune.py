@@ -5,7 +5,7 @@ Time: a minute (a small encoder with random weights, if no checkpoint is given)
 Expected output: the loss and the scores after every epoch, then precision and recall of every label and
 
     right on sentences never seen: at least 70 %, where a third would be guessed
-    broadcast the shapes of two arrays against each other is from numpy
+    stops training when the loss on the validation data stops improving: from keras
 """
 
 import random
@@ -21,13 +21,13 @@ from keras_bert_rebuild.data.docstrings import docstring_document, docstring_fil
 
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 COUNTS = {"train": 600, "dev": 100, "test": 100}
-QUESTION = "broadcast the shapes of two arrays against each other"
+QUESTION = "stops training when the loss on the validation data stops improving"
 
 
 def sentences():
     """As many sentences of each library, as rows of a table."""
     found = {"python": set(), "numpy": set(), "keras": set()}
-    for path in docstring_files(["numpy", "keras"]):
+    for path in docstring_files(["numpy", "keras"])[::2]:
         found[next((name for name in ("numpy", "keras") if name in path.parts), "python")].update(docstring_document(path))
     draw = random.Random(0)
     count = sum(COUNTS.values())
@@ -52,7 +52,7 @@ def main(checkpoint=None):
         for name, count in COUNTS.items():
             mine, rows = rows[: 3 * count], rows[3 * count :]
             (folder / f"{name}.tsv").write_text("text\tlabel\n" + "\n".join(mine), encoding="utf-8")
-        rates = {} if checkpoint else {"learning_rate": 1e-3, "epochs": 4}
+        rates = {} if checkpoint else {"learning_rate": 1e-3, "epochs": 3}
         # keras-bert finetune classification --model encoder --train train.tsv --dev dev.tsv --test test.tsv --output run
         done = finetune(
             "classification",
@@ -67,7 +67,7 @@ def main(checkpoint=None):
         print((folder / "run" / "report.md").read_text(encoding="utf-8"))
         answer = load_task(folder / "run" / "model")([QUESTION])[0]
     print(f"    right on sentences never seen: {done.test_scores['accuracy']:.0%}, where a third would be guessed")
-    print(f"    {QUESTION} is from {answer.label}")
+    print(f"    {QUESTION}: from {answer.label}")
     return done.test_scores["accuracy"], answer.label
 
 
