@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import keras
 import numpy as np
 
 
@@ -66,6 +67,16 @@ def check_predictions(masked, real, max_predictions):
             f"Input-Masked: expected at most max_predictions={max_predictions} positions to predict per example; "
             f"got {counts[row]} at [{row}]."
         )
+
+
+def takes_ids(loss):
+    """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
+    the probabilities of a teacher, says by itself what its labels are."""
+    if loss is None or getattr(loss, "takes_logits", False):
+        return loss is not None
+    loss = keras.losses.get(loss)
+    sparse = keras.losses.SparseCategoricalCrossentropy
+    return isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
 
 
 def _as_array(rule, values):

@@ -11,7 +11,7 @@ from keras import ops
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.bert_model import BertModel, concrete
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN, label_log_probabilities
-from keras_bert_rebuild.models.host_check import IdRule, check_ids, check_predictions
+from keras_bert_rebuild.models.host_check import IdRule, check_ids, check_predictions, takes_ids
 from keras_bert_rebuild.models.metric_needs import LOG_PROBABILITIES, LOGITS, PROBABILITIES, check_needs_no_vocabulary, needs_of
 from keras_bert_rebuild.models.rematerialised import blocks_of, run_rematerialised
 
@@ -240,7 +240,8 @@ class PretrainingModel(BertModel):
         everywhere = self._labelled(x)
         positions, labelled = self._slots(x)
         whole = ops.shape(everywhere)
-        mlm, weight = ops.reshape(y["MLM"], whole), weights["MLM"]
+        ids = {head: takes_ids(self._loss_of(head)) for head in self.output_names}
+        mlm, weight = ops.reshape(y["MLM"], whole) if ids["MLM"] else y["MLM"], weights["MLM"]
         if weight is not None:
             per_example = math.prod(weight.shape[1:]) == 1
             weight = ops.reshape(weight, (-1, 1) if per_example else whole)
@@ -252,7 +253,7 @@ class PretrainingModel(BertModel):
         if self._computes_chunks("MLM"):
             mlm = ops.full_like(mlm, LABEL_COLUMN)
         masked = self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")])
-        y = {head: ops.reshape(label, (-1,)) if head in CLASSES else label for head, label in y.items()}
+        y = {head: ops.reshape(label, (-1,)) if head in CLASSES and ids[head] else label for head, label in y.items()}
         weights = None if sample_weight is None else self._listed({**weights, "MLM": weight})
         return self._listed({**y, "MLM": mlm}), self._listed({**y_pred, "MLM": masked}), weights
 
@@ -275,20 +276,20 @@ class PretrainingModel(BertModel):
         return (x, *rest)
 
     def _check_labels(self, named, labels):
-        """Check the labels that count; what stands at other positions does not matter."""
+        """Check the labels of heads whose loss takes ids; of the MLM head those that count, whatever stands at other positions."""
+        labels = {head: concrete(value) for head, value in labels.items() if takes_ids(self._loss_of(head))}
         real, pad = self._real(named)
-        real, masked, mlm = (concrete(value) for value in (real, named["Input-Masked"], labels["MLM"]))
-        # A loss of one's own may want more than an id for a position, such as the probabilities of a teacher.
-        if mlm is not None and real is not None and masked is not None and np.size(mlm) == masked.size:
+        real, masked, mlm = concrete(real), concrete(named["Input-Masked"]), labels.get("MLM")
+        if mlm is not None and real is not None and masked is not None:
             if self._max_predictions() is not None:
                 check_predictions(masked, real != pad, self._max_predictions())
-            mlm = np.reshape(mlm, masked.shape)
-            vocabulary = self.get_layer("Embedding-Token").input_dim
-            rule = IdRule("labels of MLM", vocabulary, "the tokens of the vocabulary")
-            check_ids(rule, np.where((masked != 0) & (real != pad), mlm, 0))
+            if np.size(mlm) != masked.size:
+                raise ValueError(f"labels of MLM: expected an id for every position, {masked.shape}; got shape {np.shape(mlm)}.")
+            rule = IdRule("labels of MLM", self.get_layer("Embedding-Token").input_dim, "the tokens of the vocabulary")
+            check_ids(rule, np.where((masked != 0) & (real != pad), np.reshape(mlm, masked.shape), 0))
         for head, classes in CLASSES.items():
-            if labels.get(head) is not None and concrete(labels[head]) is not None:
-                check_ids(IdRule(f"labels of {head}", 2, classes), concrete(labels[head]))
+            if labels.get(head) is not None:
+                check_ids(IdRule(f"labels of {head}", 2, classes), labels[head])
 
 
 def _log(probabilities):

@@ -263,3 +263,26 @@ def test_a_pretraining_model_inside_another_answers_with_probabilities(rng):
 
 def numpy(x):
     return keras.ops.convert_to_numpy(x)
+
+
+@pytest.mark.parametrize("heads", [("MLM", "NSP"), ("MLM",), ("NSP",)])
+def test_a_loss_of_ones_own_is_given_labels_that_are_no_ids(rng, heads):
+    x, y = small_batch(rng)
+    model = spread(small_model(), rng)
+    expected = evaluated(compiled(model), x, y)["loss"]
+    as_ids = dict(zip(("MLM", "NSP"), y, strict=True))
+    teachers = {"MLM": np.eye(VOCAB)[as_ids["MLM"][..., 0]], "NSP": np.eye(2)[as_ids["NSP"][:, 0]]}
+    other = small_model()
+    other.set_weights(model.get_weights())
+    other.compile(
+        optimizer="sgd",
+        loss={head: "categorical_crossentropy" if head in heads else PretrainingLoss() for head in ("MLM", "NSP")},
+    )
+    labels = [teachers[head] if head in heads else as_ids[head] for head in ("MLM", "NSP")]
+    assert evaluated(other, x, labels)["loss"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_labels_that_are_too_few_for_a_loss_of_ids_are_refused(rng):
+    x, (labels, nsp) = small_batch(rng)
+    with pytest.raises(ValueError, match=r"labels of MLM: expected an id for every position, \(8, 12\); got shape \(8, 1, 1\)"):
+        evaluated(compiled(small_model()), x, (labels[:, :1], nsp))
