@@ -1,52 +1,24 @@
 """The README's blocks do what it says."""
 
-import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from page_blocks import blocks, run_blocks
 
-from keras_bert_rebuild.cli.main import main
-
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+README = Path(__file__).parents[1] / "README.md"
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]
 
 
-def blocks():
-    """Language and text of every block, in order."""
-    return re.findall(r"^```(\w*)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
-
-
-def run_shell(block):
-    """Run a block line by line; `keras-bert` in this process, which has imported everything, all else in bash."""
-    rest = ""
-    for line in block.splitlines(keepends=True):
-        if not rest and line.startswith("keras-bert "):
-            assert main(shlex.split(line, comments=True)[1:]) == 0, line
-            continue
-        rest += line
-        if not re.search(r"<<'END'", rest) or line == "END\n":
-            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-            subprocess.run(["bash", "-euc", rest], check=True, env=os.environ | {"PATH": path})
-            rest = ""
-    assert not rest
-
-
 def test_the_first_block_is_the_two_commands():
-    assert blocks()[0] == ("", "pip install . && keras-bert demo\npip install tox && tox\n")
+    assert blocks(README)[0] == ("", "pip install . && keras-bert demo\npip install tox && tox\n")
 
 
 def test_the_blocks_run_one_after_another(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for language, block in blocks():
-        if language == "python":
-            exec(compile(block, "README.md", "exec"), namespace)
-        elif language == "sh":
-            run_shell(block)
+    namespace = run_blocks(README)
     out = capsys.readouterr().out
     assert out.count("109,705,010") >= 3  # model.summary, print_summary, explain
     assert namespace["words"][0][0][0] == "play"

@@ -1,0 +1,41 @@
+"""The blocks of a page in Markdown, run as a user pastes them: one after another, in one folder and one session of Python."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from keras_bert_rebuild.cli.main import main
+
+
+def blocks(page):
+    """Language and text of every block of a page, in order."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def run_blocks(page):
+    """Run the blocks marked as Python and sh in the current folder; what their Python has defined."""
+    namespace = {"__name__": "__main__"}
+    for language, block in blocks(page):
+        if language == "python":
+            exec(compile(block, page.name, "exec"), namespace)
+        elif language == "sh":
+            run_shell(block)
+    return namespace
+
+
+def run_shell(block):
+    """Run a block command by command; `keras-bert` in this process, which has imported everything, all else in bash."""
+    rest = ""
+    for line in block.replace("\\\n", " ").splitlines(keepends=True):
+        if not rest and line.startswith("keras-bert "):
+            assert main(shlex.split(line, comments=True)[1:]) == 0, line
+            continue
+        rest += line
+        if not re.search(r"<<'END'", rest) or line == "END\n":
+            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+            subprocess.run(["bash", "-euc", rest], check=True, env=os.environ | {"PATH": path})
+            rest = ""
+    assert not rest
