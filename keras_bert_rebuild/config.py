@@ -20,11 +20,24 @@ WHOLE_NUMBERS = (
     ("type_vocab_size", 0),
     ("pad_token_id", 0),
     ("num_tasks", 0),
+    ("embedding_size", 1),
+    ("num_hidden_groups", 1),
 )
 RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
+NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
 # Heads that stand on the pooled first token.
 ON_POOLER = ("pooler", "nsp", "sop", "classification")
+
+
+def check_heads(heads: Sequence[str]) -> None:
+    """Refuse anything but a list of names of heads.
+
+    Raises:
+        ValueError: a name that is none, or a string, which would be taken letter by letter.
+    """
+    if isinstance(heads, str) or any(head not in HEADS for head in heads):
+        raise ValueError(f"heads must be a list of some of {', '.join(HEADS)}; got {heads!r}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,20 +123,30 @@ class BertConfig:
     """Names of the classes of a classification head, in the order of its outputs."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.labels, str):
+            raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
         for name, least in WHOLE_NUMBERS:
             value = getattr(self, name)
+            if value is None and name in ("embedding_size", "num_hidden_groups"):
+                continue
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
         for name in RATES:
             value = getattr(self, name)
-            if not (value is None and name == "classifier_dropout") and not (
-                isinstance(value, numbers.Real) and 0 <= float(value) < 1
-            ):
+            if value is None and name == "classifier_dropout":
+                continue
+            if not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
                 raise ValueError(f"{name} must be a rate in [0, 1); got {value!r}.")
+        for name in NOT_NEGATIVE:
+            value = getattr(self, name)
+            if value is None and name == "initializer_range":
+                continue
+            if not isinstance(value, numbers.Real) or not float(value) >= 0:
+                raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
         groups = self.num_hidden_groups
-        if groups is not None and (groups < 1 or self.num_hidden_layers % groups):
+        if groups is not None and self.num_hidden_layers % groups:
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")
 
     @property
@@ -164,11 +187,15 @@ class BertConfig:
         Args:
             heads: names of heads; empty for the encoder alone. Several that stand on the pooled first token share its dense layer.
 
+        Raises:
+            ValueError: a head that is none.
+
         Example:
 
         >>> BertConfig(vocab_size=30000).num_params()
         109705010
         """
+        check_heads(heads)
         d, e, f, v = self.hidden_size, self.embedding_width, self.intermediate_size, self.vocab_size
         dense = d * d + d
         tables = (v + self.type_vocab_size + self.max_position_embeddings + self.num_tasks) * e

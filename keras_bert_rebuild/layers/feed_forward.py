@@ -80,9 +80,8 @@ class FeedForward(keras.layers.Layer):
         if in_kernels and self.dropout_rate == 0 and keras.config.backend() == "tensorflow" and is_plain(self.output_dense):
             from keras_bert_rebuild.layers.tensorflow_kernels import activated_product
 
-            weights = [
-                ops.cast(weight, self.compute_dtype) for weight in self.output_dense.weights
-            ]  # the kernel, and a bias or none
+            # The kernel, and a bias or none.
+            weights = [ops.cast(weight, self.compute_dtype) for weight in self.output_dense.weights]
             return activated_product(self.activation, intermediate, *weights)
         intermediate = (in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
         if self.dropout_rate > 0:

@@ -28,7 +28,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
     Reference: Ba et al., 2016, section 3 (https://arxiv.org/abs/1607.06450); 1e-12 is `layer_norm` of google-research/bert.
     """
 
-    def __init__(self, epsilon: float = 1e-12, **kwargs: Any) -> None:
+    def __init__(self, epsilon: float | None = 1e-12, **kwargs: Any) -> None:
         super().__init__(epsilon=1e-12 if epsilon is None else epsilon, **kwargs)
 
     def call(self, inputs, training=None):

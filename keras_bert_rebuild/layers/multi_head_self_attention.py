@@ -95,6 +95,10 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         if mask is None:
             # Never no mask at all: Keras's TPU kernel takes that for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
+        elif len(mask.shape) not in (2, 4):
+            raise ValueError(
+                f"{self.name}: a mask must be (batch, length) or (batch, 1, length, length); got shape {tuple(mask.shape)}."
+            )
         of_keys, mask = (mask, mask[:, None, None, :]) if len(mask.shape) == 2 else (None, mask)  # (B, S) → (B, 1, 1, S)
         if self.attention_dropout > 0 and training:
             attended = self._attend_with_dropout(query, key, value, mask)

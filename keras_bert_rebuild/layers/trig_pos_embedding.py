@@ -32,6 +32,8 @@ class TrigPosEmbedding(keras.layers.Layer):
         if mode != MODE_ADD and (output_dim is None or output_dim % 2):
             raise ValueError(f"output_dim must be an even number in mode {mode!r}; got {output_dim}.")
         super().__init__(**kwargs)
+        if mode == MODE_EXPAND:
+            self.autocast = False  # positions are whole numbers
         self.mode = mode
         self.output_dim = output_dim
         self.supports_masking = True

@@ -162,6 +162,9 @@ class BertModel(keras.Model):
         """Inputs with integers for what the host holds; what lies on a device or is symbolic stays as it is."""
         names = [tensor.name for tensor in self.inputs]
         if isinstance(x, dict):
+            # Of a graph whose inputs are a dictionary the keys need not be the names.
+            if not isinstance(self.input, dict) and not set(names) <= set(x):
+                raise ValueError(f"expected the inputs {', '.join(names)}; got {', '.join(map(str, x))}.")
             return {name: self._check_input(name, value) if name in names else value for name, value in x.items()}
         if isinstance(x, (list, tuple)) and len(names) > 1:
             if len(x) != len(names):
@@ -187,7 +190,7 @@ class BertModel(keras.Model):
         examples = arrays[0].shape[0]
         if steps is not None:
             examples = min(examples, steps * (batch_size or 32))
-        length = max(array.shape[1] for array in arrays if len(array.shape) > 1)
+        length = max((array.shape[1] for array in arrays if len(array.shape) > 1), default=1)
         shapes = [(examples, *(length if n is None else n for n in output.shape[1:])) for output in self.outputs]
         needed = sum(math.prod(shape) * _item_size(output) for shape, output in zip(shapes, self.outputs, strict=True))
         available = available_bytes()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_bert_rebuild.config import HEADS, BertConfig
+from keras_bert_rebuild.config import HEADS, BertConfig, check_heads
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
 from keras_bert_rebuild.models.heads import build_heads
@@ -38,11 +38,10 @@ def build_model(
         `(batch, length, hidden · number of blocks)`.
 
     Raises:
+        IndexError: `num_attention_heads` does not divide `hidden_size`; without heads, no blocks or `output_layer_num` below 1.
         ValueError: a length beyond the positions, an unknown activation or head, a block that does not exist.
     """
-    unknown = [head for head in heads if head not in HEADS]
-    if isinstance(heads, str) or unknown:
-        raise ValueError(f"heads must be a list of some of {', '.join(HEADS)}; got {heads!r}.")
+    check_heads(heads)
     if seq_len is not None and seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {seq_len}.")
     heads = [head for head in HEADS if head in heads]

@@ -13,14 +13,14 @@ def checked_data(data, check):
         check: a function of a batch, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises.
 
     Returns:
-        Data of a kind that Keras accepts.
+        Data of a kind that Keras accepts; anything else, such as a dataset that a strategy has distributed, as it is.
     """
     if isinstance(data, keras.utils.PyDataset):
         return CheckedPyDataset(data, check)
     if isinstance(data, types.GeneratorType):
         return _checked_generator(data, check)
     kinds = {f"{cls.__module__}.{cls.__name__}" for cls in type(data).__mro__}
-    if any(kind.startswith("tensorflow.") and kind.endswith((".DatasetV2", ".DistributedDataset")) for kind in kinds):
+    if any(kind.startswith("tensorflow.") and kind.endswith(".DatasetV2") for kind in kinds):
         from keras_bert_rebuild.models.checked_tf_dataset import checked_tf_dataset
 
         return checked_tf_dataset(data, check)

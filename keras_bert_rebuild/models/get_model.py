@@ -58,7 +58,7 @@ def get_model(
         Without, the tuple of the list of inputs and the output `(batch, length, embed_dim · number of blocks)`.
 
     Raises:
-        IndexError: `head_num` does not divide `embed_dim`.
+        IndexError: `head_num` does not divide `embed_dim`; without `training`, no blocks or `output_layer_num` below 1.
         ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist.
     """
     # As keras_bert: no dropout of attention probabilities, and the initializers of the layers.

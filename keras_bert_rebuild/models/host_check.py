@@ -88,13 +88,13 @@ def _as_array(rule, values):
             shown = ", ".join(str(n[0]) if n else "a single id" for n in sorted(lengths))
             raise ValueError(f"{rule.name}: expected rows of one length; got a ragged array with rows of {shown}: pad them.")
     array = np.asarray(values)
-    if array.dtype.kind not in "iubf" and array.dtype.name not in ("bfloat16", "float16"):
+    if array.dtype.kind not in "iubf" and array.dtype.name != "bfloat16":
         raise ValueError(f"{rule.name}: expected whole numbers; got an array of {array.dtype}.")
     return array
 
 
 def _length(row):
-    return (len(row),) if hasattr(row, "__len__") else ()
+    return (len(row),) if hasattr(row, "__len__") and not isinstance(row, (str, bytes)) else ()
 
 
 def _as_whole_numbers(rule, array):

@@ -24,8 +24,13 @@ def _of_machine():
 
 
 def _of_cgroup():
-    limit, used = CGROUP / "memory.max", CGROUP / "memory.current"
-    if not (limit.exists() and used.exists()):
+    limit, used, kinds = (CGROUP / f"memory.{name}" for name in ("max", "current", "stat"))
+    if not (limit.exists() and used.exists() and kinds.exists()):
         return None
     limit = limit.read_text().strip()
-    return None if limit == "max" else max(int(limit) - int(used.read_text()), 0)
+    if limit == "max":
+        return None
+    # What was read from files counts as used, and is given up where something else needs the room.
+    counts = (line.split() for line in kinds.read_text().splitlines())
+    files = sum(int(count) for kind, count in counts if kind in ("active_file", "inactive_file"))
+    return max(int(limit) - int(used.read_text()) + files, 0)

@@ -72,9 +72,7 @@ class PretrainingModel(BertModel):
         weighted_metrics: Any = None,
         **kwargs: Any,
     ) -> None:
-        by_head = {
-            head: [*self._metrics_of(head, metrics), *self._metrics_of(head, weighted_metrics)] for head in self.output_names
-        }
+        by_head = {h: [*self._metrics_of(h, metrics), *self._metrics_of(h, weighted_metrics)] for h in self.output_names}
         needs = {head: needs_of(head, own) for head, own in by_head.items()}
         if getattr(self._by_head(loss)["MLM"], "chunk", None) is not None:
             check_needs_no_vocabulary("MLM", by_head["MLM"])
@@ -94,10 +92,8 @@ class PretrainingModel(BertModel):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], custom_objects: Mapping[str, Any] | None = None) -> Any:
-        config = dict(config)
-        remat = config.pop("remat", False)
-        model = super().from_config(config, custom_objects=custom_objects)
-        model.remat = remat
+        model = super().from_config({key: value for key, value in config.items() if key != "remat"}, custom_objects=custom_objects)
+        model.remat = config.get("remat", False)
         return model
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
@@ -262,7 +258,10 @@ class PretrainingModel(BertModel):
         heads = self.output_names
         if isinstance(values, dict):
             return {head: values.get(head) for head in heads}
-        return dict(zip(heads, values, strict=True)) if isinstance(values, (list, tuple)) else dict.fromkeys(heads, values)
+        values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
+        if len(values) != len(heads):
+            raise ValueError(f"expected one value for each of the outputs {', '.join(heads)}; got {len(values)}.")
+        return dict(zip(heads, values, strict=True))
 
     def _listed(self, by_head):
         """The values in the order of the outputs; that of a single output alone."""

@@ -69,7 +69,7 @@ def test_a_training_step_is_the_same(rng, monkeypatch, remat):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_a_processor_has_no_such_kernel(rng):
+def test_a_processor_has_no_such_kernel():
     from keras_bert_rebuild.layers.jax_attention import has_fused_kernel
 
     assert not has_fused_kernel(keras.ops.zeros((1, 2, 1, 64), "bfloat16"))

@@ -98,11 +98,10 @@ def test_a_saved_model_comes_back_with_its_config(family, rng, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_shared_layers_are_rows_of_the_summary_once(capsys):
+def test_a_shared_block_is_among_the_layers_once():
     model = build_model(small_config("albert"), ("mlm", "sop"))
     names = [layer.name for layer in model.layers]
     assert sum(name.startswith("Encoder-") and name.endswith("FeedForward") for name in names) == 1
-    model.summary(print_fn=lambda text: None)
 
 
 def test_groups_share_in_stretches():
@@ -128,11 +127,23 @@ def test_weights_start_with_the_deviation_of_the_config():
         ({"hidden_size": 12.5}, "hidden_size must be a whole number of at least 1; got 12.5"),
         ({"hidden_dropout_prob": 1.0}, r"hidden_dropout_prob must be a rate in \[0, 1\); got 1.0"),
         ({"classifier_dropout": "much"}, r"classifier_dropout must be a rate in \[0, 1\); got 'much'"),
+        ({"embedding_size": "128"}, "embedding_size must be a whole number of at least 1; got '128'"),
+        ({"num_hidden_groups": 1.5}, "num_hidden_groups must be a whole number of at least 1; got 1.5"),
+        # What YAML takes 1e-12 for.
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number of at least 0; got '1e-12'"),
+        ({"initializer_range": float("nan")}, "initializer_range must be a number of at least 0; got nan"),
+        ({"labels": "positive"}, "labels must be a list of names; got the string 'positive'"),
     ],
 )
 def test_a_config_refuses_what_no_model_has(changes, message):
     with pytest.raises(ValueError, match=message):
         BertConfig(**changes)
+
+
+@pytest.mark.parametrize("heads", ["mlm", ["mlm", "cls"]])
+def test_a_head_that_is_none_is_not_counted_as_nothing(heads):
+    with pytest.raises(ValueError, match="heads must be a list of some of pooler, mlm"):
+        BertConfig().num_params(heads)
 
 
 def test_unknown_words_are_refused():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from small import LENGTH, VOCAB, compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.models.checked_data import checked_data
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
@@ -28,6 +29,7 @@ BAD_TOKENS = {
         "Input-Token: .*ragged array with rows of 3, 4",
     ),
     "strings": (lambda ids: [["a"] * LENGTH] * len(ids), "Input-Token: expected whole numbers; got an array of <U1"),
+    "texts": (lambda ids: ["a text", "another text"], "Input-Token: expected whole numbers; got an array of <U12"),
     "a string": (lambda ids: "hello", "Input-Token: expected an array of ids; got the string 'hello'"),
     "a sequence beyond the positions": (
         lambda ids: np.pad(ids, ((0, 0), (0, 1))),
@@ -106,6 +108,26 @@ def test_a_missing_input_is_named(rng):
         small_model().predict((ids, segments))
 
 
+def test_a_missing_input_of_a_dictionary_is_named(rng):
+    (ids, segments, _), y = small_batch(rng)
+    given = {"Input-Token": ids, "Input-Segment": segments}
+    message = "expected the inputs Input-Token, Input-Segment, Input-Masked; got Input-Token, Input-Segment"
+    with pytest.raises(ValueError, match=message):
+        compiled(small_model()).evaluate(given, y, verbose=0)
+
+
+def test_labels_for_some_of_the_outputs_are_refused(rng):
+    x, (labels, _) = small_batch(rng)
+    with pytest.raises(ValueError, match="expected one value for each of the outputs MLM, NSP; got 1"):
+        compiled(small_model()).evaluate(x, [labels], verbose=0)
+
+
+def test_a_single_example_without_a_batch_axis_is_refused_by_its_shape():
+    model = BertModel(*small_model(training=False))
+    with pytest.raises(ValueError, match="shape"):
+        model.predict((np.ones(LENGTH, int), np.zeros(LENGTH, int)), verbose=0)
+
+
 @pytest.mark.parametrize("way", ["fit", "evaluate", "generator", "dataset"])
 def test_labels_outside_the_vocabulary_are_refused_where_they_count(rng, way):
     x, (labels, nsp) = small_batch(rng)
@@ -178,6 +200,16 @@ def test_a_tf_dataset_is_checked_batch_by_batch(rng):
         tf.errors.InvalidArgumentError, match=rf"Input-Token: expected ids from 0 to {VOCAB - 1}.*got {VOCAB} at \[2, 3\]"
     ):
         model.fit(bad, verbose=0)
+
+
+@pytest.mark.tensorflow
+def test_a_dataset_that_a_strategy_has_distributed_is_left_alone():
+    import tensorflow as tf
+
+    dataset = tf.data.Dataset.from_tensor_slices(np.ones((4, LENGTH), int)).batch(2)
+    distributed = tf.distribute.MirroredStrategy(["CPU:0"]).experimental_distribute_dataset(dataset)
+    assert isinstance(distributed, tf.distribute.DistributedDataset)
+    assert checked_data(distributed, check=None) is distributed
 
 
 def test_a_torch_data_loader_is_checked_batch_by_batch(rng):
