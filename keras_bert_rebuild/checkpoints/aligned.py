@@ -16,8 +16,7 @@ def aligned_array(shape, dtype):
         dtype: of its numbers.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.zeros(
-        size + ALIGNMENT, "uint8"
-    )  # zeros come fresh from the system; what np.empty gives may have been written before
+    # Zeros come fresh from the system; what np.empty gives may have been written before.
+    memory = np.zeros(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)

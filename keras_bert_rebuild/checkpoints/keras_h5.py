@@ -10,6 +10,18 @@ import numpy as np
 # What Keras calls the last part of a name, what PyTorch calls it.
 HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
 
+# What reading of damaged bytes ends in, by h5py and by JSON.
+DAMAGED = (
+    AttributeError,
+    KeyError,
+    OSError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+)
+
 
 class KerasH5:
     """The arrays of a legacy Keras file by name.
@@ -19,7 +31,7 @@ class KerasH5:
         rename: from the layer and the name of a weight in it, both as they stand in the file, to its name here.
 
     Raises:
-        ValueError: the file is no such file, damaged, or gives a name twice.
+        ValueError: the file is no such file or damaged, or it gives a name two values or keeps one in another file.
     """
 
     def __init__(self, path, rename):
@@ -31,6 +43,8 @@ class KerasH5:
                 for weight in _strings(group[layer], "weight_names"):
                     name, transposed = rename(layer, weight)
                     dataset = group[layer][weight]
+                    if dataset.external or dataset.is_virtual or dataset.file.filename != file.filename:
+                        raise ValueError(f"{self.path} has {name} in another file, which is not read.")
                     if name in self._datasets:  # a tied table stands with every layer that uses it
                         if not np.array_equal(file[self._datasets[name][0]], dataset):
                             raise ValueError(f"{self.path} has {name} twice, with different values.")
@@ -38,8 +52,8 @@ class KerasH5:
                     shape = dataset.shape[::-1] if transposed else dataset.shape
                     self._datasets[name] = (dataset.name, shape, dataset.dtype.name, transposed)
             config = file.attrs.get("model_config")
-        self.model_config = None if config is None else json.loads(config)
-        """The architecture, where the file holds a whole model."""
+            self.model_config = None if config is None else json.loads(config)
+            """The architecture, where the file holds a whole model."""
 
     @property
     def names(self):
@@ -80,7 +94,7 @@ class _Opened:
 
     def __exit__(self, kind, error, trace):
         self.file.close()
-        if kind in (KeyError, OSError, RuntimeError, UnicodeDecodeError, AttributeError, TypeError):
+        if kind in DAMAGED:
             raise ValueError(f"{self.path} is damaged: {error}.") from None
 
 

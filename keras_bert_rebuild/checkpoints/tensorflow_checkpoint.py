@@ -102,11 +102,17 @@ def write_tensorflow_checkpoint(prefix, arrays):
     Args:
         prefix: of the files, such as `folder/bert_model.ckpt`.
         arrays: an iterable of `(name, array)`.
+
+    Raises:
+        ValueError: an array is of a type that is not written here, such as bfloat16.
     """
     table = {b"": make_field(1, 1) + make_field(3, make_field(1, 1))}  # one data file, version 1
     with Path(f"{prefix}.data-00000-of-00001").open("wb") as file:
         for name, array in arrays:
             array = np.ascontiguousarray(array)
+            if array.dtype not in NUMBER_OF:
+                known = ", ".join(dtype.name for dtype in NUMBER_OF)
+                raise ValueError(f"a checkpoint of TensorFlow takes {known}; {name} is {array.dtype.name}: choose another dtype.")
             shape = b"".join(make_field(2, make_field(1, length)) for length in array.shape)
             entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
             entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))

@@ -67,6 +67,6 @@ class TorchFile:
         return str(self._tensors[name].dtype).removeprefix("torch.")
 
     def read(self, name):
-        """An array; bfloat16, which torch cannot hand to NumPy, as float32."""
-        tensor = self._tensors[name]
-        return (tensor.float() if self.dtype(name) == "bfloat16" else tensor).numpy()
+        """An array in memory of its own, as from `read_array`; bfloat16, which torch cannot hand to NumPy, as float32."""
+        tensor = self._tensors[name].detach()  # a parameter would not become an array
+        return (tensor.float() if self.dtype(name) == "bfloat16" else tensor.clone()).numpy()

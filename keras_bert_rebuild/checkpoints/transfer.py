@@ -130,7 +130,7 @@ def _shape_problem(step, source, offset, extend):
     if not LAYOUTS[row.layout].fits(theirs, ours):
         return (
             f"expected shape {LAYOUTS[row.layout].to_theirs(np.empty(ours)).shape}; {name} has {theirs}"
-            if (LAYOUTS[row.layout].to_theirs)
+            if LAYOUTS[row.layout].to_theirs
             else f"expected as many numbers as in {ours}; {name} has {theirs}"
         )
     if row.layout == "positions" and ours[0] > theirs[0] and extend is None:
@@ -138,7 +138,7 @@ def _shape_problem(step, source, offset, extend):
             f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: extend_positions says how to make it longer"
         )
     for alias in aliases:
-        if not np.array_equal(source.read(alias), source.read(name)):
+        if tuple(source.shape(alias)) != theirs or not np.array_equal(source.read(alias), source.read(name)):
             return f"{alias} differs from {name}, and the model has one for both"
     return None
 

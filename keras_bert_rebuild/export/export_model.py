@@ -11,9 +11,11 @@ from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
@@ -70,11 +72,13 @@ def export(
     if format == "huggingface":
         if poolings or normalize:
             raise ValueError("a Hugging Face folder holds no poolings: choose another format, or leave them out.")
-        save_pretrained(model, path, vocabulary=getattr(tokenizer, "vocabulary", None) if _is_wordpiece(tokenizer) else None)
+        _write_huggingface(model, tokenizer, path, max_len)
         return path
+    # A pooled model does not know where it came from.
+    files = tokenizer_files_outside(model, tokenizer, max_len)
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
-    if format == "saved_model" and path.exists() and any(path.iterdir()):
+    if format == "saved_model" and path.is_dir() and any(path.iterdir()):
         raise ValueError(f"a SavedModel is written into a new folder; {path} has something in it.")
     with written_folder(path) as folder:
         _write(model, tokenizer, folder, format, max_len, texts)
@@ -86,9 +90,19 @@ def export(
             **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
         }
         (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        for name, content in tokenizer_files_outside(model, tokenizer, max_len).items():
+        for name, content in files.items():
             (folder / name).write_bytes(content)
     return path
+
+
+def _write_huggingface(model, tokenizer, path, max_len):
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        save_pretrained(model, path)
+        return
+    with written_folder(path) as folder:
+        save_pretrained(model, folder, vocabulary=tokenizer)
+        for name, content in vocabulary_files(tokenizer, max_len).items():
+            (folder / name).write_bytes(content)
 
 
 def _write(model, tokenizer, folder, format, max_len, texts):
@@ -108,9 +122,3 @@ def _write(model, tokenizer, folder, format, max_len, texts):
         from keras_bert_rebuild.export.openvino_model import write_openvino_int8
 
         write_openvino_int8(model, tokenizer, folder, max_len, list(texts))
-
-
-def _is_wordpiece(tokenizer):
-    from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
-
-    return isinstance(tokenizer, WordPieceTokenizer)

@@ -1,8 +1,6 @@
 """The tokenizer's files beside an exported model: for this library, and for the package tokenizers."""
 
-import json
-
-from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
@@ -18,12 +16,7 @@ def tokenizer_files_outside(model, tokenizer, max_len):
     if not isinstance(tokenizer, WordPieceTokenizer):
         report = getattr(model, "load_report", None)
         return dict(report.tokenizer_files) if report else {}
-    tokens = [tokenizer.tokens.get(i, f"[gap {i}]") for i in range(max(tokenizer.tokens) + 1)]
-    files = vocabulary_files(tokens, max_len)
-    settings = json.loads(files["tokenizer_config.json"]) | {"do_lower_case": not tokenizer.cased}
-    files["tokenizer_config.json"] = (json.dumps(settings, indent=2) + "\n").encode()
-    files["tokenizer.json"] = _json(tokenizer, max_len).encode()
-    return files
+    return vocabulary_files(tokenizer, max_len) | {"tokenizer.json": _json(tokenizer, max_len).encode()}
 
 
 def _json(tokenizer, max_len):
@@ -33,6 +26,7 @@ def _json(tokenizer, max_len):
     words.normalizer = normalizers.BertNormalizer(lowercase=not tokenizer.cased)
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     words.post_processor = processors.BertProcessing((sep, tokenizer.sep_id), (cls, tokenizer.cls_id))
+    words.add_tokens([AddedToken(token, normalized=tokenizer.any_case) for token in tokenizer.added_tokens])
     words.enable_truncation(max_len)
     words.enable_padding(pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
     return words.to_str()

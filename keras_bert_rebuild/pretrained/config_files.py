@@ -1,10 +1,10 @@
 """`BertConfig` from the config files of others, and back: all of it or a list of what cannot be said."""
 
-import json
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
+from keras_bert_rebuild.text.json_file import json_object
 
 # Fields that change nothing in what a trained model computes, so that a format may have no word for them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "classifier_dropout", "family")
@@ -33,13 +33,7 @@ def read_json(path, what):
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"expected {what} at {path}; there is no such file.")
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object; got {type(values).__name__}.")
-    return values
+    return json_object(path)
 
 
 def config_from_google(values, where="bert_config.json"):
@@ -80,7 +74,7 @@ def config_from_huggingface(values, where="config.json"):
     """
     # Files of 2019 do not name the family; then there was only one.
     family = values.get("model_type", "bert")
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r}.")
     module = FAMILIES[family]
     other = [f"{key} must be {fixed!r}, got {values[key]!r}" for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
@@ -122,7 +116,8 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
 def heads_of_class(values):
     """The heads that the class named in a `config.json` has, or None where it names none that is known."""
     prefixes = FAMILIES[values.get("model_type", "bert")].MODEL_TYPES.values()
-    for name in values.get("architectures") or ():
+    names = values.get("architectures")
+    for name in names if isinstance(names, list) else ():
         for heads, suffix in CLASSES:
             if any(name == prefix + suffix for prefix in prefixes):
                 return heads
@@ -181,9 +176,11 @@ def _check_nothing_is_lost(config, back, format):
 
 
 def _labels(values, where):
-    labels = values.get("id2label")
+    labels, count = values.get("id2label"), values.get("num_labels", 2)
     if labels is None:
-        return tuple(f"LABEL_{i}" for i in range(values.get("num_labels", 2)))
+        if not isinstance(count, int):
+            raise ValueError(f"{where}: num_labels must be a whole number; got {count!r}.")
+        return tuple(f"LABEL_{i}" for i in range(count))
     try:
         return tuple(str(labels[key]) for key in sorted(labels, key=int))
     except (TypeError, ValueError, AttributeError):

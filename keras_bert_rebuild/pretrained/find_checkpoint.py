@@ -93,22 +93,24 @@ def _find_prefix(path, config):
 
 
 def _config_beside(path, config, names, what):
-    """The values of a config file: the given one, or the first of these names beside the weights."""
+    """The values of a config file and its path: the given one, or the first of these names beside the weights."""
+    if isinstance(config, BertConfig):
+        return config, None
     if config is not None:
-        return config if isinstance(config, BertConfig) else read_json(config, what)
+        return read_json(config, what), config
     for name in names:
         if (path.parent / name).is_file():
-            return read_json(path.parent / name, what)
+            return read_json(path.parent / name, what), path.parent / name
     raise ValueError(f"expected {' or '.join(names)} beside {path}; there is none, and no config was given.")
 
 
 def _huggingface(path, reader, config):
-    values = _config_beside(path, config, ["config.json"], "the config.json of a Hugging Face model")
+    values, where = _config_beside(path, config, ["config.json"], "the config.json of a Hugging Face model")
     source = reader(path)
     if isinstance(values, BertConfig):
         config, of_class = values, None
     else:
-        config, of_class = config_from_huggingface(values, path.parent / "config.json"), heads_of_class(values)
+        config, of_class = config_from_huggingface(values, where), heads_of_class(values)
     table = FAMILIES[config.family].HUGGINGFACE
     held = _heads_in(table, config, source)
     if of_class is not None and set(of_class) <= set(held):
@@ -120,9 +122,10 @@ def _huggingface(path, reader, config):
 
 def _tensorflow(path, config):
     prefix = checkpoint_prefix(path)
-    values = _config_beside(prefix, config, ["bert_config.json", "config.json"], "the bert_config.json of a TensorFlow checkpoint")
+    names = ["bert_config.json", "config.json"]
+    values, where = _config_beside(prefix, config, names, "the bert_config.json of a TensorFlow checkpoint")
     source = TensorFlowCheckpoint(prefix)
-    config = values if isinstance(values, BertConfig) else config_from_google(values, prefix.parent / "bert_config.json")
+    config = values if isinstance(values, BertConfig) else config_from_google(values, where)
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
     table, format = (bert.MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
     heads = _heads_in(table, config, source)
@@ -132,14 +135,14 @@ def _tensorflow(path, config):
 def _hdf5_file(path, config):
     names = names_in_keras_2_file(path)
     if names is None:
-        values = _config_beside(path, config, ["config.json", "bert_config.json"], "a config for a file of weights")
+        values, where = _config_beside(path, config, ["config.json", "bert_config.json"], "a config for a file of weights")
         if not isinstance(values, BertConfig):
             if str(values.get("module")).startswith("keras_hub"):
                 raise ValueError(
                     f"{path} is of a preset of KerasHub, whose weights have no names; expected the checkpoint that the preset was "
                     "made from, such as the folder on Hugging Face's hub."
                 )
-            values = config_from_huggingface(values) if "model_type" in values else config_from_google(values)
+            values = config_from_huggingface(values, where) if "model_type" in values else config_from_google(values, where)
         return Checkpoint("Keras weights", values, None, None, (), path.parent, path)
     if any(name.endswith("FeedForward/intermediate/kernel") for name in names):
         return _keras_file(path)
@@ -149,8 +152,8 @@ def _hdf5_file(path, config):
     if config is None and source.model_config is not None:
         config = config_from_keras_2(source.model_config, path)
     else:
-        config = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
-        config = config if isinstance(config, BertConfig) else config_from_google(config)
+        values, where = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
+        config = values if isinstance(values, BertConfig) else config_from_google(values, where)
     heads = _heads_in(bert.KERAS_BERT, config, source)
     return Checkpoint(f"keras_bert, {path.name}", config, bert.KERAS_BERT, source, heads, path.parent, path)
 

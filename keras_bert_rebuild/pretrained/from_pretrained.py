@@ -68,7 +68,13 @@ def from_pretrained(
     initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
     with dtype_scope(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
-            return _load_keras(checkpoint, trainable, heads=heads, seq_len=seq_len, output_layer_num=output_layer_num)
+            chosen = {
+                "heads": heads is not None,
+                "seq_len": seq_len is not None,
+                "output_layer_num": output_layer_num != 1,
+                "padding_mask": padding_mask,
+            }
+            return _load_keras(checkpoint, trainable, [name for name, is_chosen in chosen.items() if is_chosen])
         model = build_model(
             _with_length(checkpoint.config, seq_len, extend_positions),
             _chosen_heads(checkpoint, heads, output_layer_num),
@@ -113,10 +119,9 @@ def _finished(model, report, checkpoint):
     return model
 
 
-def _load_keras(checkpoint, trainable, **options):
-    given = [name for name, value in options.items() if value not in (None, 1)]
-    if given:
-        raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(given)} cannot be chosen.")
+def _load_keras(checkpoint, trainable, chosen):
+    if chosen:
+        raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(chosen)} cannot be chosen.")
     model = keras.saving.load_model(checkpoint.file)
     if trainable is not True:
         set_trainable(model.layers, trainable)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -16,8 +18,12 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("huggingface", "google", "keras")
+
+# The names that `write_safetensors` gives.
+WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
 
 
 def save_pretrained(
@@ -25,22 +31,23 @@ def save_pretrained(
     path: str | os.PathLike[str],
     format: str = "huggingface",
     *,
-    vocabulary: Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
+    vocabulary: WordPieceTokenizer | Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
     config: BertConfig | None = None,
     dtype: str | None = None,
     max_shard_bytes: int = 5_000_000_000,
 ) -> None:
     """Write a model into a folder that others can read.
 
-    The folder appears whole or not at all; files of the same names in it are replaced.
+    The folder appears whole or not at all; files of the same names in it are replaced, and so is a model.safetensors by its shards
+    and the other way round.
 
     Args:
         model: as from `get_model`, `build_model` or `from_pretrained`.
         path: the folder.
         format: "huggingface" (model.safetensors, config.json and the tokenizer's files, for `AutoModel` and `AutoTokenizer`),
             "google" (bert_model.ckpt, bert_config.json, vocab.txt) or "keras" (model.keras and the tokenizer's files).
-        vocabulary: a dictionary from token to id, a list of tokens or the path of a vocab.txt; None for the tokenizer files that
-            came with the model.
+        vocabulary: a `WordPieceTokenizer`, a dictionary from token to id, a list of tokens or the path of a vocab.txt; None for the
+            tokenizer files that came with the model.
         config: the `BertConfig` of a model that was put together by hand and has none.
         dtype: type of the arrays, "float32" or "float16"; None for that of the variables.
         max_shard_bytes: a larger model.safetensors is written as several.
@@ -73,6 +80,8 @@ def save_pretrained(
             write_safetensors(folder, arrays, max_shard_bytes)
             _write_json(folder / "config.json", values)
             _write_files(folder, files)
+            written = {file.name for file in folder.iterdir()}
+        _remove_earlier_weights(Path(path), written)
         return
     values = config_to_google(config)
     with written_folder(path) as folder:
@@ -91,6 +100,13 @@ def _tokenizer_files(model, vocabulary, config):
 def _typed(arrays, dtype):
     for name, array in arrays:
         yield name, array if dtype is None else array.astype(np.dtype(dtype))
+
+
+def _remove_earlier_weights(folder, written):
+    """Remove what an earlier save left of its safetensors files, which would be read instead of the new ones."""
+    for file in list(folder.iterdir()):
+        if WEIGHTS.fullmatch(file.name) and file.name not in written:
+            file.unlink()
 
 
 def _write_files(folder, files):

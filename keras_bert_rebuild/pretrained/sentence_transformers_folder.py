@@ -1,10 +1,10 @@
 """Folders of sentence-transformers: which vectors of a model's tokens make the vector of a text."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.text.json_file import parsed_json
 
 # Key of 1_Pooling/config.json, name of the pooling here; joined in this order.
 POOLINGS = (
@@ -49,7 +49,7 @@ def read_sentence_pooling(path):
         return _of_task(path)
     modules = _modules(path / "modules.json")
     kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
-    if kinds[:2] != list(MODULES[:2]) or not set(kinds) <= set(MODULES):
+    if kinds not in (list(MODULES[:2]), list(MODULES)):
         raise ValueError(f"{path / 'modules.json'} must name the modules {', '.join(MODULES)}, the last one if any; got {kinds}.")
     places = dict(zip(kinds, (_inside(path, module.get("path", "")) for module in modules), strict=True))
     limits = places["Transformer"] / "sentence_bert_config.json"
@@ -63,10 +63,7 @@ def _of_task(path):
 
 
 def _modules(file):
-    try:
-        modules = json.loads(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{file} must be JSON in UTF-8: {error}.") from None
+    modules = parsed_json(file)
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
         raise ValueError(f"{file} must hold a list of modules; got {type(modules).__name__}.")
     return modules

@@ -28,10 +28,12 @@ def task_tokenizer(model, tokenizer=None):
     if isinstance(tokenizer, (str, Path)):
         path = Path(tokenizer)
         tokenizer, files = load_tokenizer(path), read_tokenizer_files(path if path.is_dir() else path.parent)
+        if path.is_file() and path.name not in files:  # a vocab.txt of another name
+            files = vocabulary_files(tokenizer, model.config.max_length)
     elif tokenizer is not None:
         tokenizer = tokenizer if isinstance(tokenizer, BatchTokenizer) else WordPieceTokenizer(tokenizer)
         if isinstance(tokenizer, WordPieceTokenizer):
-            files = _wordpiece_files(tokenizer, model.config.max_length)
+            files = vocabulary_files(tokenizer, model.config.max_length)
     elif files:
         tokenizer = _from_files(files, model.config.family)
     else:
@@ -43,12 +45,6 @@ def task_tokenizer(model, tokenizer=None):
         pad_id = model.config.pad_token_id
         raise ValueError(f"the tokenizer must pad with {pad_id}, as the model does; it pads with {tokenizer.pad_id}.")
     return tokenizer, files
-
-
-def _wordpiece_files(tokenizer, max_length):
-    files = vocabulary_files(tokenizer.vocabulary, max_length)
-    settings = json.loads(files["tokenizer_config.json"]) | {"do_lower_case": not tokenizer.cased}
-    return files | {"tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode()}
 
 
 def _from_files(files, family):

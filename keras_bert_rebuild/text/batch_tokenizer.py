@@ -54,6 +54,11 @@ class BatchTokenizer(abc.ABC):
         ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
         return {i for i in ids if i is not None}
 
+    @property
+    def any_case(self) -> bool:
+        """Whether the case that added tokens are written in does not matter."""
+        return False
+
     def __len__(self) -> int:
         return len(self.vocabulary)
 
@@ -131,8 +136,10 @@ class BatchTokenizer(abc.ABC):
             skip_special_tokens: leave out `[CLS]`, `[SEP]`, `[PAD]`, `[MASK]` and `[UNK]`, whatever this vocabulary calls them.
 
         Raises:
-            ValueError: an id is not in the vocabulary.
+            ValueError: an id is not in the vocabulary, or the ids are not those of one row.
         """
+        if np.ndim(ids) != 1:
+            raise ValueError(f"ids must be those of one row; got an array of shape {np.shape(ids)}.")
         ids = np.asarray(ids).tolist()
         unknown = next((i for i in ids if i not in self.tokens), None)
         if unknown is not None:
@@ -159,7 +166,8 @@ class BatchTokenizer(abc.ABC):
             return encode_words(texts, lambda words: self._encode(words, places, False, special_tokens_in_text, True))
         texts = strings("texts", texts)
         written = (*self.added_tokens, *((self.tokens[i] for i in sorted(self.special_ids)) if special_tokens_in_text else ()))
-        literals = LiteralTokens({token: self.vocabulary[token] for token in written if token}, self.takes_space)
+        ids = {token: self.vocabulary[token] for token in written if token}
+        literals = LiteralTokens(ids, self.takes_space, self.added_tokens if self.any_case else ())
         encode = lambda plain: self._encode_texts(plain, places, are_words)  # noqa: E731
         return concatenate(literals.encode(part, encode) for part in slices(texts))
 

@@ -1,7 +1,6 @@
 """RoBERTa's tokenizer for batches of texts."""
 
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,10 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
+from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
+from keras_bert_rebuild.text.json_file import json_object
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -28,9 +29,10 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         vocab: the path of a vocab.json, or a dictionary from token to id.
         merges: the path of a merges.txt, or a list of pairs of tokens, the first to be merged first.
         add_prefix_space: take texts as if a space stood before them.
+        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text.
 
     Raises:
-        ValueError: the files are none of RoBERTa's kind.
+        ValueError: the files are none of RoBERTa's kind, or an added token is not in the vocabulary.
 
     Reference: Liu et al., 2019, section 4.4; Radford et al., 2019, section 2.2.
     """
@@ -44,10 +46,12 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         vocab: Mapping[str, int] | str | os.PathLike[str],
         merges: Sequence[Any] | str | os.PathLike[str],
         add_prefix_space: bool = False,
+        added_tokens: Sequence[str] = (),
     ) -> None:
         self.vocabulary = _vocabulary(vocab)
         self.merges = _merges(merges)
         self.add_prefix_space = bool(add_prefix_space)
+        self.added_tokens = checked_added_tokens(added_tokens, self.vocabulary)
         missing = [token for token in SPECIAL[:-1] if token not in self.vocabulary]
         if missing:
             raise ValueError(f"a byte-level vocabulary must have <s>, <pad>, </s> and <unk>; got one without {missing}.")
@@ -69,20 +73,22 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         Args:
             path: a folder with vocab.json and merges.txt, or with the tokenizer.json of a byte-level BPE model. Whether texts begin
                 with a space is read from tokenizer_config.json or tokenizer.json.
-            options: `add_prefix_space`, to overrule the file.
+            options: `add_prefix_space` or `added_tokens`, to overrule the files.
         """
         path = Path(path)
         if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
-            settings = path / "tokenizer_config.json"
-            values = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-            return cls(path / "vocab.json", path / "merges.txt", **{"add_prefix_space": values.get("add_prefix_space"), **options})
-        if (path / "tokenizer.json").is_file():
-            model, space = _byte_level_model(json.loads((path / "tokenizer.json").read_text(encoding="utf-8")), path)
-            return cls(model["vocab"], model["merges"], **{"add_prefix_space": space, **options})
-        raise ValueError(f"a folder with vocab.json and merges.txt, or tokenizer.json, must be at {path}; there is none.")
+            space = json_object(path / "tokenizer_config.json").get("add_prefix_space")
+            vocabulary, merges = _vocabulary(path / "vocab.json"), path / "merges.txt"
+        elif (path / "tokenizer.json").is_file():
+            model, space = _byte_level_model(json_object(path / "tokenizer.json"), path)
+            vocabulary, merges = model["vocab"], model["merges"]
+        else:
+            raise ValueError(f"a folder with vocab.json and merges.txt, or tokenizer.json, must be at {path}; there is none.")
+        vocabulary, added = with_added_tokens(vocabulary, path, "BPE", SPECIAL)
+        return cls(vocabulary, merges, **{"add_prefix_space": space, "added_tokens": added, **options})
 
     def __reduce__(self):
-        return type(self), (self.vocabulary, self.merges, self.add_prefix_space)
+        return type(self), (self.vocabulary, self.merges, self.add_prefix_space, self.added_tokens)
 
     def _encode_texts(self, texts, places, are_words):
         check_unicode(texts)
@@ -113,7 +119,7 @@ def _vocabulary(vocab):
     if isinstance(vocab, (str, Path)):
         if not Path(vocab).is_file():
             raise ValueError(f"a vocab.json must be at {vocab}; there is none.")
-        vocab = json.loads(Path(vocab).read_text(encoding="utf-8"))
+        vocab = json_object(Path(vocab))
     if not isinstance(vocab, dict):
         raise ValueError(f"vocab must be a dictionary from token to id; got {type(vocab).__name__} {str(vocab)[:40]!r}.")
     return vocab
@@ -136,12 +142,11 @@ def _merges(merges):
 def _byte_level_model(values, path):
     """The model of a tokenizer.json, and whether it puts a space before texts."""
     model, cutter = values.get("model") or {}, values.get("pre_tokenizer") or {}
-    added = [token["content"] for token in values.get("added_tokens") or () if token["content"] not in SPECIAL]
     if model.get("type") != "BPE" or cutter.get("type") != "ByteLevel" or values.get("normalizer"):
         raise ValueError(
             f"a byte-level BPE tokenizer must be at {path}; tokenizer.json holds a {model.get('type')} model on "
             f"{cutter.get('type')} words, normalizer {(values.get('normalizer') or {}).get('type')}."
         )
-    if added or not cutter.get("use_regex", True):
-        raise ValueError(f"RoBERTa's words and its five special tokens must be those of {path}; tokenizer.json adds {added[:5]}.")
+    if not cutter.get("use_regex", True):
+        raise ValueError(f"RoBERTa's words must be those of {path}; tokenizer.json cuts texts into others.")
     return model, cutter.get("add_prefix_space", False)

@@ -11,7 +11,7 @@ TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 @dataclass
 class Encoding:
-    """A batch of texts or pairs. Without padding every field is a list of arrays, one a row."""
+    """A batch of texts or pairs. Without padding every field but `texts` is a list of arrays, one a row."""
 
     ids: np.ndarray
     """Token ids `(rows, length)`, int32."""
@@ -184,8 +184,10 @@ def without_padding(encoding):
 
 def _width(totals, pad_to):
     longest = int(totals.max(initial=0))
-    if pad_to is None or pad_to == "longest":
+    if pad_to is None or (isinstance(pad_to, str) and pad_to == "longest"):
         return longest
+    if isinstance(pad_to, str):
+        raise ValueError(f"pad_to must be 'longest', a length or a list of lengths; got {pad_to!r}.")
     fitting = [length for length in np.atleast_1d(pad_to).tolist() if length >= longest]
     if not fitting:
         raise ValueError(f"pad_to must hold the longest row of {longest} tokens; got {pad_to}: give max_len, too, to cut it.")

@@ -1,12 +1,12 @@
 """The tokenizer that belongs to a checkpoint."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -47,7 +47,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer`.
 
     Raises:
-        ValueError: there is no such file, or it belongs to a tokenizer of another kind.
+        ValueError: there is no such file, it is damaged, or it belongs to a tokenizer of another kind.
     """
     path = Path(path)
     if not path.exists():
@@ -72,8 +72,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     if path.is_file() and path.suffix == ".txt":
         return WordPieceTokenizer.from_pretrained(path, **options)
     if (folder / "tokenizer.json").is_file() and path in (folder, folder / "tokenizer.json"):
-        values = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
-        kind = (values.get("model") or {}).get("type")
+        kind = (json_object(folder / "tokenizer.json").get("model") or {}).get("type")
         if kind in IN_JSON:
             return IN_JSON[kind].from_pretrained(folder, **options)
         raise ValueError(f"spiece.model or sentencepiece.bpe.model must be at {path}, too; tokenizer.json holds a {kind} model.")
@@ -86,8 +85,7 @@ def _names(folder):
     """What the settings call the model, in one spelling: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`."""
     names = []
     for file, key in SETTINGS:
-        values = json.loads((folder / file).read_text(encoding="utf-8")) if (folder / file).is_file() else {}
-        name = str(values.get(key) or "").lower().replace("-", "").replace("_", "")
+        name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
         name = name.removesuffix("fast").removesuffix("tokenizer")
         # The name of a file format, and of no model.
         if name not in ("", "pretrained", "tokenizersbackend"):

@@ -17,13 +17,15 @@ class LiteralTokens:
     Args:
         ids: token to id; where two begin at the same character the longer one is meant.
         takes_space: those of them that the white space before them belongs to.
+        any_case: those of them that are meant in whatever case they are written.
     """
 
-    def __init__(self, ids, takes_space=()):
-        self._ids = ids
+    def __init__(self, ids, takes_space=(), any_case=()):
+        self._ids = {**{token.lower(): ids[token] for token in any_case}, **ids}
         self._takes_space = takes_space
         longest_first = sorted(ids, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if ids else None
+        patterns = (f"(?i:{re.escape(token)})" if token in any_case else re.escape(token) for token in longest_first)
+        self._pattern = re.compile("|".join(patterns)) if ids else None
 
     def encode(self, texts, encode):
         """The tokens of texts.
@@ -72,7 +74,7 @@ def _joined(flat, parts, ids, count):
         return column
 
     per_text = np.bincount(owners, lengths, minlength=count).astype(np.int64)
-    joined = FlatTokens(merged(flat.ids, [ids[text] for text in written]), per_text)
+    joined = FlatTokens(merged(flat.ids, [ids[text] if text in ids else ids[text.lower()] for text in written]), per_text)
     if flat.starts is None:
         return joined
     sizes = np.array([len(text) for text in written], np.int64)
@@ -88,11 +90,10 @@ def _joined(flat, parts, ids, count):
 
 def encode_words(texts, encode):
     """The tokens of texts that are lists of words; words are numbered as given, offsets are inside a word."""
-    wrong = next((i for i, words in enumerate(texts) if isinstance(words, (str, bytes))), None)
-    if wrong is not None:
-        raise ValueError(
-            f"with is_pretokenized every text must be a list of words; text {wrong} is a string {texts[wrong][:40]!r}."
-        )
+    for i, words in enumerate(texts):
+        if isinstance(words, (str, bytes)) or not hasattr(words, "__len__"):
+            got = f"{type(words).__name__} {str(words)[:40]!r}"
+            raise ValueError(f"with is_pretokenized every text must be a list of words; text {i} is {got}.")
     counts = np.array([len(words) for words in texts], np.int64)
     flat = encode([word for words in texts for word in words])
     owners = np.repeat(np.arange(len(texts)), counts)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import itertools
-import json
 import os
 from pathlib import Path
 from typing import Any, Self
@@ -12,10 +11,9 @@ import numpy as np
 from keras_bert_rebuild.text.albert_normalization import normalized, normalized_and_places
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
+from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.sentencepiece_families import FAMILIES
-from keras_bert_rebuild.text.sentencepiece_places import piece_places
-
-SPACE = "▁"
+from keras_bert_rebuild.text.sentencepiece_places import SPACE, piece_places
 
 # In the table of ids: a token that the model itself finds in a text.
 _FOUND = -1
@@ -72,9 +70,8 @@ class SentencePieceTokenizer(BatchTokenizer):
             options: `lower` or `strip_accents` to overrule the file.
         """
         path = Path(path)
-        settings = path / "tokenizer_config.json"
-        values = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
         if (path / "spiece.model").is_file():
+            values = json_object(path / "tokenizer_config.json")
             accents = values.get("keep_accents")
             said = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
             return cls(path / "spiece.model", "albert", **{**said, **options})
@@ -134,7 +131,7 @@ class SentencePieceTokenizer(BatchTokenizer):
 def _load(model):
     if importlib.util.find_spec("sentencepiece") is None:
         raise ValueError(
-            "this tokenizer needs sentencepiece, which is not installed here: pip install keras_bert_rebuild[sentencepiece]."
+            "this tokenizer needs sentencepiece, which is not installed here: pip install 'keras-bert-rebuild[sentencepiece]'."
         )
     import sentencepiece
 

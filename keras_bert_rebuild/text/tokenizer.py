@@ -86,7 +86,10 @@ class Tokenizer:
             KeyError: an id is not in the vocabulary.
         """
         ids = [int(i) for i in ids]
-        stop = ids.index(self._token_dict[self._token_sep])
+        separator = self._token_dict[self._token_sep]
+        if separator not in ids:
+            raise ValueError(f"ids must have {separator}, the id of {self._token_sep}; got {ids!r:.80}.")
+        stop = ids.index(separator)
         end = len(ids)
         while end > stop + 1 and ids[end - 1] == self._pad_index:
             end -= 1

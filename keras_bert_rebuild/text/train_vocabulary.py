@@ -26,6 +26,9 @@ def train_vocabulary(words, size, max_characters=1000):
     Returns:
         The tokens in the order of their ids: special tokens in Google's places, characters, pieces by rank.
 
+    Raises:
+        ValueError: there are no words, or the size does not hold the special tokens and the characters.
+
     Reference: Sennrich et al., 2016, section 3.2 (https://arxiv.org/abs/1508.07909).
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers

@@ -16,8 +16,15 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
 
     Returns:
         A dictionary from token to id.
+
+    Raises:
+        ValueError: the file is not in UTF-8.
+        OSError: it cannot be read.
     """
-    text = Path(vocab_path).read_bytes().decode("utf-8-sig")
+    try:
+        text = Path(vocab_path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{vocab_path} must be a vocabulary in UTF-8: {error}.") from None
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -48,13 +48,16 @@ def has_max_context(rows, side):
     Reference: `_check_is_max_context` in `run_squad.py` of google-research/bert.
     """
     first, counts = rows.first[:, side], rows.counts[:, side]
-    best = [None] * len(first)
+    best = []
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(rows.texts)) + 1, [len(first)]])
     for low, high in itertools.pairwise(bounds.tolist()):
-        tokens = np.arange((first[low:high] + counts[low:high]).max(initial=0))[None]
-        before, behind = tokens - first[low:high, None], (first + counts)[low:high, None] - 1 - tokens
-        shown = np.where((before >= 0) & (behind >= 0), np.minimum(before, behind) + 0.01 * counts[low:high, None], -1.0)
-        winner = shown.argmax(0)
+        length = (first[low:high] + counts[low:high]).max(initial=0)
+        most, winner = np.full(length, -1.0), np.full(length, -1)
+        # Each window is looked at where it lies: all of them over the whole text would take the square of its length.
         for row in range(low, high):
-            best[row] = winner[first[row] : first[row] + counts[row]] == row - low
+            place, before = slice(first[row], first[row] + counts[row]), np.arange(counts[row])
+            shown = np.minimum(before, before[::-1]) + 0.01 * counts[row]
+            more = shown > most[place]
+            most[place][more], winner[place][more] = shown[more], row
+        best += [winner[first[row] : first[row] + counts[row]] == row for row in range(low, high)]
     return best

@@ -1,5 +1,8 @@
 """Words cut into the pieces of a vocabulary."""
 
+# In a longer word no more characters are tried than the longest piece has: else its time would grow with the square of its length.
+LONG_WORD = 200
+
 
 def split_pieces(word, vocabulary):
     """Cut a word into the longest pieces from left to right, as keras_bert does.
@@ -22,10 +25,12 @@ def split_pieces(word, vocabulary):
     """
     if word in vocabulary:
         return [word]
+    longest = len(word) if len(word) <= LONG_WORD else max(map(len, vocabulary), default=0)
     pieces, start = [], 0
     while start < len(word):
         prefix = "##" if start else ""
-        stop = next((stop for stop in range(len(word), start, -1) if prefix + word[start:stop] in vocabulary), start + 1)
+        stops = range(min(len(word), start + longest), start, -1)
+        stop = next((stop for stop in stops if prefix + word[start:stop] in vocabulary), start + 1)
         pieces.append(prefix + word[start:stop])
         start = stop
     return pieces

@@ -1,13 +1,14 @@
 """Google's tokenizer for batches of texts."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
+from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.piece_table import PieceTable
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
@@ -22,11 +23,12 @@ class WordPieceTokenizer(BatchTokenizer):
     Args:
         vocabulary: a dictionary from token to id, a list of tokens, or the path of a vocab.txt.
         cased: keep case and accents; None: as the vocabulary has upper-case letters or not.
-        added_tokens: tokens that stand for themselves wherever they are written in a text.
+        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text, in any case where case
+            is not kept.
         fast: cut new words with tensorflow-text; None: where it is installed and TensorFlow is running already.
 
     Raises:
-        ValueError: `[UNK]`, `[CLS]`, `[SEP]` or padding (`[PAD]` or the empty token) is not in the vocabulary.
+        ValueError: `[UNK]`, `[CLS]`, `[SEP]`, padding (`[PAD]` or the empty token) or an added token is not in the vocabulary.
 
     Example:
 
@@ -49,8 +51,8 @@ class WordPieceTokenizer(BatchTokenizer):
         elif not isinstance(vocabulary, dict):
             vocabulary = {token: i for i, token in enumerate(vocabulary)}
         self.vocabulary = vocabulary
-        self.cased = is_cased(vocabulary) if cased is None else bool(cased)
-        self.added_tokens = tuple(added_tokens)
+        self.cased = is_cased(set(vocabulary).difference(added_tokens)) if cased is None else bool(cased)
+        self.added_tokens = checked_added_tokens(added_tokens, vocabulary)
         self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
         pad = GOOGLE_PAD if GOOGLE_PAD in vocabulary else TOKEN_PAD
@@ -68,24 +70,30 @@ class WordPieceTokenizer(BatchTokenizer):
 
         Args:
             path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. Whether case
-                is kept is read from tokenizer_config.json where there is one.
-            options: `added_tokens`, `fast`, or `cased` to overrule the file.
+                is kept is read from tokenizer_config.json where there is one, and tokens that were added from the files beside it.
+            options: `fast`, or `added_tokens` and `cased` to overrule the files.
         """
         path = Path(path)
-        folder = path if path.is_dir() else path.parent
-        vocabulary = path if path.is_file() else folder / "vocab.txt"
-        settings = folder / "tokenizer_config.json"
-        if "cased" not in options and settings.is_file():
-            lower = json.loads(settings.read_text(encoding="utf-8")).get("do_lower_case")
+        folder, vocabulary = (path.parent, path) if path.is_file() else (path, path / "vocab.txt")
+        if "cased" not in options:
+            lower = json_object(folder / "tokenizer_config.json").get("do_lower_case")
             options["cased"] = None if lower is None else not lower
         if vocabulary.is_file():
-            return cls(vocabulary, **options)
-        if (folder / "tokenizer.json").is_file():
-            model = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("model", {})
-            if model.get("type") == "WordPiece":
-                return cls(model["vocab"], **options)
-            raise ValueError(f"a WordPiece tokenizer must be at {path}; tokenizer.json holds one of type {model.get('type')!r}.")
-        raise ValueError(f"a vocab.txt, or a folder with one, must be at {path}; there is none.")
+            tokens = load_vocabulary(vocabulary)
+        elif (folder / "tokenizer.json").is_file():
+            model = json_object(folder / "tokenizer.json").get("model") or {}
+            if (kind := model.get("type")) != "WordPiece":
+                raise ValueError(f"a WordPiece tokenizer must be at {path}; tokenizer.json holds one of type {kind!r}.")
+            tokens = model["vocab"]
+        else:
+            raise ValueError(f"a vocab.txt, or a folder with one, must be at {path}; there is none.")
+        tokens, added = with_added_tokens(tokens, folder)
+        return cls(tokens, **{"added_tokens": added, **options})
+
+    @property
+    def any_case(self) -> bool:
+        """Whether the case that added tokens are written in does not matter, as that of other words."""
+        return not self.cased
 
     def __reduce__(self):
         return type(self), (self.vocabulary, self.cased, self.added_tokens, self._fast)
@@ -93,8 +101,9 @@ class WordPieceTokenizer(BatchTokenizer):
     def add_tokens(self, tokens: Sequence[str]) -> Self:
         """A tokenizer that knows more tokens; they get the next ids.
 
-        A word that Google's algorithm leaves whole becomes a piece like the others. Any other token (`C++`, `<date>`) stands for
-        itself wherever it is written in a text. `vocabulary_surgery.add_tokens` gives a model the rows for them.
+        A word that Google's algorithm leaves whole becomes a piece like the others, and so does a piece with `##`. Any other token
+        (`C++`, `<date>`) stands for itself wherever it is written in a text. `vocabulary_surgery.add_tokens` gives a model the rows
+        for them.
 
         Args:
             tokens: strings; those that are known already change nothing.
@@ -103,7 +112,8 @@ class WordPieceTokenizer(BatchTokenizer):
         following = max(self.vocabulary.values()) + 1
         vocabulary = {**self.vocabulary, **{token: following + i for i, token in enumerate(new)}}
         table = PieceTable(vocabulary, self.unk_id, self.cased)
-        literal = [token for token in new if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
+        words = [token for token in new if not token.startswith("##")]
+        literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
         return type(self)(vocabulary, self.cased, (*self.added_tokens, *literal), self._fast)
 
     def _encode_texts(self, texts, places, are_words):

@@ -3,11 +3,12 @@
 import importlib.util
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from keras_bert_rebuild.checkpoints import leveldb_table
-from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, write_tensorflow_checkpoint
 
 _spec = importlib.util.spec_from_file_location("write_checkpoint", Path(__file__).with_name("write_checkpoint.py"))
 _module = importlib.util.module_from_spec(_spec)
@@ -66,6 +67,11 @@ def test_a_short_data_file_is_one_sentence(prefix):
     last = checkpoint.names[-1]
     with pytest.raises(ValueError, match=f"is damaged: {last}"):
         checkpoint.read(last)
+
+
+def test_a_type_that_is_not_written_is_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"takes float32, .*; a/vector is bfloat16: choose another dtype"):
+        write_tensorflow_checkpoint(tmp_path / "model.ckpt", [("a/vector", np.ones(3, ml_dtypes.bfloat16))])
 
 
 def test_a_changed_byte_of_the_index_is_noticed(prefix):

@@ -13,6 +13,10 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "bert"
 
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it"
+)
+
 
 def test_without_torch_one_sentence_says_what_to_do(tmp_path, monkeypatch):
     find_spec = importlib.util.find_spec
@@ -21,7 +25,7 @@ def test_without_torch_one_sentence_says_what_to_do(tmp_path, monkeypatch):
         TorchFile(tmp_path / "pytorch_model.bin")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it")
+@needs_torch
 @pytest.mark.parametrize("zipped", [True, False])
 def test_files_of_every_age_hold_the_same(tmp_path, zipped):
     import torch
@@ -42,7 +46,7 @@ def test_files_of_every_age_hold_the_same(tmp_path, zipped):
         from_pretrained(tmp_path)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="only torch reads its pickles safely; tox -e torch has it")
+@needs_torch
 def test_bfloat16_is_read_as_float32(tmp_path):
     import torch
 
@@ -50,3 +54,20 @@ def test_bfloat16_is_read_as_float32(tmp_path):
     source = TorchFile(tmp_path / "pytorch_model.bin")
     assert source.dtype("a") == "bfloat16"
     np.testing.assert_array_equal(source.read("a"), np.array([1.5, -2.0], "float32"))
+
+
+@needs_torch
+def test_parameters_are_read_as_other_tensors(tmp_path):
+    import torch
+
+    torch.save({"a": torch.nn.Parameter(torch.ones(3))}, tmp_path / "pytorch_model.bin")
+    np.testing.assert_array_equal(TorchFile(tmp_path / "pytorch_model.bin").read("a"), np.ones(3, "float32"))
+
+
+@needs_torch
+def test_what_is_read_is_not_the_memory_of_the_file(tmp_path):
+    import torch
+
+    torch.save({"a": torch.ones(3)}, tmp_path / "pytorch_model.bin")
+    source = TorchFile(tmp_path / "pytorch_model.bin")
+    assert not np.shares_memory(source.read("a"), source.read("a"))

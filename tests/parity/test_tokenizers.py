@@ -1,5 +1,7 @@
 """Tokenizers of this package and of transformers, made of the same files."""
 
+import copy
+
 import minilm
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken
 
 from keras_bert_rebuild import ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 
 # Left out: characters for private use and unassigned ones, which transformers' BERT drops and Google's algorithm does not.
 HOSTILE = [
@@ -127,8 +130,8 @@ def test_pairs_and_truncation(request, name):
     for room in range(8, 40, 2):
         compare(ours, theirs, texts, pairs, max_len=room + special)
         compare(ours, theirs, texts, None, max_len=room)
-    for truncation, longer in (("only_first", texts[2:3]), ("only_second", texts[2:3])):
-        sides = (longer, ["the lamps"]) if truncation == "only_first" else (["the lamps"], longer)
+    long, short = texts[2:3], ["the lamps"]
+    for truncation, sides in (("only_first", (long, short)), ("only_second", (short, long))):
         for max_len in range(20, 40):
             compare(ours, theirs, *sides, max_len=max_len, truncation=truncation)
 
@@ -154,3 +157,26 @@ def test_lists_of_words_of_roberta(roberta, tmp_path):
     assert encoding.ids[0].tolist() == expected["input_ids"][0]
     assert encoding.word_ids[0].tolist() == [-1 if word is None else word for word in expected.word_ids(0)]
     assert encoding.offsets[0].tolist() == [list(place) for place in expected["offset_mapping"][0]]
+
+
+ADDED = ["C++", "<date>", "covid"]
+WITH_ADDED = ["C++, covid-19 and postcovid on <date>", "c++ COVID <DATE>", "<date><date> nothing", "+ C+ date"]
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "roberta"])
+def test_tokens_that_were_added_there_are_found_here(kind, request, tmp_path):
+    peer = copy.deepcopy(request.getfixturevalue(kind)[1])
+    peer.add_tokens(ADDED)
+    peer.save_pretrained(tmp_path)
+    ours = type(request.getfixturevalue(kind)[0]).from_pretrained(tmp_path)
+    assert ours.added_tokens == tuple(ADDED)
+    assert [row.tolist() for row in ours.encode_batch(WITH_ADDED).ids] == peer(WITH_ADDED)["input_ids"]
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_tokens_that_were_added_here_are_found_there(tmp_path, cased):
+    ours = WordPieceTokenizer(minilm.FOLDER / "vocab.txt", cased=cased).add_tokens(ADDED)
+    for name, content in vocabulary_files(ours, 512).items():
+        (tmp_path / name).write_bytes(content)
+    peer = transformers.BertTokenizerFast.from_pretrained(tmp_path)
+    assert [row.tolist() for row in ours.encode_batch(WITH_ADDED).ids] == peer(WITH_ADDED)["input_ids"]

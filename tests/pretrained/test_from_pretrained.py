@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import keras_bert_rebuild as kb
 from keras_bert_rebuild import from_pretrained, save_pretrained
+from keras_bert_rebuild.pretrained.config_files import heads_of_class
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 IDS = np.array([[2, 7, 9, 11, 3, 0, 0], [2, 5, 3, 0, 0, 0, 0]])
@@ -199,12 +200,26 @@ def test_weights_that_are_not_finite_are_named_in_a_warning(folder):
         ({"vocab_size": "many"}, "vocab_size must be a whole number"),
         ({"max_position_embeddings": 30}, r"expected 30 positions; .* has 24"),
         ({"id2label": {"x": "y"}}, "id2label must map numbers to names"),
+        ({"id2label": None, "num_labels": "3"}, "num_labels must be a whole number; got '3'"),
+        ({"model_type": ["bert"]}, r"expected a model_type among .*; got \['bert'\]"),
     ],
 )
 def test_a_config_that_does_not_fit_is_one_clear_error(folder, changes, message):
     reconfigure(folder, **changes)
     with pytest.raises(ValueError, match=message):
         from_pretrained(folder)
+
+
+def test_a_config_that_was_given_is_the_one_that_an_error_names(folder, tmp_path):
+    values = json.loads((folder / "config.json").read_text())
+    (tmp_path / "given.json").write_text(json.dumps({**values, "hidden_act": "geglu"}))
+    with pytest.raises(ValueError, match=r"given\.json: expected an activation among"):
+        from_pretrained(folder, config=tmp_path / "given.json")
+
+
+def test_a_class_that_is_not_a_list_of_names_tells_no_heads():
+    assert heads_of_class({"architectures": ["BertForMaskedLM"]}) == ("mlm",)
+    assert heads_of_class({"architectures": 3}) is None
 
 
 def test_the_word_gelu_means_what_its_format_means(folder, tmp_path):
@@ -249,8 +264,9 @@ def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
     again = from_pretrained(tmp_path / "keras")
     same(model, again)
     assert again.config == model.config
-    with pytest.raises(ValueError, match="holds a whole model, which comes as it is: heads cannot be chosen"):
-        from_pretrained(tmp_path / "keras", heads=["mlm"])
+    for options in ({"heads": ["mlm"]}, {"seq_len": 1}, {"padding_mask": True}):
+        with pytest.raises(ValueError, match=f"holds a whole model, which comes as it is: {next(iter(options))} cannot be chosen"):
+            from_pretrained(tmp_path / "keras", **options)
     model.save(tmp_path / "legacy.h5")
     same(model, from_pretrained(tmp_path / "legacy.h5"))
 

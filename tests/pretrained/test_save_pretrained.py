@@ -157,6 +157,15 @@ def test_large_models_are_written_in_shards_with_an_index(tmp_path):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
 
 
+def test_one_file_replaces_shards_and_shards_one_file(tmp_path):
+    model = from_pretrained(GOLDEN / "bert_pretraining")
+    save_pretrained(model, tmp_path / "x")
+    save_pretrained(model, tmp_path / "x", max_shard_bytes=4000)
+    assert not (tmp_path / "x" / "model.safetensors").exists()
+    save_pretrained(model, tmp_path / "x")
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["config.json", "model.safetensors"]
+
+
 def test_half_precision_is_written_where_it_is_asked_for(tmp_path):
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "half", dtype="float16")
     assert {array.dtype.name for array in arrays(tmp_path / "half").values()} == {"float16"}

@@ -49,6 +49,7 @@ def test_other_folders_say_nothing(tmp_path):
     ("modules", "pooling", "message"),
     [
         ([TRANSFORMER, POOLING, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}], {}, "got .*'Dense'"),
+        ([TRANSFORMER, POOLING, POOLING], {"pooling_mode_mean_tokens": True}, "got .*'Pooling', 'Pooling'"),
         ([POOLING], {}, "must name the modules Transformer, Pooling, Normalize"),
         ({"0": TRANSFORMER}, {}, "must hold a list of modules; got dict"),
         ([TRANSFORMER, POOLING], {"pooling_mode_weightedmean_tokens": True}, "got pooling_mode_weightedmean_tokens"),

@@ -66,6 +66,15 @@ def test_settings_decide_between_several(bpe):
     assert isinstance(load_tokenizer(bpe / "vocab.txt"), WordPieceTokenizer)
 
 
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "config.json"])
+@pytest.mark.parametrize(("content", "message"), [("{", "must be JSON in UTF-8"), ("[]", "must hold a JSON object; got list")])
+def test_damaged_settings_are_refused_by_name(tmp_path, file, content, message):
+    write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
+    write(tmp_path, file, content)
+    with pytest.raises(ValueError, match=f"{file} {message}"):
+        load_tokenizer(tmp_path)
+
+
 def test_what_is_none_of_the_three_is_refused(tmp_path):
     with pytest.raises(ValueError, match="must be at nowhere; there is none"):
         load_tokenizer("nowhere")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import Tokenizer
+from keras_bert_rebuild.text import wordpiece
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS, split_words
 from keras_bert_rebuild.text.wordpiece import split_pieces
 
@@ -57,6 +58,33 @@ def test_pieces_spell_the_word_and_are_the_longest_that_fit(word, stems):
             assert ("##" if start else "") + word[start:stop] not in vocabulary
         assert piece in vocabulary or len(bare) == 1
         start += len(bare)
+
+
+@given(st.text("abc", min_size=1, max_size=12), st.sets(st.text("abc", min_size=1, max_size=4), max_size=12))
+def test_long_words_are_cut_as_short_ones_are(word, stems):
+    vocabulary = stems | {f"##{stem}" for stem in stems}
+    expected = split_pieces(word, vocabulary)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wordpiece, "LONG_WORD", 0)
+        assert split_pieces(word, vocabulary) == expected
+
+
+class Counted(set):
+    """A set that counts what it is asked."""
+
+    asked = 0
+
+    def __contains__(self, piece):
+        self.asked += 1
+        return super().__contains__(piece)
+
+
+def test_a_word_without_end_takes_steps_as_it_has_characters_and_not_their_square():
+    vocabulary = Counted({"aa", "##ab", "##aaa"})
+    word = "a" * 2999 + "b" + "é" * 3000
+    pieces = split_pieces(word, vocabulary)
+    assert "".join(piece.removeprefix("##") for piece in pieces) == word
+    assert vocabulary.asked <= 6 * len(word)
 
 
 UNCASED = {"[CLS]": 0, "[SEP]": 1, "want": 2, "##want": 3, "##ed": 4, "wa": 5, "un": 6, "runn": 7, "##ing": 8, ",": 9, "[UNK]": 10}
@@ -116,7 +144,7 @@ def test_a_vocabulary_without_the_unknown_token_is_an_error_when_it_is_needed():
 
 
 def test_decoding_without_a_separator_or_with_an_unknown_id_is_an_error():
-    with pytest.raises(ValueError, match="1"):
+    with pytest.raises(ValueError, match=r"ids must have 1, the id of \[SEP\]; got \[0, 2, 3\]"):
         Tokenizer(UNCASED).decode([0, 2, 3])
     with pytest.raises(KeyError):
         Tokenizer(UNCASED).decode([0, 99, 1])

@@ -64,6 +64,12 @@ def test_a_missing_vocabulary_is_an_os_error(tmp_path):
         load_vocabulary(tmp_path / "nothing.txt")
 
 
+def test_a_vocabulary_that_is_not_utf_8_is_refused_by_name(tmp_path):
+    (tmp_path / "latin.txt").write_bytes("é\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.txt must be a vocabulary in UTF-8"):
+        load_vocabulary(tmp_path / "latin.txt")
+
+
 def test_special_tokens_have_the_places_of_google():
     tokens = train_vocabulary(TEXT, 180)
     assert [tokens.index(t) for t in ("[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 100, 101, 102, 103]

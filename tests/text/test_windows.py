@@ -1,5 +1,6 @@
 """Overlapping windows over long texts."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import WordPieceTokenizer
+from keras_bert_rebuild.text.windows import has_max_context, window_rows
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
 
@@ -40,6 +42,18 @@ def test_every_token_has_its_maximal_context_in_one_window(count, room, data):
         shown = [min(token - a, b - token) + 0.01 * (b - a + 1) if a <= token <= b else -1 for a, b in spans]
         row = int(np.flatnonzero((encoding.positions == token) & encoding.max_context)[0]) // encoding.positions.shape[1]
         assert row == int(np.argmax(shown))
+
+
+def test_a_long_text_takes_room_for_its_tokens_and_not_for_their_square():
+    rows = window_rows(np.array([[20_000]]), np.array([10]), 0, 5)
+    tracemalloc.start()
+    try:
+        best = has_max_context(rows, 0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(int(row.sum()) for row in best) == 20_000
+    assert peak < 16 << 20
 
 
 def test_a_question_stands_before_every_window_of_its_passage():

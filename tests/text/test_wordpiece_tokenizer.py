@@ -212,6 +212,12 @@ def test_case_is_read_from_the_vocabulary_or_the_folder(tmp_path):
     assert WordPieceTokenizer.from_pretrained(tmp_path, cased=True).cased
 
 
+def test_a_path_that_is_not_there_is_not_the_folder_around_it(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(SMALL), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"must be at .*mistyped; there is none"):
+        WordPieceTokenizer.from_pretrained(tmp_path / "mistyped")
+
+
 def test_pairs_are_cut_as_google_cuts_them():
     def googles(first, second, room):
         first, second = list(first), list(second)
@@ -317,6 +323,9 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
         (lambda t: t.encode_batch(["a"], stride=1, pad_to="longest"), "stride must be"),
         (lambda t: t.encode_batch(["a b c d e"], max_len=4, stride=2, pad_to="longest"), "stride must be less than the 2 tokens"),
         (lambda t: t.encode_batch(["a b"], is_pretokenized=True, pad_to="longest"), "text must be a list of words"),
+        (lambda t: t.encode_batch([None], is_pretokenized=True), "text must be a list of words; text 0 is NoneType"),
+        (lambda t: t.encode_batch(["a"], pad_to="max_length"), "'longest', a length or a list of lengths; got 'max_length'"),
+        (lambda t: t.decode([[2, 3]]), r"ids must be those of one row; got an array of shape \(1, 2\)"),
         (lambda t: WordPieceTokenizer(["a"]), r"without \['\[PAD\]', '\[UNK\]'"),
         (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "must be at nowhere; there is none"),
     ],
