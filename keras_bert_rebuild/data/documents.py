@@ -25,24 +25,6 @@ def read_documents(path):
     return [document for block in reader.blocks() for document in block.documents]
 
 
-def split_documents(text):
-    """The documents of a text: see `read_documents`.
-
-    Example:
-
-    >>> split_documents("One.\\nTwo.\\n\\nThree.\\n")
-    [['One.', 'Two.'], ['Three.']]
-    """
-    documents, document = [], []
-    for line in [*text.split("\n"), ""]:
-        if line.strip():
-            document.append(line.strip())
-        elif document:
-            documents.append(document)
-            document = []
-    return documents
-
-
 def hold_out(documents, every=20, seed=0):
     """Split documents into those to train on and those to test on.
 

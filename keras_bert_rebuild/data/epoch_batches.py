@@ -14,7 +14,7 @@ class EpochBatches(keras.utils.PyDataset):
         start_epoch: number of the first epoch.
         repeat: whether every epoch has the batches of the first, as an evaluation wants it.
         workers: threads that make batches while a model trains; 0 makes them in between.
-        **kwargs: for `keras.utils.PyDataset`.
+        **kwargs: for `keras.utils.PyDataset`. With `use_multiprocessing` the epoch stays the first: other processes are asked.
     """
 
     def __init__(self, start_epoch: int = 0, repeat: bool = False, workers: int = 0, **kwargs: Any) -> None:

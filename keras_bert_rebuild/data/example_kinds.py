@@ -55,10 +55,10 @@ def _labels(value, where):
 def _number(value, where):
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"expected a number as score; got {value!r} in {where}.")
+        raise ValueError(f"expected a number as score; got {value!r:.80} in {where}.")
     return number
 
 
@@ -175,8 +175,9 @@ def _choice(parts, where):
     return ChoiceQuestion(_text(parts["prompt"], where, "prompt"), tuple(choices), label, where=where)
 
 
-_TEXT = ("text", "sentence", "sentence1", "premise", "question1", "query", "review", "utterance")
-_PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2")
+# A column is that of the part that comes first: a sentence beside a question is the second text.
+_TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")
+_PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2", "sentence", "passage")
 _LABEL = ("label", "labels", "class", "category", "intent")
 _SCORE = ("score", "similarity", "label", "rating")
 _OF_TEXTS = {1: ("text",), 2: ("text", "label"), 3: ("text", "pair", "label")}

@@ -42,7 +42,8 @@ def gen_batch_inputs(
         whose `fit` takes lists for arrays; lists elsewhere.
 
     Raises:
-        ValueError: no pairs, a sentence that is a string, or no token to draw replacements from.
+        ValueError: no pairs, what is no pair, a sentence that is a string, a `seq_len` of less than 2, or no token to draw
+            replacements from.
     """
     sentence_pairs = [_checked(i, pair) for i, pair in enumerate(sentence_pairs)]
     if not sentence_pairs:
@@ -82,6 +83,9 @@ def gen_batch_inputs(
 
 
 def _checked(index, pair):
+    pair = list(pair)
+    if len(pair) != 2:
+        raise ValueError(f"sentence_pairs[{index}] must hold two sentences; got {len(pair)}.")
     first, second = pair
     for sentence in (first, second):
         if isinstance(sentence, str):

@@ -5,7 +5,7 @@ import lzma
 import zlib
 from pathlib import Path
 
-COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
+from keras_bert_rebuild.data.corpus_files import COMPRESSED
 
 # What the first bytes of a file in another encoding are, where they tell.
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
@@ -28,14 +28,15 @@ def read_text(path):
             content = file.read()
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
         raise ValueError(f"expected a whole compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
-    if not content.strip():
-        raise ValueError(f"expected at least one example; {path} is empty.")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         seems = next((f"; it begins as {name} does" for mark, name in _MARKS if content.startswith(mark)), "")
         raise ValueError(f"expected text in UTF-8; {path}, line {line} is not, at byte {error.start} of the file{seems}.") from None
+    if not text.strip():
+        raise ValueError(f"expected at least one example; {path} is empty.")
+    return text
 
 
 def read_lines(path):

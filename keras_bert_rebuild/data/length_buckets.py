@@ -36,7 +36,7 @@ def bucket_batches(
         A list of `Bucket`.
 
     Raises:
-        ValueError: an example is longer than the largest bucket.
+        ValueError: an example is longer than the largest bucket, or `batch_size` is less than 1.
     """
     lengths, buckets = np.asarray(lengths, "int64"), np.unique(buckets)
     if batch_size < 1:
@@ -120,8 +120,8 @@ class BucketedBatches(PlannedBatches):
     """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the least bucket that holds it.
 
     Args:
-        inputs: for every input of the model a list of sequences; the lengths are those of the first input.
-        labels: a label for each example; with `label_padding` a sequence of them. None for none.
+        inputs: for every input of the model a list of sequences of whole numbers; the lengths are those of the first input.
+        labels: a label for each example; with `label_padding` a sequence of whole numbers. None for none.
         batch_size, buckets, seed: as of `bucket_batches`; with None for a seed, `restore` gives results in the order of the inputs.
         padding: for every input what it is filled up with; one number for all.
         label_padding: what sequences of labels are filled up with.

@@ -49,6 +49,7 @@ class Preparation:
         self.indexed = {}  # the shards of an index that is there already
         self.begun = {}  # block number: (file bytes, text bytes)
         self.blocks = self.made = 0
+        self.wrote_vocabulary = False
 
     def check_folder(self):
         """See that what is in the folder belongs to a run with the same settings."""
@@ -132,10 +133,13 @@ class Preparation:
         if not (self.output / "vocab.txt").exists():
             # Another host may be writing the same.
             write_bytes(self.output / "vocab.txt", self.vocabulary, f".{self.part[0]}.part")
+            self.wrote_vocabulary = True
 
     def _discard(self):
         names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]
-        for name in (*names, "vocab.txt", part_file("progress", self.part)):
+        if self.wrote_vocabulary:  # else it may be the user's own
+            names.append("vocab.txt")
+        for name in (*names, part_file("progress", self.part)):
             (self.output / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # something else is in it
             self.output.rmdir()

@@ -95,10 +95,7 @@ def _read_vocabulary(path):
         raise ValueError(
             f"expected a vocabulary, a file with a token a line; {path} is {'a folder' if path.exists() else 'not there'}."
         )
-    try:
-        tokens = load_vocabulary(path)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected a vocabulary in UTF-8; {path} is not, at byte {error.start}.") from None
+    tokens = load_vocabulary(path)
     for token in (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK):
         if token not in tokens and not (token == GOOGLE_PAD and TOKEN_PAD in tokens):
             raise ValueError(f"expected a vocabulary with {token}; {path} has {len(tokens):,} tokens without it.")

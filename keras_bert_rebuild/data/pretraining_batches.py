@@ -97,11 +97,11 @@ class PretrainingBatches(EpochBatches):
         _check_one_of("masking", masking, tuple(UNITS))
         _check_rates(
             mask_rate=mask_rate,
-            replacement_rates=mask_mask_rate + mask_random_rate,
             mask_mask_rate=mask_mask_rate,
             mask_random_rate=mask_random_rate,
             random_next_rate=random_next_rate,
             short_seq_prob=short_seq_prob,
+            **{"mask_mask_rate + mask_random_rate": mask_mask_rate + mask_random_rate},
         )
         if seq_len < special + 2:
             raise ValueError(f"seq_len must be at least {special + 2}, for {special} special tokens and 2 more; got {seq_len}.")
@@ -194,7 +194,7 @@ class PretrainingBatches(EpochBatches):
 
 def _checked_lengths(lengths, seq_len, least):
     lengths = np.unique(np.asarray(lengths, "int64"))
-    if lengths[0] < least or lengths[-1] > seq_len:
+    if not len(lengths) or lengths[0] < least or lengths[-1] > seq_len:
         raise ValueError(f"lengths must be from {least} to seq_len={seq_len}; got {lengths.tolist()}.")
     return np.union1d(lengths, [seq_len])
 

@@ -62,15 +62,20 @@ def read_examples(
         raise ValueError(
             f"expected a file whose name ends in {ends}, before .gz or .xz, or format= one of {', '.join(FORMATS)}; got {path}."
         )
-    unknown = [part for part in columns or {} if part not in KINDS[kind].columns]
+    named = dict(columns or {})
+    unknown = [part for part in named if part not in KINDS[kind].columns]
     if unknown:
         raise ValueError(f"columns must be of {', '.join(KINDS[kind].columns)}; got {', '.join(unknown)}.")
-    several = [part for part, names in (columns or {}).items() if part != "choices" and isinstance(names, (list, tuple))]
-    if several:
-        raise ValueError(f"columns must name one for {several[0]}; got {', '.join(map(str, (columns or {})[several[0]]))}.")
+    for part, names in named.items():
+        if part != "choices" and isinstance(names, (list, tuple)):
+            raise ValueError(f"columns must name one for {part}; got {', '.join(map(str, names))}.")
+    if named and format in ("squad", "txt"):
+        raise ValueError(f"columns are those of tables, JSON lines and words in lines; {path} has none, as {format}.")
+    if header is not None and format not in _TABLES:
+        raise ValueError(f"header is told of {', '.join(_TABLES)} alone; {path} is read as {format}.")
     if format in ("conll", "conllu"):
         _check_format(kind, "tagging", path)
-        return read_words(path, format, columns, labelled)
+        return read_words(path, format, named, labelled)
     if format == "squad":
         _check_format(kind, "questions", path)
         return read_squad(path, labelled)
@@ -79,9 +84,9 @@ def read_examples(
             raise ValueError(f"expected a file with labels; {path} has lines of text alone.")
         rows = read_plain_lines(path, KINDS[kind])
     elif format == "jsonl":
-        rows = read_json_lines(path, KINDS[kind], columns, labelled)
+        rows = read_json_lines(path, KINDS[kind], named, labelled)
     else:
-        rows = read_table(path, _TABLES[format], KINDS[kind], columns, header, labelled)
+        rows = read_table(path, _TABLES[format], KINDS[kind], named, header, labelled)
     if not labelled:
         rows = [
             ({part: value for part, value in parts.items() if part != KINDS[kind].target or value != ""}, at) for parts, at in rows

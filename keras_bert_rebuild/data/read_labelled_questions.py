@@ -24,6 +24,8 @@ def read_squad(path, labelled=True):
         content = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON; {place(path, error.lineno)} is none, at character {error.colno}: {error.msg}.") from None
+    except RecursionError:
+        raise ValueError(f"expected JSON as in SQuAD; {path} nests too deep.") from None
     found, seen = [], {}
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):

@@ -28,9 +28,11 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
         A list of `(parts, place)`.
 
     Raises:
-        ValueError: a row with other columns than the first, no such column.
+        ValueError: a row with other columns than the first, no such column, no example.
     """
     rows = _tab_rows(path) if delimiter == "\t" else _csv_rows(path, delimiter)
+    if not rows:
+        raise ValueError(f"expected at least one example; {path} has none.")
     (first_line, first), columns = rows[0], dict(columns or {})
     named = any(not _is_number(name) for names in columns.values() for name in _listed(names))
     if header is None:
@@ -59,19 +61,21 @@ def read_json_lines(path, kind, columns=None, labelled=True):
             value = json.loads(line)
         except json.JSONDecodeError as error:
             raise ValueError(f"expected a JSON object; {where} is none, at character {error.colno}: {error.msg}.") from None
+        except RecursionError:
+            raise ValueError(f"expected a JSON object; {where} nests too deep.") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
-        found = {part: (columns or {}).get(part) or _first_of(names, value) for part, names in kind.columns.items()}
         told = [name for names in (columns or {}).values() for name in _listed(names)]
         missing = next((name for name in told if name not in value), None)
         if missing is not None:
             raise ValueError(f"expected the name {missing}; {where} has {', '.join(value)}.")
-        found = {
-            part: names for part, names in found.items() if names is not None and all(name in value for name in _listed(names))
-        }
+        found = {**(columns or {}), **_usual_names(kind, columns or {}, [name for name in value if name not in told])}
         _check_needed(found, kind, labelled, f"the names {', '.join(value)}", where)
         take = lambda at, value=value: [value[name] for name in at] if isinstance(at, (list, tuple)) else value[at]  # noqa: E731
-        rows.append(({part: take(at) for part, at in found.items()}, where))
+        parts = {part: take(at) for part, at in found.items()}
+        if labelled and kind.target and parts[kind.target] is None:
+            raise ValueError(f"expected a value for {kind.target}; got null in {where}.")
+        rows.append((parts, where))
     return rows
 
 
@@ -105,28 +109,28 @@ def _csv_rows(path, delimiter):
 
 def _names_columns(cells, kind):
     """Whether the cells of a first row are names that the parts of such examples have."""
-    names = {cell.strip().lower() for cell in cells}
-    return bool(names) and all(_first_of(kind.columns[part], names) or _choice_columns(part, cells) for part in kind.required)
+    names = [cell.strip() for cell in cells]
+    named = set(_usual_names(kind, {}, [name.lower() for name in names]))
+    named |= {part for part in kind.columns if _choice_columns(part, names)}
+    return bool(named) and named.issuperset(kind.required)
 
 
 def _of_header(cells, kind, columns, where):
     names = [cell.strip() for cell in cells]
     lower = [name.lower() for name in names]
-    found = {}
-    for part, known in kind.columns.items():
-        if part in columns:
-            places = [_place_of(name, names, where) for name in _listed(columns[part])]
-            found[part] = places if part == "choices" else places[0]
-        elif (name := _first_of(known, lower)) is not None:
-            found[part] = lower.index(name)
-        elif places := _choice_columns(part, names):
-            found[part] = places
-    return found
+    told = {part: [_place_of(name, names, where) for name in _listed(wanted)] for part, wanted in columns.items()}
+    taken = {place for places in told.values() for place in places}
+    usual = _usual_names(kind, columns, [name for i, name in enumerate(lower) if i not in taken])
+    found = {part: lower.index(name) for part, name in usual.items()}
+    if "choices" in kind.columns and "choices" not in usual and (places := _choice_columns("choices", names)):
+        found["choices"] = places
+    return {**found, **{part: places if part == "choices" else places[0] for part, places in told.items()}}
 
 
 def _of_width(cells, kind, columns, where):
     if columns:
-        places = {part: [_place_of(name, cells, where) for name in _listed(names)] for part, names in columns.items()}
+        # Cells are no names: "1" is the first column, even where a cell holds a 1.
+        places = {part: [_place_of_number(n, len(cells), where) for n in _listed(numbers)] for part, numbers in columns.items()}
         return {part: found if part == "choices" else found[0] for part, found in places.items()}
     parts = kind.by_width.get(len(cells))
     if parts is None:
@@ -141,9 +145,13 @@ def _place_of(name, names, where):
         return names.index(name)
     if not _is_number(name):
         raise ValueError(f"expected a column named {name}; {where} has the columns {', '.join(names)}.")
-    if not 1 <= int(name) <= len(names):
-        raise ValueError(f"expected the number of a column from 1 to {len(names)}; got {name} for {where}.")
-    return int(name) - 1
+    return _place_of_number(name, len(names), where)
+
+
+def _place_of_number(number, count, where):
+    if not _is_number(number) or not 1 <= int(number) <= count:
+        raise ValueError(f"expected the number of a column from 1 to {count}; got {number} for {where}.")
+    return int(number) - 1
 
 
 def _check_needed(found, kind, labelled, has, where):
@@ -158,8 +166,14 @@ def _choice_columns(part, names):
     return [i for i, name in enumerate(names) if _CHOICE_COLUMN.fullmatch(name)] if part == "choices" else []
 
 
-def _first_of(known, names):
-    return next((name for name in known if name in names), None)
+def _usual_names(kind, columns, names):
+    """The usual name, among `names`, of every part that has no column yet; one that two parts know is the first one's."""
+    found = {}
+    for part, known in kind.columns.items():
+        name = next((name for name in known if name in names and name not in found.values()), None)
+        if part not in columns and name is not None:
+            found[part] = name
+    return found
 
 
 def _listed(names):

@@ -55,7 +55,8 @@ def read_words(path, format="conll", columns=None, labelled=True):
         if format == "conllu" and not cells[0].isdecimal():
             continue
         word = _cell(cells, words_at)
-        tag = _cell(cells, tags_at) if len(cells) > 1 else None
+        # Where tags may be missing, the column of the tags may be too; a single column is that of the words.
+        tag = _cell(cells, tags_at) if len(cells) >= max(abs(tags_at), 2) else None
         if not word or tag == "":
             raise ValueError(f"expected a word and its tag; one is empty in {place(path, number)}.")
         sentence.append((number, word, tag))

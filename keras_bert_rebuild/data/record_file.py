@@ -3,27 +3,33 @@
 import gzip
 import struct
 import zlib
+from pathlib import Path
 
 import google_crc32c
 
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
+# Bytes; the messages of protocol buffers, which records hold, are shorter.
+_TOO_LONG = 1 << 31
 
 
 def write_records(path, records):
-    """Write byte strings to a file, compressed if its name ends in `.gz`.
+    """Write byte strings to a file, compressed if its name ends in `.gz`; it is there whole in the end or as it was.
 
     Args:
         path: a path.
         records: an iterable of `bytes`.
     """
+    path = Path(path)
+    partial = path.with_name(path.name + ".part")
     # Without a time of day, the same records give the same file.
-    with open(path, "wb") as raw, _compressed(raw, path) as file:
+    with open(partial, "wb") as raw, _compressed(raw, path) as file:
         for record in records:
             length = _LENGTH.pack(len(record))
             for part in (length, record):
                 file.write(part)
                 file.write(_CHECKSUM.pack(masked_crc32c(part)))
+    partial.replace(path)
 
 
 def read_records(path):
@@ -67,6 +73,8 @@ def _read_record(file, path, number):
         return None
     _check(path, number, head, _LENGTH.size, file.read(_CHECKSUM.size), "the length of")
     (length,) = _LENGTH.unpack(head)
+    if length >= _TOO_LONG:
+        raise ValueError(f"{path} must hold records of less than {_TOO_LONG:,} bytes; record {number} states {length:,}.")
     data = file.read(length)
     _check(path, number, data, length, file.read(_CHECKSUM.size), "the bytes of")
     return data

@@ -23,7 +23,7 @@ def read_description(path):
         number, parts = value["part"]
         known = known and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
         version = value["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         known = False
     if not known:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
@@ -79,8 +79,9 @@ def read_indexes(folder):
             raise ValueError(f"expected a list of shards; {path} has none.")
         records += [checked_record(record, path) for record in index["shards"]]
     records.sort(key=lambda record: record["number"])
-    if [record["number"] for record in records] != list(range(indexes[0].get("blocks") or 0)):
-        raise ValueError(f"expected every shard once; the index of {folder} has {len(records)} of {indexes[0].get('blocks')}.")
+    blocks, numbers = indexes[0].get("blocks"), [record["number"] for record in records]
+    if len(numbers) != blocks or numbers != list(range(len(numbers))):
+        raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
     return _checked_settings(indexes[0]["settings"], paths[0]), records
 
 

@@ -45,9 +45,9 @@ def decode_example(data):
         ValueError: the bytes are no example.
     """
     features = {}
-    for _, body in _fields(data, {1}):
-        for _, entry in _fields(body, {1}):
-            parts = dict(_fields(entry, {1, 2}))
+    for _, body in _bytes_fields(data, {1}):
+        for _, entry in _bytes_fields(body, {1}):
+            parts = dict(_bytes_fields(entry, {1, 2}))
             try:
                 name = bytes(parts.get(1, b"")).decode()
             except UnicodeDecodeError:
@@ -58,16 +58,16 @@ def decode_example(data):
 
 def _feature(data):
     values = np.zeros(0, "int64")
-    for kind, body in _fields(data, {_BYTES_LIST, _FLOAT_LIST, _INT64_LIST}):
-        items = [item for _, item in _fields(body, {1})]
+    for kind, body in _bytes_fields(data, {_BYTES_LIST, _FLOAT_LIST, _INT64_LIST}):
         if kind == _BYTES_LIST:
-            values = [bytes(item) for item in items]
+            values = [bytes(item) for _, item in _bytes_fields(body, {1})]
         elif kind == _FLOAT_LIST:
-            joined = b"".join(bytes(item) for item in items)
+            joined = b"".join(bytes(item) for _, item in _bytes_fields(body, {1}))
             if len(joined) % 4:
                 raise ValueError(f"a float list of a tf.train.Example must have 4 bytes a number; got {len(joined)} bytes.")
             values = np.frombuffer(joined, "<f4").astype("float32")
         else:
+            items = [item for _, item in _fields(body, {1})]
             numbers = [number for item in items for number in (_varints(item) if isinstance(item, memoryview) else [item])]
             values = np.array(numbers, "uint64").astype("int64")
     return values
@@ -93,6 +93,14 @@ def _fields(data, wanted):
             value, at = data[at : at + size], at + size
         if number in wanted:
             yield number, value
+
+
+def _bytes_fields(data, wanted):
+    """The wanted fields of a message, all of which must be bytes."""
+    for number, value in _fields(data, wanted):
+        if not isinstance(value, memoryview):
+            raise ValueError(f"a tf.train.Example must have bytes in field {number}; got the number {value}.")
+        yield number, value
 
 
 def _varints(data):

@@ -97,6 +97,8 @@ def _check(path, number, features):
         for name in names:
             if not isinstance(features.get(name), np.ndarray):
                 raise ValueError(f"{path} must hold pretraining examples; record {number} has no numbers {name}.")
+            if name != "masked_lm_weights" and features[name].dtype.kind == "f":
+                raise ValueError(f"{path}: {name} of record {number} must be whole numbers; got floats.")
             size = 1 if len(names) == 1 else len(features[names[0]])
             if len(features[name]) != size:
                 raise ValueError(f"{path}: {name} of record {number} must have {size} numbers; got {len(features[name])}.")

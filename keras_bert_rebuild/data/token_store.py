@@ -117,7 +117,7 @@ class TokenStore:
     def _load(self, shard, kind, dtype, length):
         path = self.path / shard_file(self._records[shard]["number"], kind)
         try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            array = np.lib.format.open_memmap(path, mode="r")
         except (ValueError, EOFError):
             array = None
         if array is None or array.dtype != dtype or array.shape != (length,):

@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.store_files import record_file, write_json, write_shard
 
-# Characters that the tokenizer has before it at a time: enough to be quick, little beside a block.
+# Bytes that the tokenizer has before it at a time: enough to be quick, little beside a block.
 _SLICE = 300_000
 
 

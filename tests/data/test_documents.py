@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files, prose
-from keras_bert_rebuild.data.documents import hold_out, read_documents, split_documents
+from keras_bert_rebuild.data.documents import hold_out, read_documents
 
 DOCUMENTS = st.lists(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4), min_size=2, max_size=60)
 
@@ -37,8 +37,10 @@ def test_a_corpus_that_cannot_be_read_is_one_sentence(tmp_path, content, message
 
 
 @given(DOCUMENTS)
-def test_writing_documents_and_reading_them_again_changes_nothing(documents):
-    assert split_documents("\n\n".join("\n".join(document) for document in documents)) == documents
+def test_writing_documents_and_reading_them_again_changes_nothing(tmp_path_factory, documents):
+    path = tmp_path_factory.mktemp("corpus") / "a.txt"
+    path.write_text("\n\n".join("\n".join(document) for document in documents))
+    assert read_documents(path) == documents
 
 
 @given(DOCUMENTS, st.integers(0, 3))

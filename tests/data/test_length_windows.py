@@ -66,7 +66,7 @@ def test_processes_share_a_batch_of_one_length():
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("lengths", [(2, 40), (8, 41)])
+@pytest.mark.parametrize("lengths", [(2, 40), (8, 41), ()])
 def test_lengths_that_cannot_be_are_an_error(lengths):
     with pytest.raises(ValueError, match="lengths must be from 5 to seq_len=40"):
         many(lengths)

@@ -349,7 +349,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused("is damaged", corpus=tmp_path / "damaged.gz")
     refused("is not there", vocabulary=tmp_path / "nothing")
     refused("is a folder", vocabulary=tmp_path / "other")
-    refused("not, at byte 0", vocabulary=tmp_path / "bytes.txt")
+    refused("must be a vocabulary in UTF-8", vocabulary=tmp_path / "bytes.txt")
     refused(r"a vocabulary with \[UNK\]", vocabulary=tmp_path / "empty.txt")
     refused("vocabulary outside the corpus", vocabulary=corpus / "v.txt")
     refused("folder outside the corpus", output=corpus / "out")
@@ -358,6 +358,15 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused(r"a part in \[0, parts\)", part=(2, 2))
     refused("is another", output=tmp_path / "other")
     assert contents(tmp_path / "other") == {"vocab.txt": b"mine"}
+
+
+def test_a_vocabulary_that_lay_in_the_folder_outlives_a_corpus_without_words(tmp_path, vocabulary):
+    (tmp_path / "out").mkdir()
+    own = vocabulary.rename(tmp_path / "out" / "vocab.txt")
+    (tmp_path / "wordless.txt").write_text("\u200b\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="at least one word"):
+        prepare(tmp_path / "wordless.txt", own, tmp_path / "out", workers=1)
+    assert list(contents(tmp_path / "out")) == ["vocab.txt"]
 
 
 def test_a_vocabulary_that_lies_in_the_folder_already_is_used(tmp_path, corpus, vocabulary):

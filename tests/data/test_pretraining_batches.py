@@ -241,7 +241,7 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
         ({"next_sentence": "both"}, "next_sentence must be one of 'nsp', 'sop', None; got 'both'"),
         ({"masking": "word"}, "masking must be one of 'token', 'whole_word', 'ngram'; got 'word'"),
         ({"mask_rate": 1.5}, r"mask_rate must be in \[0, 1\]; got 1.5"),
-        ({"mask_mask_rate": 0.95}, "must be in"),
+        ({"mask_mask_rate": 0.95}, r"mask_mask_rate \+ mask_random_rate must be in \[0, 1\]; got 1.05"),
         ({"batch_size": 6, "process_count": 4}, "multiple of process_count 4, for all together; got 6"),
         ({"process_index": 2, "process_count": 2}, "one of 2 processes, from 0 on; got 2"),
         ({"batch_size": 10000}, "at least one batch of 10000; a pass has [0-9]+ examples"),

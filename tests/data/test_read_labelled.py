@@ -42,6 +42,17 @@ CASES = [
     ("a.csv", 'id,label,text\n7,no,"a, ""b""\nc"\n', "classification", {}, ClassifiedText('a, "b"\nc', label="no")),
     ("a.csv", "x,y\na,no\n", "classification", {"columns": {"text": "x", "label": "y"}}, ClassifiedText("a", label="no")),
     ("a.csv", "no,a\n", "classification", {"columns": {"text": 2, "label": "1"}}, ClassifiedText("a", label="no")),
+    ("a.csv", "2,a\n", "classification", {"columns": {"text": "2", "label": "1"}}, ClassifiedText("a", label="2")),
+    ("a.tsv", "index\tquestion\tsentence\tlabel\n0\ta\tb\tno\n", "classification", {}, ClassifiedText("a", "b", "no")),
+    ("a.jsonl", '{"sentence": "b", "question": "a", "label": "no"}', "classification", {}, ClassifiedText("a", "b", "no")),
+    ("a.tsv", "sentence\tlabel\na\tno\n", "classification", {}, ClassifiedText("a", label="no")),
+    (
+        "a.tsv",
+        "x\tsentence\tlabel\na\tb\tno\n",
+        "classification",
+        {"columns": {"text": "sentence"}},
+        ClassifiedText("b", label="no"),
+    ),
     ("a.csv", "u,v\na,no\n", "classification", {"header": False}, ClassifiedText("u", label="v")),
     ("a.tsv", "a\tx, y\n", "multi_label", {}, ClassifiedText("a", label=("x", "y"))),
     ("a.jsonl", '{"text": "a", "labels": []}', "multi_label", {}, ClassifiedText("a", label=())),
@@ -53,6 +64,7 @@ CASES = [
     ("a.conll", "-DOCSTART- O\n\na NN B-x\nb NN O\n\nc NN O\n", "tagging", {}, TaggedWords(("a", "b"), ("B-x", "O"))),
     ("a.conll", "#hash\tO\na b\tO\n", "tagging", {}, TaggedWords(("#hash", "a b"), ("O", "O"))),
     ("a.conll", "a\nb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
+    ("a.conllu", "1\ta\n2\tb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
     ("a.conllu", "# text\n1-2\tab\t_\t_\n1\ta\t_\tNOUN\n2\tb\t_\tX\n", "tagging", {}, TaggedWords(("a", "b"), ("NOUN", "X"))),
     (
         "a.jsonl",
@@ -63,6 +75,8 @@ CASES = [
     ),
     ("a.jsonl", '{"tokens": ["a"], "ner_tags": ["O"]}', "tagging", {}, TaggedWords(("a",), ("O",))),
     ("a.txt", "a\tb\n", "tagging", {"labelled": False}, TaggedText("a\tb")),
+    ("a.tsv", "in New York\nb\n", "tagging", {"labelled": False}, TaggedText("in New York")),
+    ("a.tsv", "text\nin New York\n", "tagging", {"labelled": False}, TaggedText("in New York")),
     (
         "a.json",
         squad({"text": "red", "answer_start": 2}),
@@ -79,6 +93,7 @@ CASES = [
         Question("q1", "who?", "a red", ((2, "red"),)),
     ),
     ("a.csv", "prompt,choice0,choice1,label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
+    ("a.csv", "prompt, choice0, choice1, label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
     (
         "a.jsonl",
         '{"prompt": "a", "x": "b", "y": "c", "label": 0}',
@@ -109,7 +124,17 @@ def test_the_place_is_the_line_of_the_file(write):
 
 
 WRONG = [
+    (
+        "a.json",
+        '{"data": []}',
+        "questions",
+        {"columns": {"id": "x"}},
+        "columns are those of tables, JSON lines and words in lines; FILE",
+    ),
+    ("a.jsonl", '{"text": "a"}', "classification", {"header": True}, "header is told of tsv, csv alone; FILE is read as jsonl."),
     ("a.tsv", "", "classification", {}, "expected at least one example; FILE is empty."),
+    ("a.csv", "\ufeff", "classification", {}, "expected at least one example; FILE is empty."),
+    ("a.csv", ",\n", "classification", {}, "expected at least one example; FILE has none."),
     ("a.tsv", "text\tlabel\n", "classification", {}, "FILE holds the names of columns alone."),
     ("a.tsv", "text\tlabel\na\tx\nb\n", "classification", {}, "expected 2 columns, as in line 1; FILE, line 3 has 1."),
     ("a.tsv", "text\tn\na\tx\n", "classification", {}, "expected a column for label"),
@@ -123,6 +148,13 @@ WRONG = [
         "expected a column named t; FILE, line 1 has the columns a, x.",
     ),
     ("a.tsv", "a\tx\n", "classification", {"columns": {"text": 3}}, "a column from 1 to 2; got 3 for FILE, line 1."),
+    (
+        "a.tsv",
+        "a\tx\n",
+        "classification",
+        {"columns": {"text": "a"}, "header": False},
+        "a column from 1 to 2; got a for FILE, line 1.",
+    ),
     ("a.tsv", "a\tx\n", "classification", {"columns": {"words": 3}}, "columns must be of text, pair, label; got words."),
     ("a.tsv", "a\tx\n", "classification", {"columns": {"text": ["x", "y"]}}, "columns must name one for text; got x, y."),
     (
@@ -139,6 +171,7 @@ WRONG = [
     ("a.tsv", "a\tmuch\n", "regression", {}, "expected a number as score; got 'much' in FILE, line 1."),
     ("a.tsv", "a\tnan\n", "regression", {}, "expected a number as score; got 'nan' in FILE, line 1."),
     ("a.jsonl", '{"text": "a"}\n', "classification", {}, "FILE, line 1 has the names text."),
+    ("a.jsonl", '{"text": "a", "label": null}\n', "classification", {}, "expected a value for label; got null in FILE, line 1."),
     ("a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "classification", {}, "expected a JSON object; FILE, line 2 is none"),
     ("a.jsonl", '{"text": 3, "label": "x"}\n', "classification", {}, "expected a string as text; got 3 in FILE, line 1."),
     (
@@ -203,6 +236,18 @@ def test_what_cannot_be_read_is_one_sentence_with_file_and_line(write, name, con
     with pytest.raises(ValueError, match=re.escape(message.replace("FILE", str(path)))) as raised:
         read_examples(path, kind, **options)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.jsonl", "classification"), ("a.json", "questions")])
+def test_json_that_nests_without_end_is_one_sentence(write, name, kind):
+    with pytest.raises(ValueError, match=rf"{name}(, line 1)? nests too deep\.$"):
+        read_examples(write(name, "[" * 100_000), kind)
+
+
+def test_a_score_larger_than_any_float_is_one_sentence(write):
+    path = write("a.jsonl", '{"text": "a", "score": 1' + "0" * 400 + "}")
+    with pytest.raises(ValueError, match=r"expected a number as score; got 10+ in .*, line 1\.$"):
+        read_examples(path, "regression")
 
 
 def test_two_questions_may_not_have_one_id(write):

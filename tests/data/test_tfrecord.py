@@ -64,6 +64,24 @@ def test_bytes_that_are_no_example_are_a_value_error_or_have_no_features_of_ours
     assert "input_ids" not in features
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x08\x05",
+        b"\x0a\x02\x08\x05",
+        b"\x0a\x04\x0a\x02\x08\x05",
+        b"\x0a\x04\x0a\x02\x10\x05",
+        b"\x0a\x06\x0a\x04\x12\x02\x08\x05",
+        b"\x0a\x08\x0a\x06\x12\x04\x0a\x02\x08\x05",
+        b"\x0a\x08\x0a\x06\x12\x04\x12\x02\x08\x05",
+    ],
+    ids=["features", "feature", "name", "value", "list", "bytes", "float"],
+)
+def test_a_number_in_the_place_of_bytes_is_an_error(data):
+    with pytest.raises(ValueError, match=r"must have bytes in field [12]; got the number 5"):
+        decode_example(data)
+
+
 def test_a_list_that_is_not_packed_is_read():
     # Feature of int64_list { value: 5 value: 300 }, one number a field.
     numbers = b"\x08\x05\x08\xac\x02"
@@ -105,9 +123,10 @@ def test_the_same_batch_gives_the_same_file(batch, tmp_path):
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
 
 
-def test_too_many_predictions_are_an_error(batch, tmp_path):
+def test_too_many_predictions_are_an_error_and_leave_no_file_that_looks_whole(batch, tmp_path):
     with pytest.raises(ValueError, match="at most 1 predictions; got"):
         write_pretraining_records(tmp_path / "p", [batch], max_predictions=1)
+    assert not (tmp_path / "p").exists()
 
 
 def test_damage_is_told_by_file_and_record(batch, tmp_path):
@@ -130,6 +149,13 @@ def test_damage_is_told_by_file_and_record(batch, tmp_path):
             list(read_pretraining_records(path))
 
 
+def test_a_record_of_absurd_length_is_an_error(tmp_path):
+    length = (1 << 63).to_bytes(8, "little")
+    (tmp_path / "p").write_bytes(length + masked_crc32c(length).to_bytes(4, "little"))
+    with pytest.raises(ValueError, match=r"p must hold records of less than 2,147,483,648 bytes; record 0 states 9,223,372,"):
+        list(read_records(tmp_path / "p"))
+
+
 def test_damaged_compression_is_an_error(batch, tmp_path):
     path = tmp_path / "p.gz"
     write_pretraining_records(path, [batch], 4)
@@ -146,6 +172,7 @@ def test_damaged_compression_is_an_error(batch, tmp_path):
         ({"input_mask": None}, "record 0 has no numbers input_mask"),
         ({"segment_ids": np.zeros(3, int)}, "segment_ids of record 0 must have 24 numbers; got 3"),
         ({"next_sentence_labels": np.zeros(2, int)}, "next_sentence_labels of record 0 must have 1 numbers; got 2"),
+        ({"masked_lm_positions": np.zeros(4, "float32")}, "masked_lm_positions of record 0 must be whole numbers; got floats"),
         ({"masked_lm_positions": np.full(4, 24)}, "positions of record 0 must be in 0 to 23; got 24 to 24"),
     ],
 )

@@ -92,6 +92,7 @@ DAMAGED = {
     "unfinished": (lambda f: (f / "index.json").rename(f / "progress.json"), "is not finished"),
     "index is cut": (lambda f: (f / "index.json").write_bytes((f / "index.json").read_bytes()[:99]), "damaged or something else"),
     "index is a list": (lambda f: (f / "index.json").write_text("[]"), "damaged or something else"),
+    "index nests": (lambda f: (f / "index.json").write_text("[" * 100_000), "damaged or something else"),
     "index is not UTF-8": (lambda f: (f / "index.json").write_bytes(b"\xff\xff"), "damaged or something else"),
     "other format": (lambda f: change_json(f / "index.json", lambda i: i.update(format="x")), "damaged or something else"),
     "other version": (lambda f: change_json(f / "index.json", lambda i: i.update(version=99)), "version 1 of the format"),
@@ -101,6 +102,7 @@ DAMAGED = {
     "no shards": (lambda f: change_json(f / "index.json", lambda i: i.pop("shards")), "list of shards"),
     "a shard less": (lambda f: change_json(f / "index.json", lambda i: i["shards"].pop()), "every shard once"),
     "a shard twice": (lambda f: change_json(f / "index.json", lambda i: i["shards"].append(i["shards"][0])), "every shard once"),
+    "blocks are text": (lambda f: change_json(f / "index.json", lambda i: i.update(blocks="1")), "every shard once"),
     "negative": (
         lambda f: change_json(f / "index.json", lambda i: i["shards"][0].update(tokens=-1)),
         "counts and files of a shard",
@@ -157,7 +159,12 @@ def test_a_changed_byte_is_found_by_verify_alone(folder):
 def test_an_array_of_another_kind_is_one_sentence(folder):
     path = folder / "shard-000000.ids.npy"
     size = path.stat().st_size
-    for content in (path.read_bytes().replace(b"<u2", b"<i2"), b"\x80" * size, b"\x93NUMPY" + bytes(size - 6)):
+    for content in (
+        path.read_bytes().replace(b"<u2", b"<i2"),
+        b"\x80" * size,
+        b"\x93NUMPY" + bytes(size - 6),
+        b"PK\x03\x04" + bytes(size - 4),
+    ):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="values of type uint16"):
             TokenStore(folder).ids_at([0])
