@@ -1,1 +1,1 @@
-"""Losses, optimizer and schedule of pretraining, and `compile_model` that puts them together."""
+"""How a model is trained: losses, optimizers, what learns, checkpoints, devices; `compile_model` puts a pretraining together."""

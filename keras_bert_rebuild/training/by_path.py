@@ -195,7 +195,8 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
 
 
 def _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_momentum):
-    for name, value in (("weight_decay", weight_decay), ("epsilon", epsilon), *rate_multipliers.items()):
+    multipliers = ((f"the rate multiplier of {pattern!r}", value) for pattern, value in rate_multipliers.items())
+    for name, value in (("weight_decay", weight_decay), ("epsilon", epsilon), *multipliers):
         if value is not None and value < 0:
             raise ValueError(f"{name} must not be negative; got {value}.")
     for name, value in (("beta_1", beta_1), ("beta_2", beta_2), ("ema_momentum", ema_momentum)):

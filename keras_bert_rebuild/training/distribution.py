@@ -98,6 +98,9 @@ class Distribution(contextlib.AbstractContextManager):
         Args:
             name: what to call it in the error.
             size: its examples, of all devices together.
+
+        Raises:
+            ValueError: the size is no multiple of the replicas.
         """
         if size % self.replicas:
             raise ValueError(f"{name} must be a multiple of {self.replicas}, the replicas of distribute={self.kind!r}; got {size}.")

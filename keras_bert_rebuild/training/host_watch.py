@@ -91,7 +91,10 @@ class HostWatch:
 
 
 def listening_socket():
-    """A socket on a free port of all addresses of this host."""
+    """A socket on a free port of all addresses of this host, of IPv6 too where it has some."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):  # the system knows IPv6, but it is switched off
+            return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     return socket.create_server(("", 0), backlog=1024)
 
 

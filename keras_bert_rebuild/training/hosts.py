@@ -116,8 +116,9 @@ def whole_array(tensor):
 
 
 def _whole_number(name, value, variable):
+    source = f" from {variable}" if value is None else ""
     value = os.environ.get(variable) if value is None else value
     try:
         return None if value is None else int(value)
     except ValueError:
-        raise ValueError(f"{name} must be a whole number; got {value!r}.") from None
+        raise ValueError(f"{name} must be a whole number; got {value!r}{source}.") from None

@@ -10,13 +10,14 @@ from pathlib import Path
 import keras
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.training.durable_files import write_file
 from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
 
 # The kernels of queries and values: Hu et al., 2022, section 7.1.
@@ -94,22 +95,26 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     Args:
         model: after `add_lora`.
         path: the file; it appears whole or not at all.
+
+    Raises:
+        ValueError: the model has no low-rank matrices.
+        OSError: the file cannot be written.
     """
     if not has_lora(model):
         raise ValueError("the model must have low-rank matrices to save; add_lora adds some.")
     path = Path(path)
     arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
-    part = path.with_name(f".{path.name}.part")
+    content = save(arrays, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(arrays, part, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
-    os.replace(part, path)
+    write_file(path, lambda file: file.write(content))
 
 
 def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     """Add the low-rank matrices of a file to a model, ready to answer and to train on; call it before `compile`.
 
     Args:
-        model: the model that they were trained for, with the weights from before; it may have matrices of the same shapes already.
+        model: the model that they were trained for, with the weights from before; it may have matrices of the same shapes and alpha
+            already.
         path: a file as `save_lora` writes it.
 
     Raises:
@@ -123,17 +128,28 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     wrong += [name for name in sorted(set(variables) & set(arrays)) if tuple(variables[name].shape) != arrays[name].shape]
     if wrong:
         raise ValueError(f"{path} must hold the matrices of this model; {len(wrong)} differ, {wrong[0]} for one.")
+    alpha = settings["rank"] if settings["alpha"] is None else settings["alpha"]
+    others = [layer.lora_alpha for layer in _kernels(model).values() if layer.lora_enabled and layer.lora_alpha != alpha]
+    if others:
+        raise ValueError(f"{path} must have the alpha of the model's matrices, {others[0]}; got {alpha}.")
     for name, variable in variables.items():
         variable.assign(arrays[name])
 
 
 def without_lora(model: keras.Model) -> keras.Model:
-    """The model, or where it has low-rank matrices a new one without, whose kernels they are added to."""
+    """The model, or where it has low-rank matrices a new one without, whose kernels they are added to.
+
+    Raises:
+        ValueError: the model has low-rank matrices and is quantised.
+    """
     if not has_lora(model):
         return model
+    kernels = _kernels(model)
+    if any(layer.quantization_mode not in (None, "float8") for layer in kernels.values()):  # under float8 kernels are as before
+        raise ValueError("the model must not be quantised yet, as low-rank matrices are added to its kernels in float32.")
     masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
     plain = build_model(model.config, heads_of(model), seq_len=model.inputs[0].shape[1], padding_mask=masked)
-    values, kernels = {variable.path: variable for variable in model.weights}, _kernels(model)
+    values = {variable.path: variable for variable in model.weights}
     for variable in plain.weights:
         value, layer = to_numpy(values[variable.path]).astype("float32"), kernels.get(variable.path)
         if layer is not None and layer.lora_enabled:

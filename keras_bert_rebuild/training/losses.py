@@ -20,6 +20,13 @@ class PretrainingLoss(keras.losses.Loss):
             backward pass; None for all. The loss is then given log-probabilities, and is −logits[label].
         reduction: by default the mean over the labelled positions.
 
+    Call arguments:
+        y_true: labels, `(batch, length)` for tokens and `(batch,)` for classes, or the same with a last axis of 1.
+        y_pred: logits, `(batch, length, vocabulary)` or `(batch, classes)`; with `chunk` log-probabilities.
+
+    Raises:
+        ValueError: `max_predictions` or `chunk` is less than 1.
+
     Example:
 
     >>> import numpy as np

@@ -33,6 +33,9 @@ class AdamWarmup(keras.optimizers.Adam):
         **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the rate by 1 + decay · (t − 1)), and the clipping, EMA
             and accumulation arguments of `keras.optimizers.Optimizer`.
 
+    Raises:
+        ValueError: `decay_steps` is not above 0, or `weight_decay_pattern` is a single string.
+
     Reference: Kingma and Ba, 2015, section 2 (https://arxiv.org/abs/1412.6980), in the order of computation just before section
     2.1; Loshchilov and Hutter, 2019 (https://arxiv.org/abs/1711.05101); Reddi et al., 2018, for amsgrad.
     """

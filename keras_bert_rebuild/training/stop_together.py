@@ -23,6 +23,10 @@ class StopTogether(StopOnSignal):
         self._ask()
         super().on_test_batch_end(batch, logs)
 
+    def _install(self):
+        self._noted = 0
+        super()._install()
+
     def _ask(self):
         number = int(gathered([self._noted]).max())
         if number:

@@ -9,8 +9,9 @@ def apply_adam(gradient, weight, momentum, velocity, rate, beta_1, beta_2, epsil
     Args:
         gradient: a tensor.
         weight, momentum, velocity: variables of the same dtype, which are changed.
-        rate, epsilon, decay: scalars of that dtype, with Adam's corrections already in them.
+        rate, epsilon: scalars of that dtype, with Adam's corrections already in them.
         beta_1, beta_2: numbers.
+        decay: a scalar of that dtype, the share of the weight that is taken away; None for none.
     """
     # What reads the old weight comes before.
     with tf.control_dependencies([gradient]):

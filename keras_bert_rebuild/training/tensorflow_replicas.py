@@ -52,8 +52,11 @@ def share_of_labels(mask):
 
 
 def sum_before_clipping(optimizer):
-    """Let an optimizer clip the gradient of the whole batch: Keras clips that of every replica, and sums then."""
-    if replica_count() == 1:
+    """Let an optimizer clip the gradient of the whole batch: Keras clips that of every replica, and sums then.
+
+    One that does so already is left alone: two phases of a run may be compiled with one optimizer.
+    """
+    if replica_count() == 1 or "apply" in vars(optimizer):
         return
     apply = optimizer.apply
 
@@ -64,4 +67,5 @@ def sum_before_clipping(optimizer):
         apply([None if grad is None else next(sums) for grad in dense], trainable_variables)
 
     optimizer.apply = apply_to_sums
-    optimizer._all_reduce_sum_gradients = list  # they are sums by then
+    inner = getattr(optimizer, "inner_optimizer", optimizer)  # of Keras's LossScaleOptimizer
+    inner._all_reduce_sum_gradients = list  # they are sums by then

@@ -27,6 +27,9 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
         total_steps: optimizer steps after which the rate stays at `end_rate`.
         end_rate: rate at the end.
 
+    Raises:
+        ValueError: a negative rate, or a `warmup_steps` that is negative or above `total_steps`, which is at least 1.
+
     Example:
 
     >>> schedule = WarmupLinearDecay(1.0, warmup_steps=2, total_steps=6)

@@ -14,7 +14,7 @@ from keras_bert_rebuild.training.host_watch import EXIT_CODE, HostWatch, listeni
 from keras_bert_rebuild.training.hosts import ADDRESSES, gathered, host_count, host_index
 
 GRACE = 5.0  # seconds for the watch to tell that a host has stopped, where JAX was first to notice
-ADDRESS_BYTES = 64
+ADDRESS_BYTES = 256  # a name in the DNS has at most 253
 
 
 @contextlib.contextmanager
@@ -64,14 +64,18 @@ def _watch(coordinator):
 
 
 def _own_address():
-    """The address that this host sends from; no packet is sent to find out."""
+    """The address that this host sends from, or its name where no way leads out of a cluster; no packet is sent to find out."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))  # an address for documentation
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation
+        except OSError:
+            return socket.gethostname()
         return probe.getsockname()[0]
 
 
 def _leave_alone():
     """At the end of a process whose training failed here: JAX would wait for the others, which have stopped, and abort."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(EXIT_CODE)

@@ -184,7 +184,7 @@ def test_multipliers_that_no_path_has_are_an_error():
         ({"epsilon": -1.0}, "epsilon must not be negative"),
         ({"beta_1": 1.0}, r"beta_1 must be in \[0, 1\)"),
         ({"ema_momentum": 1.0}, r"ema_momentum must be in \[0, 1\)"),
-        ({"rate_multipliers": {"kernel": -1.0}}, "kernel must not be negative"),
+        ({"rate_multipliers": {"kernel": -1.0}}, "the rate multiplier of 'kernel' must not be negative; got -1"),
         ({"no_decay": "bias"}, "no_decay must be a list of regular expressions"),
         ({"no_decay": ["(bias"]}, r"'\(bias' is none"),
         ({"rate_multipliers": {"[": 1.0}}, "rate_multipliers must hold regular expressions"),

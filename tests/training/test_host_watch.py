@@ -69,6 +69,20 @@ def test_a_host_that_is_silent_counts_as_stopped(hosts, monkeypatch):
     assert any("has not answered for" in sentence for sentence in sentences(said, 3).values())
 
 
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return socket.has_dualstack_ipv6()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not has_ipv6(), reason="no IPv6"))])
+def test_host_0_is_reached_at_all_of_its_addresses(address):
+    with listening_socket() as listener:
+        socket.create_connection((address, listener.getsockname()[1]), timeout=10).close()
+
+
 def test_a_host_that_cannot_reach_host_0_says_where_it_looked():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

@@ -32,12 +32,18 @@ def test_one_host_joins_nobody(told):
         ({"hosts": 2, "host_index": -1}, "host_index must be from 0 to 1, for 2 hosts; got -1"),
         ({"hosts": 2, "coordinator": "a:1"}, "host_index must say which of the 2 hosts this is"),
         ({"hosts": 2, "host_index": 0, "coordinator": "a"}, "coordinator must be address:port, a free port of host 0; got 'a'"),
-        ({"hosts": "two"}, "hosts must be a whole number; got 'two'"),
+        ({"hosts": "two"}, r"hosts must be a whole number; got 'two'\.$"),
     ],
 )
 def test_what_does_not_fit_is_told_in_a_sentence(told, sentence):
     with pytest.raises(ValueError, match=sentence):
         join_hosts(**told)
+
+
+def test_a_number_that_is_none_is_told_with_the_variable_that_it_came_from(monkeypatch):
+    monkeypatch.setenv("KERAS_DISTRIBUTION_NUM_PROCESSES", "two")
+    with pytest.raises(ValueError, match="hosts must be a whole number; got 'two' from KERAS_DISTRIBUTION_NUM_PROCESSES"):
+        join_hosts()
 
 
 @pytest.mark.skipif(IS_JAX, reason="JAX can")

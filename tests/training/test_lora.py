@@ -1,5 +1,8 @@
 """Low-rank matrices: what they add, what learns, how they come back."""
 
+import errno
+import os
+
 import keras
 import numpy as np
 import pytest
@@ -87,6 +90,38 @@ def test_the_same_numbers_are_drawn_on_every_backend():
     task = fresh()
     add_lora(task.model, rank=2)
     np.testing.assert_allclose(values(task.model)[f"{QUERY}/lora_kernel_a"][0], [0.01569496, -0.03926374], atol=1e-7)
+
+
+def test_matrices_with_another_alpha_are_refused(tmp_path):
+    model, other = fresh().model, fresh().model
+    add_lora(model, rank=2, alpha=6)
+    save_lora(model, tmp_path / "lora.safetensors")
+    add_lora(other, rank=2)
+    before = values(other)
+    with pytest.raises(ValueError, match="must have the alpha of the model's matrices, 2; got 6"):
+        load_lora(other, tmp_path / "lora.safetensors")
+    assert all(np.array_equal(value, before[path]) for path, value in values(other).items())
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+def test_matrices_are_not_added_to_kernels_of_whole_numbers():
+    model = fresh().model
+    add_lora(model, rank=2)
+    model.quantize("int8")
+    with pytest.raises(ValueError, match="must not be quantised yet"):
+        without_lora(model)
+
+
+def test_a_full_disk_leaves_no_half_of_a_file(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    model = fresh().model
+    add_lora(model, rank=2)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        save_lora(model, tmp_path / "lora.safetensors")
+    assert os.listdir(tmp_path) == []
 
 
 def test_bad_input_is_one_sentence(tmp_path):

@@ -135,7 +135,7 @@ def test_the_model_is_whole_after_a_signal(tmp_path):
     assert np.isfinite(model.get_weights()[0]).all()
 
 
-def test_a_context_catches_what_comes_between_two_trainings(caught):
+def test_a_context_catches_what_comes_before_any_training(caught):
     with StopOnSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.received == signal.SIGTERM

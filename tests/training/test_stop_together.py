@@ -50,3 +50,20 @@ def test_a_signal_to_this_host_waits_until_all_know(monkeypatch):
     assert seen == [(None, False)]  # nothing happens here before the others have heard of it
     assert asked == [[0], [0], [signal.SIGINT]]
     assert stop.received == signal.SIGINT
+
+
+def test_a_training_after_one_that_was_stopped_is_not_stopped_again(monkeypatch):
+    asked = []
+
+    def gathered(values):
+        asked.append(values)
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(stop_together, "gathered", gathered)
+    stop = StopTogether()
+    fit(tiny_model(), 3, [stop, At(1, lambda callback: os.kill(os.getpid(), signal.SIGINT))])
+    assert asked == [[0], [signal.SIGINT]]
+    asked.clear()
+    fit(tiny_model(), 3, [stop])
+    assert asked == [[0], [0], [0]]
+    assert stop.received is None

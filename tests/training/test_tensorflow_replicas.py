@@ -4,10 +4,13 @@ import csv
 import json
 
 import hosts_run
+import keras
 import numpy as np
 import pytest
 import yaml
 from other_process import finish, start
+
+from keras_bert_rebuild import AdamW
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
@@ -38,6 +41,29 @@ def test_a_state_goes_from_one_device_to_two_replicas_and_back(two):
     one = two["losses"]["one"][10:]
     np.testing.assert_allclose(two["one after two"], one, rtol=0, atol=1e-4)
     np.testing.assert_allclose(two["two after one"], one, rtol=0, atol=1e-4)
+
+
+@pytest.fixture
+def sum_before_clipping(monkeypatch):
+    """The function of that name, as inside of the scope of two replicas."""
+    from keras_bert_rebuild.training import tensorflow_replicas
+
+    monkeypatch.setattr(tensorflow_replicas, "replica_count", lambda: 2)
+    return tensorflow_replicas.sum_before_clipping
+
+
+def test_an_optimizer_that_two_phases_are_compiled_with_sums_once(sum_before_clipping):
+    optimizer = AdamW()
+    sum_before_clipping(optimizer)
+    apply = optimizer.apply
+    sum_before_clipping(optimizer)
+    assert optimizer.apply is apply
+
+
+def test_the_optimizer_inside_a_loss_scale_optimizer_is_given_sums(sum_before_clipping):
+    optimizer = keras.optimizers.LossScaleOptimizer(AdamW())
+    sum_before_clipping(optimizer)
+    assert optimizer.inner_optimizer._all_reduce_sum_gradients is list
 
 
 @pytest.mark.exhaustive
