@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import positive
+
 
 def add_arguments(parser):
     """Declare the options."""
@@ -12,7 +14,7 @@ def add_arguments(parser):
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
     parser.add_argument("--layers", help="numbers of layers from 0, with commas between (all, of a long text as many as fit)")
     parser.add_argument("--heads", help="numbers of heads from 0, with commas between (all, of a long text as many as fit)")
-    parser.add_argument("--max-len", type=int, help="tokens to cut the text to")
+    parser.add_argument("--max-len", type=positive, help="tokens to cut the text to")
 
 
 def run(args):

@@ -35,6 +35,6 @@ def run(args):
 
 
 def _dtype_of(source):
-    """The type that all arrays of a source share, where it is not float32."""
+    """float16 where all arrays of a source are of it; None for all else, which is loaded as float32."""
     kinds = set() if source is None else {source.dtype(name) for name in source.names if source.dtype(name).startswith("float")}
     return "float16" if kinds == {"float16"} else None

@@ -1,7 +1,11 @@
 """`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
 
+import argparse
+import math
 import time
 from pathlib import Path
+
+from keras_bert_rebuild.cli.option_kinds import positive
 
 # BERT-base with the arguments of the article "Understanding BERT architecture".
 ARTICLE_MODEL = {
@@ -42,10 +46,8 @@ STANDARD_LIBRARY_AND = ("numpy", "keras")
 def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=_positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
-    length.add_argument(
-        "--minutes", type=_positive_float, help="choose the steps so that training takes about this long, and print them"
-    )
+    length.add_argument("--steps", type=positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
+    length.add_argument("--minutes", type=_minutes, help="choose the steps so that training takes about this long, and print them")
     parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
     parser.add_argument(
         "--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries"
@@ -95,17 +97,13 @@ def run(args):
     return 0
 
 
-def _positive(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
-
-
-def _positive_float(text):
-    value = float(text)
-    if not value > 0:
-        raise ValueError
+def _minutes(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
     return value
 
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import positive
+
 
 def add_arguments(parser):
     """Declare the options."""
@@ -16,7 +18,7 @@ def add_arguments(parser):
     parser.add_argument("--pooling", help="cls, max, mean, or several with commas between (as sentence-transformers says, or mean)")
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
-    parser.add_argument("--max-len", type=int, help="tokens to cut texts to")
+    parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16")
 
 
@@ -36,12 +38,13 @@ def run(args):
 
     from keras_bert_rebuild.cli.progress import progress_bar
 
-    stream = _stream(args)
-    with written_vectors(args.output, count) as write, progress_bar(Console(stderr=True)) as bar:
-        task = bar.add_task("embedding", total=count, unit="texts", note="")
-        for text, vector in zip(lines_of_file(args.file), stream.stream(lines_of_file(args.file)), strict=True):
-            width = write(text, vector)
-            bar.advance(task)
+    with written_vectors(args.output, count) as write:
+        stream = _stream(args)
+        with progress_bar(Console(stderr=True)) as bar:
+            task = bar.add_task("embedding", total=count, unit="texts", note="")
+            for text, vector in zip(lines_of_file(args.file), stream.stream(lines_of_file(args.file)), strict=True):
+                width = write(text, vector)
+                bar.advance(task)
     print(f"wrote    {args.output}  {count:,} vectors of {width}, float32")
     return 0
 
@@ -61,7 +64,9 @@ def _stream(args):
         runner = OpenVINORunner(args.model)
         if not runner.gives_vectors:
             raise ValueError(f"{args.model} must give a vector for a text: export it with --pooling mean.")
-        return EmbeddingStream(runner, runner.tokenizer, min(args.max_len or runner.max_len, runner.max_len))
+        if (args.max_len or 0) > runner.max_len:
+            raise ValueError(f"--max-len must be at most {runner.max_len}, as {args.model} was exported; got {args.max_len}.")
+        return EmbeddingStream(runner, runner.tokenizer, args.max_len or runner.max_len)
 
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import positive
+
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
 
@@ -14,7 +16,7 @@ def add_arguments(parser):
     parser.add_argument("--pooling", help="cls, max, mean, or several with commas between: one vector for a text, without heads")
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
-    parser.add_argument("--max-len", type=int, help="tokens to cut texts to")
+    parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument(
         "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts as the model will see them, in lines"
     )

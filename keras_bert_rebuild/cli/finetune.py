@@ -19,7 +19,7 @@ def add_arguments(parser):
     parser.add_argument("task", help=f"one of {TASKS}")
     parser.add_argument("--model", type=str, required=True, help="a checkpoint: a folder of Hugging Face, Google or Keras")
     parser.add_argument(
-        "--train", type=Path, required=True, help="examples to learn: tsv, csv, jsonl, conll, conllu or SQuAD json, also .xz"
+        "--train", type=Path, required=True, help="examples to learn: tsv, csv, jsonl, conll, conllu or SQuAD json, also .gz or .xz"
     )
     parser.add_argument("--dev", type=Path, required=True, help="examples to choose the best weights by")
     parser.add_argument("--test", type=Path, help="examples to judge the best weights by, once, in the end")

@@ -62,7 +62,7 @@ def main(argv=None):
 def _sentence(error):
     """What an error says, without the number of the operating system."""
     if not isinstance(error, OSError) or error.strerror is None:
-        return error
+        return str(error) or type(error).__name__  # a MemoryError may say nothing
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 

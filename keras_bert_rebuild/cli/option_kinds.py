@@ -34,6 +34,17 @@ def yes_or_no(text):
     return answers[text.lower()]
 
 
+def positive(text):
+    """A whole number of at least 1 for a word."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
+    return value
+
+
 def parts(parser, option, values):
     """A dictionary from words of the form NAME=VALUE."""
     wrong = next((value for value in values if not value.partition("=")[0] or not value.partition("=")[2]), None)

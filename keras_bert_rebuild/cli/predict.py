@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
-from keras_bert_rebuild.cli.option_kinds import yes_or_no
+from keras_bert_rebuild.cli.option_kinds import positive, yes_or_no
 from keras_bert_rebuild.data.read_labelled import FORMATS
 
 
@@ -13,7 +13,7 @@ def add_arguments(parser):
     parser.add_argument("--model", type=Path, required=True, help="a folder that `keras-bert finetune` wrote, RUN/model")
     parser.add_argument("--input", type=Path, required=True, help="examples: tsv, csv, jsonl, conll, conllu, SQuAD json, or txt")
     parser.add_argument("--output", type=Path, required=True, help="answers: a file in .jsonl, .tsv, .csv or, for questions, .json")
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="rows of a batch (32)")
+    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
     parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="what parts are called in the input")
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
     parser.add_argument("--format", choices=FORMATS, help="the format of the input, where its name does not tell")

@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import positive
+
 
 def add_arguments(parser):
     """Declare the options."""
@@ -16,7 +18,7 @@ def add_arguments(parser):
     case.add_argument(
         "--uncased", action="store_false", default=None, dest="cased", help="do not; by default the vocabulary decides"
     )
-    parser.add_argument("--workers", type=_workers, help="processes (one for every core)")
+    parser.add_argument("--workers", type=positive, help="processes (one for every core)")
     parser.add_argument("--shard", type=_part, default=(0, 1), metavar="I/N", help="make this of N parts, from 0; by default all")
     parser.add_argument("--document-per-file", action="store_true", help="blank lines do not end a document, files do")
 
@@ -50,13 +52,6 @@ def run(args):
     there = "" if done.made == done.shards else "; the others were there"
     print(f"wrote    {args.output}  {done.made:,} shards of {done.shards:,}{there}")
     return 0
-
-
-def _workers(text):
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
 
 
 def _part(text):

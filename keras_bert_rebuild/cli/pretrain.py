@@ -39,6 +39,10 @@ def run(args):
     from keras_bert_rebuild.training.hosts import host_index, join_hosts
 
     given = read_yaml(args.config) if args.config else {}
+    of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
+    if given.get("phases") and of_one_phase:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in of_one_phase)
+        raise ValueError(f"{args.config} has phases, which say their own steps, batches and lengths; got {options} beside it.")
     names = (field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES)
     given.update({name: getattr(args, name) for name in names if getattr(args, name) is not None})
     settings = PretrainSettings.from_dict(given)

@@ -36,10 +36,10 @@ def progress_bar(console):
     )
 
 
-def track(console, items, description, unit, total=None):
+def track(console, items, description, unit):
     """The items, a bar moving on with each."""
     with progress_bar(console) as bar:
-        task = bar.add_task(description, total=len(items) if total is None else total, unit=unit, note="")
+        task = bar.add_task(description, total=len(items), unit=unit, note="")
         for item in items:
             yield item
             bar.advance(task)

@@ -15,9 +15,15 @@ def examples_of(given, spec, settings, labelled=True):
         spec: a `FinetuneTask`.
         settings: `FinetuneSettings`, for columns, header and format.
         labelled: as for `read_examples`.
+
+    Raises:
+        ValueError: there is no example, or the file is not what `read_examples` reads.
     """
     if not isinstance(given, (str, Path)):
-        return list(given)
+        examples = list(given)
+        if not examples:
+            raise ValueError("expected at least one example; got an empty list.")
+        return examples
     chosen = {name: getattr(settings, name) for name in ("columns", "header", "format")}
     return read_examples(given, spec.examples, labelled=labelled, **chosen)
 

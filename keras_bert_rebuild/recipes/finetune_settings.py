@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from keras_bert_rebuild.data.read_labelled import FORMATS
 from keras_bert_rebuild.recipes.phase import check_whole_numbers
-from keras_bert_rebuild.recipes.settings_from_dict import is_number, settings_from_dict
+from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
 
 DTYPES = ("float32", "mixed_bfloat16")
 OBJECTIVES = ("cosine", "in_batch_negatives")
@@ -136,7 +136,7 @@ class FinetuneSettings:
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values, as they are written into a run's folder."""
-        return {**asdict(self), "freeze": list(self.freeze)}
+        return plain(asdict(self))
 
     @classmethod
     def of(cls, settings: "FinetuneSettings | dict[str, Any] | None" = None, **changes: Any) -> "FinetuneSettings":

@@ -1,5 +1,8 @@
 """The sizes of a new model, by name or from a file."""
 
+from collections.abc import Mapping
+
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962).
@@ -23,9 +26,12 @@ def size_fields(model):
         model: a size by name, the path of a config.json, or such fields.
 
     Raises:
-        ValueError: there is no such size and no such file.
+        ValueError: there is no such size and no such file, or no such field.
     """
-    if isinstance(model, dict):
+    if isinstance(model, Mapping):
+        unknown = [name for name in model if name not in BertConfig.__dataclass_fields__]
+        if unknown:
+            raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
         return model
     if model in SIZES:
         return SIZES[model]

@@ -4,7 +4,6 @@ import math
 import numbers
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
@@ -105,7 +104,7 @@ def plan(
     work = Work(
         phase.batch_size * phase.seq_len,
         phase.batch_size * phase.seq_len**2,
-        phase.batch_size * min(phase.max_predictions or phase.seq_len, phase.seq_len),
+        phase.batch_size * min(phase.max_predictions, phase.seq_len),
         phase.batch_size,
     )
     flops = train_flops(config, work, run.next_sentence != "none")
@@ -151,11 +150,6 @@ def plan(
 
 def _config(model, vocab_size):
     values = model.to_dict() if isinstance(model, BertConfig) else size_fields(model)
-    if isinstance(model, dict):
-        names = [field.name for field in fields(BertConfig)]
-        unknown = [name for name in model if name not in names]
-        if unknown:
-            raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
     return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
 
 

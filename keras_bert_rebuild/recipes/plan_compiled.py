@@ -20,8 +20,8 @@ def ask_tpu_compiler(config, settings, slice_):
         slice_: such as "v5e:2x2".
 
     Returns:
-        `{"arguments": bytes, "temporaries": bytes, "program": bytes, "flops": operations}` of one chip, or `{"refused": what the
-        compiler said}` where the step does not fit.
+        `{"arguments": bytes, "temporaries": bytes, "program": bytes, "all_reduce": bytes, "flops": operations}` of one chip, or
+        `{"refused": what the compiler said}` where the step does not fit.
 
     Raises:
         ValueError: JAX or the compiler is not installed, or it does not know such a slice.

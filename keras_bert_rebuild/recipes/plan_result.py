@@ -89,7 +89,8 @@ class Plan:
     """What else to know, a sentence each."""
 
     compiled: dict | None = None
-    """What the TPU compiler says of one chip, where it was asked: bytes of arguments, temporaries and the program, operations."""
+    """What the TPU compiler says of one chip, where it was asked: bytes of arguments, temporaries, the program and of what is
+    summed over the chips, and operations; or, where it refused the step, why."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

@@ -34,15 +34,16 @@ class ScalingRow:
     """What each chip sends to sum the gradients: 2 (n − 1)/n times their size."""
 
     efficiency: float
-    """Tokens per second, as a part of what so many single chips would do."""
+    """Tokens per second of a chip, as a part of those of a chip of the smallest slice."""
 
 
 def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None, utilisation=0.4, **settings):
-    """Predict a step on every slice of a TPU that has a chip for each example.
+    """Predict a step on every slice of a TPU over which the examples can be split.
 
-        step(n) = products(n) + sum(n) + update            efficiency(n) = tokens/s(n) / (n · tokens/s(1))
+        step(n) = products(n) + sum(n) + update            efficiency(n) = tokens/s(n) / (n · tokens/s(m) / m)
 
-    with the times of `Plan`: one after the other. A compiler that computes while it sums does better.
+    with the times of `Plan`: one after the other. A compiler that computes while it sums does better. The smallest slice has m
+    chips: one, and on v4 and v5p four.
 
     Args:
         model: as for `plan`.
@@ -52,7 +53,7 @@ def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None,
         **settings: as for `plan`.
 
     Returns:
-        A list of `ScalingRow`, one for each slice, a single chip first.
+        A list of `ScalingRow`, one for each slice, the smallest first.
     """
     rows = []
     for shape in SLICES[tpu]:
@@ -61,7 +62,7 @@ def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None,
         if batch % chips:
             break
         made = plan(model, tpu=f"{tpu}:{text}", batch_size=batch, utilisation=utilisation, **settings)
-        alone = rows[0].plan.tokens_per_second if rows else made.tokens_per_second
+        alone = rows[0].plan.tokens_per_second / rows[0].chips if rows else made.tokens_per_second / chips
         sent = 2 * (chips - 1) / chips * made.all_reduce_bytes
         rows.append(ScalingRow(chips, text, made, sent, made.tokens_per_second / (chips * alone)))
     return rows

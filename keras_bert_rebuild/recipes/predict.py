@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.data.labelled_file import suffix_of
 from keras_bert_rebuild.data.read_labelled import read_examples
 from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
 from keras_bert_rebuild.recipes.predicted_rows import ROWS
@@ -48,7 +47,7 @@ def predict(
     Raises:
         ValueError: a file that cannot be read, or that is not of the task's examples, an output of another format.
     """
-    if suffix_of(output) not in FORMATS or Path(output).suffix not in FORMATS:
+    if Path(output).suffix not in FORMATS:
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS)}; got {output}.")
     if isinstance(model, (str, Path)):
         model = load_task(model, None if task is None else finetune_task(task).kind)
@@ -96,7 +95,8 @@ def write_rows(path, rows):
 
 
 def _write_table(file, rows, delimiter):
-    names = [name for name, value in rows[0].items() if not isinstance(value, dict)]
+    # Of all rows: where the first text has no second one, others may.
+    names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(names)
     writer.writerows([_cell(row.get(name), delimiter) for name in names] for row in rows)

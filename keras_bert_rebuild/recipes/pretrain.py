@@ -41,7 +41,7 @@ def pretrain(
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
     Hugging Face folder with the vocabulary (or one of Keras, where the former has no names for the heads). Called again with the
     same arguments it goes on from the last checkpoint at the exact batch, to the same weights as if it had never been stopped; if
-    the run is over, it loads the model.
+    the run is over, it loads the model. Nothing is written before the model and its batches are made.
 
     On several hosts each is called with the same arguments but for `host_index`, and with a folder that all of them see: host 0
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
@@ -88,8 +88,6 @@ def _pretrain(store, output, settings, where, report):
     described = {**settings.resolved(), "corpus": _described(corpus)}
     check_agreement(described)
     output = Path(output)
-    if where.writes:
-        RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
     keras.utils.set_random_seed(settings.seed)
     rows = {"process_index": where.data_index, "process_count": where.data_count}
@@ -98,6 +96,8 @@ def _pretrain(store, output, settings, where, report):
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
+        if where.writes:  # not before: a run that cannot be must leave no settings that the next attempt would have to share
+            RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
         run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
         run.finish()
         with run.averaged():
@@ -116,20 +116,27 @@ def _format(model):
 def _make_model(corpus, settings):
     tables = vocabulary_tables(corpus.vocabulary)
     if settings.init is None:
-        return build_model(settings.model_config(len(corpus.vocabulary), tables.pad_id), settings.heads)
+        config = settings.model_config(len(corpus.vocabulary), tables.pad_id)
+        _check_positions("the model", config, settings)
+        return build_model(config, settings.heads)
     # Not strict: a checkpoint without these heads is one to go on from, too, and a warning names what starts at random.
     model = from_pretrained(settings.init, heads=settings.heads, strict=False)
     config = model.config
-    longest = max(phase.seq_len for phase in settings.all_phases)
     for what, found, expected in (
         ("tokens in its vocabulary", config.vocab_size, len(corpus.vocabulary)),
         ("the id of padding", config.pad_token_id, tables.pad_id),
     ):
         if found != expected:
             raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}, got {found}.")
-    if longest > config.max_length:
-        raise ValueError(f"{settings.init} has {config.max_length} positions; a phase asks for examples of {longest} tokens.")
+    _check_positions(settings.init, config, settings)
     return model
+
+
+def _check_positions(name, config, settings):
+    """Refuse examples of more tokens than a model has positions."""
+    longest = max(phase.seq_len for phase in settings.all_phases)
+    if longest > config.max_length:
+        raise ValueError(f"{name} has {config.max_length} positions; a phase asks for examples of {longest} tokens.")
 
 
 def _described(corpus):

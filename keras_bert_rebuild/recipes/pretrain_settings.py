@@ -1,5 +1,6 @@
 """Everything that a pretraining run can be told, as data."""
 
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -8,7 +9,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.phase import LEAST as PHASE_LEAST
 from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
-from keras_bert_rebuild.recipes.settings_from_dict import is_number, settings_from_dict
+from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
 from keras_bert_rebuild.training.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")
@@ -177,6 +178,8 @@ class PretrainSettings:
             ("optimizer", OPTIMIZERS),
             ("dtype", DTYPES),
             ("jit_compile", (True, False, "auto")),
+            ("remat", (True, False)),
+            ("tensorboard", (True, False)),
             ("distribute", KINDS),
         ):
             if getattr(self, name) not in values:
@@ -199,6 +202,8 @@ class PretrainSettings:
         for name in ("phases", "lengths"):
             if not isinstance(getattr(self, name), (list, tuple)):
                 raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
+        if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in self.lengths):
+            raise ValueError(f"lengths must be whole numbers; got {self.lengths!r}.")
         object.__setattr__(self, "lengths", tuple(self.lengths))
         object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))
         for phase in self.all_phases:
@@ -244,10 +249,9 @@ class PretrainSettings:
             "evaluate_steps": self.evaluate_steps or max(steps // 10, 1),
             "save_steps": self.save_steps or self.evaluate_steps or max(steps // 10, 1),
             "phases": [asdict(phase) for phase in self.all_phases],
-            "lengths": list(self.lengths),
         }
         left_out = ("steps", "batch_size", "seq_len", "max_predictions", *OF_A_START)
-        return {name: value for name, value in {**asdict(self), **filled}.items() if name not in left_out}
+        return plain({name: value for name, value in {**asdict(self), **filled}.items() if name not in left_out})
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

@@ -1,9 +1,13 @@
-"""Settings, a frozen dataclass, from the plain values of a YAML file."""
+"""Settings, a frozen dataclass, from the plain values of a YAML file, and such values from settings."""
 
 import difflib
 import math
 import numbers
+import os
+from collections.abc import Mapping
 from dataclasses import fields
+
+import numpy as np
 
 
 def settings_from_dict(cls, values, what):
@@ -31,6 +35,17 @@ def settings_from_dict(cls, values, what):
 def is_number(value):
     """Whether a value is a finite number, and no truth value."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def plain(value):
+    """A value as a YAML file gives it back, with all that is in it: tuples as lists, paths as strings, no numbers of NumPy."""
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _as_number(value):

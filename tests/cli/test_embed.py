@@ -64,6 +64,11 @@ def test_what_was_there_stays_when_the_file_cannot_be_read(capsys, folder, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_an_output_that_cannot_be_is_told_before_the_model_is_read(capsys, texts, tmp_path):
+    code, _, err = run(capsys, texts, "--output", tmp_path / "a.txt", "--model", "nowhere")
+    assert (code, "must end in .npy or .parquet; got a.txt" in err) == (2, True)
+
+
 def test_mistakes_are_told_in_a_sentence(capsys, folder, texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "empty.txt").write_text("")
@@ -75,6 +80,7 @@ def test_mistakes_are_told_in_a_sentence(capsys, folder, texts, tmp_path, monkey
         ((tmp_path / "empty.txt", "--output", tmp_path / "a.npy"), "has none"),
         ((texts, "--output", tmp_path / "a.npy", "--pooling", "median"), "--pooling must be some of cls, max, mean"),
         ((texts, "--output", tmp_path / "a.npy", "--max-len", 1), "max_len must be from 2 to 12"),
+        ((texts, "--output", tmp_path / "a.npy", "--max-len", 0), "expected a whole number of at least 1; got '0'"),
     ):
         code, _, err = run(capsys, *arguments, "--model", folder)
         assert code == 2

@@ -36,6 +36,7 @@ def test_no_verb_prints_the_help(capsys):
         ["demo", "--steps", "0"],
         ["demo", "--steps", "x"],
         ["demo", "--minutes", "-1"],
+        ["demo", "--minutes", "inf"],
         ["demo", "--steps", "1", "--minutes", "1"],
     ],
 )
@@ -92,3 +93,12 @@ def test_an_error_of_the_system_is_told_without_its_number(capsys, tmp_path, mon
     monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", full)
     code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
     assert (code, said) == (2, "keras-bert vocab: store: No space left on device\n")
+
+
+def test_an_error_without_words_is_told_by_its_name(capsys, tmp_path, monkeypatch):
+    def exhausted(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", exhausted)
+    code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
+    assert (code, said) == (2, "keras-bert vocab: MemoryError\n")

@@ -47,7 +47,7 @@ def test_options_reach_the_store(here, capsys):
         (["empty.txt", "--vocab", "v.txt"], "at least one line of text"),
         (["corpus.txt", "--vocab", "nothing.txt"], "is not there"),
         (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),
-        (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "invalid"),
+        (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "expected a whole number of at least 1; got '0'"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "2/2"], "expected I/N"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "one"], "expected I/N"),
         (["corpus.txt", "--vocab", "v.txt", "--cased", "--uncased"], "not allowed with"),

@@ -60,6 +60,8 @@ def test_phases_come_from_a_file(called, capsys, tmp_path):
     (tmp_path / "s.yaml").write_text(yaml.safe_dump({"phases": phases}))
     said_by(capsys, "store", "--output", "run", "--config", "s.yaml")
     assert [phase.max_predictions for phase in called[0][2].all_phases] == [21, 77]
+    said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--seq-len", "64", code=2)
+    assert "s.yaml has phases, which say their own steps, batches and lengths; got --seq-len beside it." in said.err
 
 
 def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys, tmp_path):
@@ -87,11 +89,11 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
         (["store", "--init", "nowhere", "--seq-len", "9"], "nowhere"),
     ],
 )
-def test_wrong_input_exits_with_2_and_leaves_no_model(monkeypatch, capsys, tmp_path, arguments, message):
+def test_wrong_input_exits_with_2_and_writes_nothing(monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
     corpus = small_corpus()
     monkeypatch.setattr(recipe, "TokenStore", lambda path: corpus if str(path) == "store" else TokenStore(path))
     (tmp_path / "wrong.yaml").write_text("lerning_rate: 1")
     said = said_by(capsys, *arguments, "--output", "run", code=2)
     assert message in said.err
-    assert not (tmp_path / "run" / "model").exists()
+    assert not (tmp_path / "run").exists()

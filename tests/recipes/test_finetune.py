@@ -201,6 +201,12 @@ def test_what_cannot_be_is_said_before_anything_is_written(encoder, tmp_path, ta
     assert not (tmp_path / "run").exists()
 
 
+def test_a_list_without_examples_is_refused_before_anything_is_written(encoder, tmp_path):
+    with pytest.raises(ValueError, match="expected at least one example; got an empty list"):
+        finetune("similarity", encoder, TASKS["similarity"], [], tmp_path / "run", **QUICK)
+    assert not (tmp_path / "run").exists()
+
+
 def test_another_run_in_the_folder_is_left_alone(run, encoder, files):
     folder = run[0]
     with pytest.raises(ValueError, match="holds a run with other settings: epochs was 12 and is 3"):
@@ -222,6 +228,12 @@ def test_settings_are_the_same_from_a_file_and_from_python():
     file = yaml.safe_load("learning_rate: 2e-5\nfreeze: ['^Embedding-']\nclass_weights: {a: 2}\n")
     assert FinetuneSettings.from_dict(file) == settings
     assert yaml.safe_load(yaml.safe_dump(settings.resolved())) == settings.resolved()
+
+
+def test_settings_of_tuples_and_numpy_numbers_are_the_same_again_from_the_file_of_a_run():
+    resolved = FinetuneSettings(columns={"choices": ("u", "v")}, epochs=np.int64(2), learning_rate=np.float64(2e-5)).resolved()
+    assert resolved["columns"] == {"choices": ["u", "v"]}
+    assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,12 @@ def test_there_is_a_row_from_1_to_256_chips_and_efficiency_is_a_part_of_single_c
         assert row.sent_bytes == pytest.approx(2 * (row.chips - 1) / row.chips * row.plan.all_reduce_bytes)
 
 
+def test_where_no_slice_has_one_chip_the_smallest_one_is_the_measure():
+    first, second, *_ = predicted_scaling("base", "v5p", batch_per_chip=64)
+    assert (first.chips, first.efficiency) == (4, 1)
+    assert second.efficiency == pytest.approx(second.plan.tokens_per_second / second.chips / (first.plan.tokens_per_second / 4))
+
+
 def test_a_batch_that_stays_the_same_is_split_as_far_as_it_goes():
     rows = predicted_scaling("base", batch_size=32)
     assert [row.chips for row in rows] == [1, 4, 8, 16, 32]

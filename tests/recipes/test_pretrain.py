@@ -137,6 +137,21 @@ def test_another_corpus_in_the_folder_of_a_run_is_an_error(undisturbed):
         pretrain(small_corpus(documents=17, passages=4, longest=10), undisturbed[0], SETTINGS)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "huge"}, "one of the sizes"),
+        ({"model": {**TINY, "hiden_size": 8}}, "must have fields of a BertConfig; got hiden_size"),
+        ({"model": {**TINY, "max_position_embeddings": 8}}, "the model has 8 positions; a phase asks for examples of 16 tokens"),
+        ({"lengths": [3]}, "lengths must be from"),
+    ],
+)
+def test_what_cannot_be_leaves_no_folder_that_would_refuse_the_next_attempt(corpus, tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        pretrain(corpus, tmp_path / "run", SETTINGS, **changes)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_batch(corpus, tmp_path):
     changes = {"learning_rate": 1e30, "warmup_steps": 0, "clip_norm": None, "ema": None, "gradient_accumulation_steps": 1}
     with (

@@ -2,7 +2,9 @@
 
 import argparse
 import dataclasses
+from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -23,6 +25,13 @@ def test_defaults_are_resolved():
     resolved = PretrainSettings(steps=1000).resolved()
     assert resolved["warmup_steps"] == resolved["evaluate_steps"] == resolved["save_steps"] == 100
     assert resolved["phases"] == [{"steps": 1000, "batch_size": 32, "seq_len": 128, "max_predictions": 21}]
+    assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
+
+
+def test_paths_and_numpy_numbers_are_plain_in_the_file_of_a_run():
+    given = {"model": Path("sizes.json"), "steps": np.int64(9), "learning_rate": np.float32(0.5), "lengths": [np.int64(64)]}
+    resolved = PretrainSettings(**given).resolved()
+    assert (resolved["model"], resolved["phases"][0]["steps"], resolved["learning_rate"]) == ("sizes.json", 9, 0.5)
     assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
 
 
@@ -64,6 +73,9 @@ def test_options_and_file_give_the_same_settings():
         ({"phases": [{"steps": 1}]}, "a phase must have steps, batch_size and seq_len"),
         ({"phases": 3}, "phases must be a list"),
         ({"lengths": 3}, "lengths must be a list"),
+        ({"lengths": [64, "96"]}, "lengths must be whole numbers; got"),
+        ({"remat": "no"}, "remat must be one of True, False; got 'no'"),
+        ({"tensorboard": "no"}, "tensorboard must be one of True, False; got 'no'"),
     ],
 )
 def test_what_cannot_be_is_an_error(settings, message):
