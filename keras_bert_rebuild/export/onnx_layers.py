@@ -1,5 +1,7 @@
 """Every layer of the summary as nodes of an ONNX graph."""
 
+import keras
+
 from keras_bert_rebuild.export.onnx_activations import activate
 from keras_bert_rebuild.export.onnx_graph import Value
 
@@ -156,8 +158,6 @@ def _of_padding(graph, mask):
 
 def _merged(graph, layer):
     """The kernel of a layer with LoRA, which Keras puts together from its factors."""
-    import keras
-
     name = f"{layer.path}/kernel"
     graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
     return name

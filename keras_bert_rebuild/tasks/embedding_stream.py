@@ -88,8 +88,15 @@ class EmbeddingStream:
         return self._buckets.rows(length)
 
     def __call__(self, texts: Iterable[str]) -> npt.NDArray[Any]:
-        """The vectors of texts as one array `(texts, width)`."""
-        return np.stack(list(self.stream(texts)))
+        """The vectors of texts as one array `(texts, width)`.
+
+        Raises:
+            ValueError: no texts, or as for `stream`.
+        """
+        vectors = list(self.stream(texts))
+        if not vectors:
+            raise ValueError("texts must be a list of at least one; got an empty one.")
+        return np.stack(vectors)
 
     def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
         """Yield the vector of every text, in order, in memory that does not grow.
@@ -105,6 +112,12 @@ class EmbeddingStream:
         return self._buckets.stream(self._rows(iter(texts)))
 
     def _rows(self, texts):
-        while part := list(itertools.islice(texts, TEXTS_A_CALL)):
+        for first in itertools.count(step=TEXTS_A_CALL):
+            part = list(itertools.islice(texts, TEXTS_A_CALL))
+            if not part:
+                return
+            for number, text in enumerate(part, first):
+                if not isinstance(text, str):
+                    raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
             encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
             yield from zip(encoded.ids, encoded.segments, strict=True)

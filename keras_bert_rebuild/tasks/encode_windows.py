@@ -91,7 +91,7 @@ def shortened(tokenizer, texts, limit, keep_end=False):
         cut = len(content) - limit if keep_end else limit
         at_word = begins[begins >= cut][:1] if keep_end else begins[(begins <= cut) & (begins > 0)][-1:]
         cut = starts[at_word[0] if len(at_word) else cut]
-        short[i] = texts[i][cut:] if keep_end else texts[i][:cut]
+        short[i] = texts[i][cut:] if keep_end else texts[i][:cut].rstrip()  # RoBERTa has a token for a space at the end
     return short
 
 

@@ -5,6 +5,8 @@ from collections import namedtuple
 
 import numpy as np
 
+from keras_bert_rebuild.tasks.metrics.entities import entities_of
+
 OUTSIDE = "O"
 
 # A label, and the first word and the one behind the last, or in a text its characters.
@@ -12,8 +14,9 @@ Span = namedtuple("Span", ["label", "start", "end"])
 
 
 def is_bio(labels):
-    """Whether labels are tags of entities: O, and B-x or I-x."""
-    return all(label == OUTSIDE or (label[:2] in ("B-", "I-") and len(label) > 2) for label in labels) and set(labels) != {OUTSIDE}
+    """Whether labels are tags of entities: B-x or I-x, and O."""
+    of_entities = set(labels) - {OUTSIDE}
+    return bool(of_entities) and all(label[:2] in ("B-", "I-") and len(label) > 2 for label in of_entities)
 
 
 def spans_of_tags(tags):
@@ -27,14 +30,7 @@ def spans_of_tags(tags):
     >>> [tuple(span) for span in spans_of_tags(["B-per", "I-per", "O", "I-loc", "B-loc"])]
     [('per', 0, 2), ('loc', 3, 4), ('loc', 4, 5)]
     """
-    spans, label, start = [], None, 0
-    for i, tag in enumerate((*tags, OUTSIDE)):
-        if label is not None and tag != f"I-{label}":
-            spans.append(Span(label, start, i))
-            label = None
-        if tag != OUTSIDE and label is None:
-            label, start = tag[2:], i
-    return spans
+    return [Span(kind, first, last + 1) for kind, first, last in entities_of(tags)]
 
 
 def tags_of_spans(starts, ends, spans):
@@ -54,27 +50,29 @@ def tags_of_spans(starts, ends, spans):
     for (_, behind, _), (start, end, label) in itertools.pairwise(spans):
         if start < behind:
             raise ValueError(f"spans must not overlap; {(start, end, label)} begins in the one before")
-    tags = [OUTSIDE] * len(starts)
-    most = [0] * len(starts)
-    owner = [None] * len(starts)
-    for number, (start, end, _) in enumerate(spans):
-        for i, (first, last) in enumerate(zip(starts, ends, strict=True)):
-            shared = min(end, last) - max(start, first)
-            if shared > most[i]:
-                most[i], owner[i] = shared, number
-    for number, span in enumerate(spans):
-        inside = [i for i, of in enumerate(owner) if of == number]
-        if not inside:
+    owners = [_owner(first, last, spans) for first, last in zip(starts, ends, strict=True)]
+    for span in spans:
+        if span not in owners:
             raise ValueError(f"every span must have a word of its own; {span} has none")
-        for i in inside:
-            tags[i] = f"{'B' if i == inside[0] else 'I'}-{span[2]}"
-    return tags
+    return [
+        OUTSIDE if span is None else f"{'I' if span == before else 'B'}-{span[2]}"
+        for before, span in itertools.pairwise([None, *owners])
+    ]
+
+
+def _owner(first, last, spans):
+    """The span with the most characters of `first` to `last`, the first of several; None where no span has one."""
+    shared = [min(end, last) - max(start, first) for start, end, _ in spans]
+    most = max(shared, default=0)
+    return spans[shared.index(most)] if most > 0 else None
 
 
 def best_tags(log_probabilities, labels):
     """The most probable sequence of tags that BIO allows: no I-x but behind B-x or I-x.
 
         argmax Σ_i log p_i(tag_i)
+
+    Where a label has an I-x and no B-x, entities begin with I-x, as in the files of CoNLL-2003, and every sequence is allowed.
 
     Args:
         log_probabilities: `(words, labels)`.
@@ -88,6 +86,8 @@ def best_tags(log_probabilities, labels):
     words = len(log_probabilities)
     if not words:
         return np.zeros(0, "int64")
+    if any(label.startswith("I-") and f"B-{label[2:]}" not in labels for label in labels):
+        return np.argmax(log_probabilities, axis=1)
     # What may come behind a tag; a sentence begins as behind O.
     allowed = np.array([[_may_follow(before, tag) for tag in labels] for before in labels])
     at_start = np.array([_may_follow(OUTSIDE, tag) for tag in labels])

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
 from keras_bert_rebuild.tasks.task import LONGEST, example_list
@@ -38,13 +39,14 @@ def fill_mask(
         For every mask, in order, a list of `(token, probability)`, the most probable first; for a list of texts a list of these.
 
     Raises:
-        ValueError: the model has no MLM head, or a text is not a string or has no mask.
+        ValueError: the model has no MLM head, a text is not a string or has no mask, or a number is below 1.
     """
     tokenizer = token_dict if isinstance(token_dict, BatchTokenizer) else WordPieceTokenizer(token_dict, cased=cased)
     if "MLM" not in (names := list(model.output_names)):
         raise ValueError(f"the model must have an MLM head; its outputs are {', '.join(names)}.")
-    if top_k < 1:
-        raise ValueError(f"top_k must be at least 1; got {top_k}.")
+    for name, value in (("top_k", top_k), ("batch_size", batch_size)):
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1; got {value}.")
     texts = [text] if isinstance(text, str) else example_list(text, "text")
     mask = tokenizer.tokens.get(tokenizer.mask_id)
     for one in texts:
@@ -56,7 +58,7 @@ def fill_mask(
 
 def _answers(model, tokenizer, texts, top_k, batch_size):
     fixed = model.inputs[0].shape[1]
-    longest = fixed or min(_positions(model), LONGEST)
+    longest = fixed or min(longest_row(model), LONGEST)
     windows = encode_windows(
         tokenizer, texts, max_len=longest, stride=longest // 4 if longest > 8 else 0, special_tokens_in_text=True
     )
@@ -65,8 +67,8 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
     answers = [[] for _ in texts]
     for first in range(0, len(rows), batch_size):
         batch = rows[first : first + batch_size]
-        longest_row = max(len(windows.ids[row]) for row in batch)
-        length = fixed or next(bucket for bucket in buckets_up_to(longest) if bucket >= longest_row)
+        tokens = max(len(windows.ids[row]) for row in batch)
+        length = fixed or next(bucket for bucket in buckets_up_to(longest) if bucket >= tokens)
         chosen = np.zeros((len(batch), length), "int32")
         for i, row in enumerate(batch):
             chosen[i, places[row]] = 1
@@ -74,6 +76,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
             "Input-Token": padded([windows.ids[row] for row in batch], length, tokenizer.pad_id),
             "Input-Segment": padded([windows.segments[row] for row in batch], length),
             "Input-Masked": chosen,
+            "Input-Mask": padded([np.ones_like(windows.ids[row]) for row in batch], length),
         }
         outputs = model.predict_on_batch([given[tensor.name] for tensor in model.inputs])
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
@@ -82,9 +85,3 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
                 best = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
                 answers[windows.examples[row]].append([(tokenizer.tokens.get(k), float(probabilities[k])) for k in best])
     return answers
-
-
-def _positions(model):
-    """Rows of the position table of a model whose inputs may be of any length."""
-    position = next((layer for layer in model.layers if layer.name == "Embedding-Position"), None)
-    return LONGEST if position is None else position.max_length

@@ -10,7 +10,7 @@ class GroupedBatches(PlannedBatches):
 
     Args:
         inputs: for every input of the model a list of rows; the rows of a group stand one behind the other.
-        labels: a number for every row `(rows,)`.
+        labels: a label for every row, `(rows, ...)`.
         group: rows of a group.
         batch_size: groups of a batch.
         buckets, seed: as of `bucket_batches`.

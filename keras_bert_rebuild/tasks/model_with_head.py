@@ -13,6 +13,7 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.training.lora import without_lora
 
 # What may be begun anew: the last layers of the heads, and the pooler where the encoder came without one.
 _OF_HEADS = tuple(f"{layer}/" for layer in LAYERS.values())
@@ -22,7 +23,8 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
     """A new model of an encoder and a head that has not learned anything.
 
     Args:
-        encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which stays as it is.
+        encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which stays as it is; low-rank
+            matrices that it has are added to the kernels of the new one.
         heads: names of heads, as for `build_model`; their last layers begin anew even where the encoder brings some.
         labels: names of the outputs of a classification head.
         seed: what is begun anew is drawn from it, the same numbers on every backend.
@@ -33,12 +35,13 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         A `BertModel`; its `load_report` lists in `missing` what was begun anew.
 
     Raises:
-        ValueError: a model without a config, or of other layers than its config says.
+        ValueError: a model without a config, of other layers than its config says, or quantised.
     """
     source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
     config = getattr(source, "config", None)
     if config is None:
         raise ValueError(f"expected the path of a checkpoint or a model with a config; got {type(encoder).__name__} without one.")
+    source = without_lora(source)
     with dtype_scope(dtype), skipped_initialization(unwritten):
         model = build_model(config.replace(labels=tuple(labels), **rates), heads)
     values = {variable.path: variable for variable in source.weights}
@@ -47,6 +50,8 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
     for variable in model.weights:
         known = values.get(variable.path)
         if known is not None and not variable.path.startswith(last):
+            if "int" in str(known.dtype):
+                raise ValueError(f"the encoder must have weights that are not quantised; {variable.path} is of type {known.dtype}.")
             variable.assign(to_numpy(known).astype("float32"))
             report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
         elif variable.path.startswith(_OF_HEADS):

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
+from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
@@ -61,6 +62,9 @@ class MultipleChoice(Task):
 
         Returns:
             A `Chosen` for each.
+
+        Raises:
+            ValueError: not a list, an empty one, or not as many lists of choices as prompts.
         """
         prompts, choices = example_list(prompts, "prompts"), example_list(choices, "choices")
         if len(choices) != len(prompts):
@@ -132,9 +136,8 @@ class MultipleChoice(Task):
         return {"accuracy": accuracy([example.label for example in examples], [answer.index for answer in answers])}
 
     def huggingface_config(self) -> dict[str, Any]:
-        names = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "distilbert": "DistilBert", "albert": "Albert"}
-        name = names.get(self.model.config.family)
-        return {} if name is None else {"architectures": [f"{name}ForMultipleChoice"]}
+        family = self.model.config.family
+        return {"architectures": [f"{FAMILIES[family].MODEL_TYPES[family]}ForMultipleChoice"]}
 
     def _windows(self, examples):
         for i, example in enumerate(examples):

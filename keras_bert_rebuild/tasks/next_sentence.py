@@ -1,5 +1,6 @@
 """Whether a text goes on with another: the next-sentence head of pretraining."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.encode_windows import shortened
 from keras_bert_rebuild.tasks.predict_rows import model_inputs, predict_rows
-from keras_bert_rebuild.tasks.task import LONGEST, example_list
+from keras_bert_rebuild.tasks.task import example_list, row_length
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
 
@@ -27,18 +28,18 @@ class NextSentence:
         max_len: tokens of a row at the most; None for what the model can take, 512 at the most.
 
     Raises:
-        ValueError: the model has no such head.
+        ValueError: the model has no such head, or not as many positions.
 
     Reference: Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
     """
 
-    def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None) -> None:
-        model = from_pretrained(model, heads=("nsp",)) if not hasattr(model, "weights") else model
+    def __init__(self, model: str | os.PathLike[str] | keras.Model, tokenizer: Any = None, *, max_len: int | None = None) -> None:
+        model = from_pretrained(model, heads=("nsp",)) if isinstance(model, (str, os.PathLike)) else model
         if heads_of(model) != ("nsp",):
             raise ValueError(f"the model must have the head nsp and no other; it has {', '.join(heads_of(model)) or 'none'}.")
         self.model = model
         self.tokenizer, _ = task_tokenizer(model, tokenizer)
-        self.max_len = min(model.config.max_length, LONGEST) if max_len is None else max_len
+        self.max_len = row_length(model, max_len)
 
     def __call__(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[Any]:
         """Score pairs.
@@ -50,6 +51,9 @@ class NextSentence:
 
         Returns:
             The probability of every pair that the second text is the next, `(pairs,)`.
+
+        Raises:
+            ValueError: not a list, an empty one, or not as many second texts as first ones.
         """
         firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
         if len(firsts) != len(seconds):

@@ -74,6 +74,9 @@ class QuestionAnswerer(Task):
 
         Returns:
             An `Answered` for each: `context[start:end]` is the text.
+
+        Raises:
+            ValueError: not a list, an empty one, or not as many contexts as questions.
         """
         questions = example_list(questions, "questions")
         contexts = [contexts] * len(questions) if isinstance(contexts, str) else example_list(contexts, "contexts")

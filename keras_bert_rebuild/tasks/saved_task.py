@@ -1,5 +1,6 @@
 """A task as a folder: what Hugging Face knows, and a file for the rest."""
 
+import inspect
 import json
 import os
 from pathlib import Path
@@ -48,7 +49,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
         A task, such as a `TextClassifier`.
 
     Raises:
-        ValueError: nothing there tells what the task is, or the weights are of another.
+        ValueError: nothing there tells what the task is, the weights are of another, or task.json has settings of another.
     """
     file = Path(path) / FILE
     values = read_json(file, FILE) if file.is_file() else {}
@@ -64,11 +65,20 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     if kind != told:
         values = {}
     cls = task_class(kind)
+    _check_settings(values, cls, file)
     config_file = Path(path) / "config.json"
     foreign = read_json(config_file, "config.json") if config_file.is_file() else {}
     known = cls.settings_of(foreign) if not values else {}
     model = from_pretrained(path, heads=cls.heads, config=cls.config_of(checkpoint.config))
     return cls.of_model(model, tokenizer, **{**known, **values, **settings})
+
+
+def _check_settings(values, cls, file):
+    parameters = inspect.signature(cls).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise ValueError(f"{file} must have settings of {cls.__name__}, some of {', '.join(names)}; got {', '.join(unknown)}.")
 
 
 def _kind_of(checkpoint):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
@@ -51,6 +52,8 @@ class SentenceEmbedder(Task):
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
+        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
+            raise ValueError("SentenceEmbedder must have a BertModel without heads; from_encoder makes one.")
         self.encoder = model
         pooled = keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave")(model.outputs[0])
         with_mean = BertModel(model.inputs if len(model.inputs) > 1 else model.inputs[0], pooled)
@@ -73,7 +76,11 @@ class SentenceEmbedder(Task):
         return self._vectors(example_list(texts, "texts"), batch_size, None)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
-        """The cosines of texts and those that stand at the same place in another list, `(texts,)`."""
+        """The cosines of texts and those that stand at the same place in another list, `(texts,)`.
+
+        Raises:
+            ValueError: not a list, an empty one, or not as many second texts as first ones.
+        """
         firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
         if len(firsts) != len(seconds):
             raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")

@@ -70,10 +70,7 @@ class Task(abc.ABC):
             raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
         self.model = model
         self.tokenizer, self.tokenizer_files = task_tokenizer(model, tokenizer)
-        longest = model.config.max_length
-        self.max_len = min(longest, LONGEST) if max_len is None else int(max_len)
-        if not 8 <= self.max_len <= longest:
-            raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {self.max_len}.")
+        self.max_len = row_length(model, max_len)
         self.stride = min(self.max_len // 4, self.max_len // 2 - 3) if stride is None else int(stride)
         if not 0 <= self.stride <= self.max_len // 2 - 3:
             raise ValueError(
@@ -207,6 +204,15 @@ class Task(abc.ABC):
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(self.model, inputs, padding, **options)
+
+
+def row_length(model, max_len):
+    """`max_len`, or where it is None what the model can take, `LONGEST` at the most; a ValueError for more than it can take."""
+    longest = model.config.max_length
+    length = min(longest, LONGEST) if max_len is None else int(max_len)
+    if not 8 <= length <= longest:
+        raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {length}.")
+    return length
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:

@@ -29,7 +29,7 @@ SCORE = "score"
 # The most probable label, its probability, and those of all labels by name.
 Classified = namedtuple("Classified", ["label", "probability", "probabilities"])
 
-# The labels that are more probable than the threshold, and the probabilities of all by name.
+# The labels whose probability is the threshold or more, and the probabilities of all by name.
 ClassifiedMany = namedtuple("ClassifiedMany", ["labels", "probabilities"])
 
 # The number that a regression answers with.
@@ -166,7 +166,7 @@ class TextClassifier(Task):
             return regression_scores(right, [answer.score for answer in answers])
         if self.problem == "multi_label":
             return multi_label_scores(right, [answer.labels for answer in answers], self.labels)
-        return classification_scores(right, [answer.label for answer in answers], self.labels)
+        return classification_scores(right, [answer.label for answer in answers])
 
     @classmethod
     def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:

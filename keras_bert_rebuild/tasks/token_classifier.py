@@ -78,6 +78,9 @@ class TokenClassifier(Task):
 
         Returns:
             A `Tagged` for each; entities are placed in characters of a text or in the words of a list.
+
+        Raises:
+            ValueError: not a list, an empty one, or one of texts and of lists of words.
         """
         texts = example_list(texts, "texts")
         examples = [TaggedText(text) if isinstance(text, str) else TaggedWords(tuple(text)) for text in texts]
@@ -124,7 +127,7 @@ class TokenClassifier(Task):
         return (entity_scores if self.is_bio else tag_scores)(right, [answer.tags for answer in answers])
 
     def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
-        """The tags that examples tell, as lists of strings, word for word those of the answers."""
+        """The tags that examples tell, as lists of strings, word for word those of the answers; entities begin with B-x."""
         examples = example_list(examples)
         _, words = self._words(examples)
         return [[self.labels[i] for i in self._tags(example, words, number)] for number, example in enumerate(examples)]
@@ -164,7 +167,11 @@ class TokenClassifier(Task):
             tags = example.tags
             if len(tags) != len(example.words):
                 raise ValueError(f"there must be a tag for each word; {where} has {len(example.words)} words and {len(tags)} tags.")
-        return [label_number(tag, self._numbers, where) for tag in tags]
+        numbers = [label_number(tag, self._numbers, where) for tag in tags]
+        # Files of CoNLL-2003 begin entities with I-x, where the best tags have B-x.
+        for span in spans_of_tags(tags) if self.is_bio else ():
+            numbers[span.start] = self._numbers.get(f"B-{span.label}", numbers[span.start])
+        return numbers
 
     def _answer(self, example, logits, places):
         logits = logits - logits.max(-1, keepdims=True)

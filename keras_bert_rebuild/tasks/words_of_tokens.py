@@ -1,5 +1,6 @@
 """Which token answers for which word."""
 
+import unicodedata
 from collections import namedtuple
 
 import numpy as np
@@ -44,7 +45,7 @@ def _words_of_text(windows, rows, text):
     number_of, places, before = {}, [], None
     pieces = [list(_pieces(windows, row, text)) for row in rows]
     for start, end, word in sorted({piece for of_row in pieces for piece in of_row if piece is not None}):
-        joined = before is not None and before[2] == word and text[start].isalnum() and text[before[1] - 1].isalnum()
+        joined = before is not None and before[2] == word and _is_of_word(text[start]) and _is_of_word(text[before[1] - 1])
         if joined:
             places[-1][1] = max(places[-1][1], end)
         else:
@@ -53,6 +54,11 @@ def _words_of_text(windows, rows, text):
         before = start, end, word
     words = [np.array([-1 if piece is None else number_of[piece] for piece in of_row], "int64") for of_row in pieces]
     return words, np.array(places, "int64").reshape(-1, 2)
+
+
+def _is_of_word(character):
+    """Whether it is a letter, a digit or a mark on one, such as the vowel signs of Devanagari; else it is a sign."""
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _pieces(windows, row, text):

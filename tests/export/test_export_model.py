@@ -6,11 +6,13 @@ import keras
 import numpy as np
 import pytest
 from eight_scripts import TEXTS, small_export
+from small_tasks import small_encoder
+from small_tokenizers import byte_level_bpe
 from tokenizers import Tokenizer
 
 import keras_bert_rebuild
-from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, load_tokenizer
-from keras_bert_rebuild.export import needed_package, saved_model
+from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, load_tokenizer, save_pretrained
+from keras_bert_rebuild.export import export_model, needed_package, saved_model
 from keras_bert_rebuild.export.export_model import export
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 
@@ -22,6 +24,24 @@ def test_the_package_is_the_function(tmp_path, rng):
     assert again.config.labels == model.config.labels
     ids = np.array([[2, 6, 7, 3]])
     np.testing.assert_array_equal(*(keras.ops.convert_to_numpy(each([ids, ids * 0])) for each in (model, again)))
+    assert load_tokenizer(tmp_path / "folder").vocabulary == tokenizer.vocabulary
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_a_hugging_face_folder_keeps_what_the_tokenizer_is_told(tmp_path, rng, cased):
+    model, tokenizer = small_export(rng)
+    export(model, WordPieceTokenizer(tokenizer.vocabulary, cased=cased), tmp_path / "folder", "huggingface", max_len=20)
+    assert load_tokenizer(tmp_path / "folder").cased == cased
+    assert json.loads((tmp_path / "folder" / "tokenizer_config.json").read_text())["model_max_length"] == 20
+
+
+def test_a_pooled_model_keeps_the_files_of_its_tokenizer(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_model, "_write", lambda *arguments: None)  # the model itself needs the package onnx
+    family = {"family": "roberta", "position_offset": 2, "pad_token_id": 1, "type_vocab_size": 1, "mlm_act": "gelu_erf"}
+    save_pretrained(small_encoder((), vocab_size=420, **family), tmp_path / "encoder")
+    byte_level_bpe(tmp_path / "encoder")
+    tokenizer = load_tokenizer(tmp_path / "encoder")
+    export(from_pretrained(tmp_path / "encoder"), tokenizer, tmp_path / "folder", "onnx", poolings="mean")
     assert load_tokenizer(tmp_path / "folder").vocabulary == tokenizer.vocabulary
 
 
@@ -41,6 +61,12 @@ def test_mistakes_are_told_in_a_sentence(tmp_path, rng, format, options, message
     with pytest.raises(ValueError, match=message):
         export(model, tokenizer, tmp_path / "folder", format, **options)
     assert not (tmp_path / "folder").exists()
+
+
+def test_a_folder_takes_the_place_of_no_file(tmp_path, rng):
+    (tmp_path / "model").write_text("mine")
+    with pytest.raises(ValueError, match=r"expected a folder to write to; .* is a file"):
+        export(*small_export(rng), tmp_path / "model", "saved_model")
 
 
 def test_a_missing_package_is_named_with_the_command(monkeypatch):

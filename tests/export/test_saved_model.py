@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from eight_scripts import TEXTS, answers, small_export, static_export
 from foreign import run_foreign
+from small_tasks import TOKENIZER, small_encoder
 
 import keras_bert_rebuild
+from keras_bert_rebuild.export import saved_model
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 
 pytestmark = pytest.mark.tensorflow
@@ -37,6 +39,13 @@ def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rn
     exponentials = np.exp(logits - logits.max(-1, keepdims=True))
     np.testing.assert_allclose(got["probabilities"], exponentials / exponentials.sum(-1, keepdims=True), atol=1e-5)
     assert [label.decode() for label in got["label"]] == [model.config.labels[i] for i in logits.argmax(-1)]
+
+
+def test_a_number_has_no_probability_and_no_label(monkeypatch):
+    monkeypatch.setattr(saved_model, "TensorFlowWordPiece", lambda *arguments: None)  # it is given ids
+    served = saved_model._Served(small_encoder(["classification"], labels=("score",)), TOKENIZER, 40)
+    ids = np.array([[2, 5, 6, 3]])
+    assert list(served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})) == ["logits"]
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path, rng):

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tasks import TOKENIZER, WORDS, sentence
+from small_tokenizers import byte_level_bpe
 
+from keras_bert_rebuild import ByteLevelBPETokenizer
 from keras_bert_rebuild.tasks.encode_windows import encode_windows, shortened
 
 TEXTS = st.lists(st.lists(st.sampled_from([*WORDS, "cats", "unlike", "xyz"]), max_size=30).map(" ".join), min_size=1, max_size=5)
@@ -60,6 +62,14 @@ def test_a_shortened_text_is_the_longest_part_of_whole_words_that_is_short_enoug
 def test_one_word_longer_than_the_limit_is_cut_inside():
     assert shortened(TOKENIZER, ["unlikes unlikes"], 2) == ["unlike"]
     assert shortened(TOKENIZER, ["unlikes"], 2, keep_end=True) == ["likes"]
+
+
+def test_the_space_behind_the_last_word_is_left_out_where_it_would_be_a_token(tmp_path):
+    byte_level_bpe(tmp_path)
+    tokenizer = ByteLevelBPETokenizer.from_pretrained(tmp_path)
+    text = "The harbour was quiet in the hour"
+    for limit in range(1, len(tokenizer.tokenize(text))):
+        assert len(tokenizer.tokenize(shortened(tokenizer, [text], limit)[0])) <= limit
 
 
 def test_offsets_of_windows_point_into_the_whole_text():

@@ -47,6 +47,11 @@ def test_the_best_tags_are_the_best_of_all_legal_sequences(words, seed):
     assert scores[np.arange(words), got].sum() == pytest.approx(max(scores[np.arange(words), row].sum() for row in legal))
 
 
+def test_labels_without_a_b_are_of_entities_that_begin_with_i():
+    scores = np.log([[0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
+    assert best_tags(scores, ["O", "I-a", "B-b", "I-b"]).tolist() == [1, 3]
+
+
 @given(st.lists(st.sampled_from(TAGS), max_size=8).filter(is_legal))
 def test_tags_return_from_spans_of_characters(tags):
     starts = np.arange(len(tags)) * 4
@@ -58,7 +63,7 @@ def test_a_word_is_the_span_s_that_has_the_most_of_it():
     assert tags_of_spans([0, 5], [4, 9], [(2, 3, "a")]) == ["B-a", "O"]
     # "one pmnear x": the words that people ran together are told apart all the same
     assert tags_of_spans([0, 4, 11], [3, 10, 12], [(0, 6, "time"), (6, 10, "near"), (11, 12, "x")]) == ["B-time", "B-near", "B-x"]
-    assert tags_of_spans([0, 2], [1, 4], [(0, 3, "a"), (3, 4, "b")][:1]) == ["B-a", "I-a"]
+    assert tags_of_spans([0, 2, 5], [1, 4, 6], [(0, 3, "a"), (3, 6, "b")]) == ["B-a", "I-a", "B-b"]  # one character each: the first
 
 
 def test_spans_that_overlap_or_have_no_word_of_their_own_are_refused():
@@ -72,4 +77,5 @@ def test_what_are_bio_tags():
     assert is_bio(["O", "B-x", "I-x"])
     assert not is_bio(["NOUN", "VERB"])
     assert not is_bio(["O"])
+    assert not is_bio([])
     assert best_tags(np.zeros((0, 5)), TAGS).tolist() == []

@@ -113,6 +113,10 @@ def test_mistakes_are_told_in_a_sentence(model):
         stream.stream("w1 w2")
     with pytest.raises(ValueError, match=r"number 1 is int .7."):
         stream(["w1", 7])
+    with pytest.raises(ValueError, match=r"number 300 is NoneType"):
+        stream([*["w1"] * 300, None])
+    with pytest.raises(ValueError, match="at least one; got an empty one"):
+        stream([])
     with pytest.raises(ValueError, match=f"from 2 to {LENGTH}, what the model takes; got 13"):
         EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS), max_len=13)
     with pytest.raises(ValueError, match="got the string"):

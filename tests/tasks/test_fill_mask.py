@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
+from small_tasks import CONFIG, TOKENIZER, VOCABULARY, sentence, small_encoder
 from small_tokenizers import byte_level_bpe
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, fill_mask
+from keras_bert_rebuild import ByteLevelBPETokenizer, build_model, fill_mask
 
 
 def answers_of(model, ids, place):
@@ -46,12 +46,25 @@ def test_a_tokenizer_of_another_kind_has_its_own_word_for_the_mask(tmp_path):
         fill_mask(model, tokenizer, "The [MASK]")
 
 
+def test_padding_may_be_told_by_an_input_of_its_own():
+    model = small_encoder(["mlm"])
+    masked = build_model(CONFIG, ["mlm"], padding_mask=True)
+    values = {variable.path: variable.numpy() for variable in model.weights}
+    for variable in masked.weights:
+        variable.assign(values[variable.path])
+    texts = ["the [MASK] sat", "the cat sat on the red [MASK] in london"]
+    for one, other in zip(fill_mask(model, TOKENIZER, texts), fill_mask(masked, TOKENIZER, texts), strict=True):
+        assert [token for token, _ in one[0]] == [token for token, _ in other[0]]
+        assert [p for _, p in one[0]] == pytest.approx([p for _, p in other[0]], abs=1e-5)
+
+
 def test_bad_input_is_one_sentence():
     model = small_encoder(["mlm"])
     for arguments, message in (
         ((model, TOKENIZER, ["a [MASK]", "a"]), r"at least one \[MASK\]; got 'a'"),
         ((model, TOKENIZER, []), "at least one"),
         ((model, TOKENIZER, "a [MASK]", 0), "top_k must be at least 1; got 0"),
+        ((model, TOKENIZER, "a [MASK]", 5, False, -1), "batch_size must be at least 1; got -1"),
         ((small_encoder(["nsp"]), TOKENIZER, "a [MASK]"), "must have an MLM head; its outputs are NSP"),
     ):
         with pytest.raises(ValueError, match=message):

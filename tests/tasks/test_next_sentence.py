@@ -34,6 +34,9 @@ def test_of_a_long_pair_what_adjoins_is_kept(rng, words, kept):
 def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="must have the head nsp and no other; it has pooler"):
         NextSentence(small_encoder(["pooler"]), TOKENIZER)
+    for max_len in (7, 41):
+        with pytest.raises(ValueError, match=f"max_len must be from 8 to 40, the positions of the model; got {max_len}"):
+            NextSentence(small_encoder(["nsp"]), TOKENIZER, max_len=max_len)
     score = NextSentence(small_encoder(["nsp"]), TOKENIZER)
     with pytest.raises(ValueError, match="as many second texts as first ones, 1; got 2"):
         score(["a"], ["a", "b"])

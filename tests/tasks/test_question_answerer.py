@@ -52,7 +52,9 @@ def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
         answer = task(["who sat"], "the cat sat on the mat")[0]
         assert bool(answer.text) == given
         assert (answer.start is not None) == given
-        assert answer.probability + sum(span.probability for span in answer.best[given:]) == pytest.approx(1, abs=0.2)
+        nothing = answer.best[0].probability * np.exp(answer.no_answer_margin)
+        assert nothing + sum(span.probability for span in answer.best) == pytest.approx(1)
+        assert answer.probability == pytest.approx(answer.best[0].probability if given else nothing)
 
 
 def test_it_learns_and_comes_back_from_its_folder(tmp_path):

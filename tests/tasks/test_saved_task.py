@@ -1,9 +1,10 @@
 """Folders of tasks, and what is no folder of a task."""
 
 import json
+import shutil
 
 import pytest
-from small_tasks import TOKENIZER, small_encoder, small_task
+from small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
 
 from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, load_task, save_pretrained
 
@@ -40,6 +41,18 @@ def test_a_tokenizer_that_keeps_case_keeps_it_in_the_folder(tmp_path):
         assert load_task(tmp_path / str(cased)).tokenizer.cased == cased
 
 
+def test_a_vocabulary_of_any_name_comes_with_the_folder(tmp_path):
+    (tmp_path / "words.txt").write_text("\n".join(VOCABULARY))
+    TextClassifier.from_encoder(small_encoder(), tmp_path / "words.txt", labels=("x", "y")).save(tmp_path / "task")
+    assert load_task(tmp_path / "task").tokenizer.vocabulary == TOKENIZER.vocabulary
+
+
+def test_an_id_that_no_token_has_shifts_no_other(tmp_path):
+    vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 5, "b": 6}
+    TextClassifier.from_encoder(small_encoder(), vocabulary, labels=("x", "y")).save(tmp_path / "task")
+    assert load_task(tmp_path / "task").tokenizer.vocabulary == {**vocabulary, "[gap 4]": 4}
+
+
 def test_an_encoder_comes_from_a_folder_with_its_tokenizer_and_a_trained_head_begins_anew(folder):
     task = TextClassifier.from_encoder(folder, labels=("bad", "gut, ö"))
     assert task(["the cat"]) != load_task(folder)(["the cat"])
@@ -51,16 +64,16 @@ def test_an_encoder_comes_from_a_folder_with_its_tokenizer_and_a_trained_head_be
 def test_bad_folders_are_one_sentence(folder, tmp_path):
     save_pretrained(small_encoder(), tmp_path / "encoder", vocabulary=TOKENIZER.vocabulary)
     small_encoder().save(tmp_path / "model.keras")
-    (tmp_path / "broken").mkdir()
-    for file in folder.iterdir():
-        (tmp_path / "broken" / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "broken" / "task.json").write_text("[1]")
+    for name, content in (("broken", "[1]"), ("newer", '{"task": "classification", "heat": 2}')):
+        shutil.copytree(folder, tmp_path / name)
+        (tmp_path / name / "task.json").write_text(content)
     for arguments, message in (
         (("encoder",), "name the task, one of classification, token_classification"),
         (("encoder", "classification"), "does not fit the model"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
         (("model.keras",), "is a whole model of Keras"),
         (("broken",), "task.json must hold a JSON object; got list"),
+        (("newer",), "task.json must have settings of TextClassifier, some of problem, .*; got heat"),
         (("nothing",), "there is no file or folder"),
     ):
         with pytest.raises(ValueError, match=message):

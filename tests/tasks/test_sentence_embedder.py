@@ -87,3 +87,5 @@ def test_bad_input_is_one_sentence():
         task.similarity(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives"):
         small_task(SentenceEmbedder, objective="x")
+    with pytest.raises(ValueError, match="must have a BertModel without heads"):
+        SentenceEmbedder(small_encoder(["token_classification"], labels=("a", "b")), TOKENIZER)

@@ -71,12 +71,21 @@ def test_it_learns_and_comes_back_from_its_folder(tmp_path):
 def test_only_the_first_token_of_a_word_is_trained_in_the_window_that_shows_it_best(rng):
     task = small_task(TokenClassifier, labels=LABELS, max_len=12, stride=3)
     words = ["unlikes", *sentence(rng, 20).split(), "cats", *sentence(rng, 5).split()]
-    tags = [LABELS[i] for i in rng.integers(0, 5, len(words))]
+    tags = rng.choice(["O", "B-loc", "B-per"], len(words)).tolist()
     encoded = task.encode([TaggedWords(tuple(words), tuple(tags))])
     trained_on = [target[target >= 0] for target in encoded.targets]
     assert [LABELS[i] for of_row in trained_on for i in of_row] == tags
     assert len(encoded) > 2
     assert (encoded.targets[0][:5] >= 0).tolist() == [False, True, False, False, True]  # [CLS] un ##like ##s the
+
+
+def test_entities_that_begin_with_i_are_learned_as_beginning_with_b():
+    example = TaggedWords(("anna", "likes", "red", "paris", "london"), ("I-per", "O", "I-loc", "I-loc", "B-loc"))
+    for labels, tags in (
+        (LABELS, ["B-per", "O", "B-loc", "I-loc", "B-loc"]),
+        (("O", "I-per", "I-loc", "B-loc"), ["I-per", "O", "B-loc", "I-loc", "B-loc"]),
+    ):
+        assert small_task(TokenClassifier, labels=labels).right_tags([example]) == [tags]
 
 
 def test_spans_of_characters_become_tags_of_words():
@@ -115,6 +124,8 @@ def test_examples_that_do_not_fit_are_one_sentence(example, message):
 def test_other_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="two tags at least"):
         TokenClassifier.labels_of([TaggedWords(("a",), ("NOUN",))])
+    with pytest.raises(ValueError, match="two tags at least to tell apart; the examples have none"):
+        TokenClassifier.labels_of([TaggedWords(("a",))])
     task = small_task(TokenClassifier, labels=LABELS)
     with pytest.raises(ValueError, match="all be texts or all be lists of words"):
         task(["a cat", ["a", "cat"]])
