@@ -76,7 +76,15 @@ class AttentionMaps:
     """What each layer hands on, behind its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
 
     def of_text(self, row: int) -> Self:
-        """The maps of one row of the batch alone, without its padding: batch 1, length that of the text."""
+        """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
+
+        Args:
+            row: its number, from 0, negative from the end.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        row = range(len(self.mask))[row]  # a slice from -1 to 0 would be empty
         keep = np.flatnonzero(self.mask[row])
         changes = {}
         for name, axes in LENGTH_AXES.items():
@@ -118,7 +126,7 @@ def attention_maps(
         texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`
             the tokenizer names the tokens.
         layers: numbers of layers, from 0, negative from the end; None for all.
-        heads: numbers of heads, from 0; None for all.
+        heads: numbers of heads, alike.
         vectors: also give queries, keys, values and what the layers read and hand on.
         max_len: tokens to cut a text to; None to refuse those that are too long.
 
@@ -150,7 +158,7 @@ def attention_maps(
                         found[name].append(array)
         x = answer
     place = [sorted(chosen_layers).index(i) for i in chosen_layers]
-    arrays = {name: np.stack(values)[place] for name, values in found.items() if values}
+    arrays = {name: np.stack([values[i] for i in place]) for name, values in found.items() if values}
     scale = float(query.shape[-1]) ** 0.5
     return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
 

@@ -31,7 +31,7 @@ SCRIPTS = (
 )
 
 # What would end a script element, or a line of a script, as JSON may also write it.
-ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
 def attention_page(maps, anatomy=None, *, name="", layer_count=None, head_count=None):
@@ -97,8 +97,7 @@ def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None)
 
 def as_script_data(values):
     """JSON that can stand in a script element, whatever the texts in it are."""
-    text = json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return "".join(ESCAPES.get(character, character) for character in text) if any(c in text for c in ESCAPES) else text
+    return json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
 
 
 def _patterns(maps):
@@ -124,7 +123,7 @@ def _embeddings(anatomy):
 
 def _embedding_arrays(anatomy):
     arrays = {name: pack(getattr(anatomy, name), "int8") for name in ("vectors", "summed", "normalised")}
-    for name in ("norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed", "cosines_normalised"):
+    for name in ("norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed"):
         arrays[name] = pack(getattr(anatomy, name), "float32")
     return arrays
 

@@ -108,10 +108,9 @@ def _masks(tokens, sentences, is_delimiter):
     places = np.arange(length)
     words = ~is_delimiter
     several = len(set(sentences[words].tolist())) > 1
-    everyone = np.ones(length, bool)
     return {
-        "previous token": (places[:, None] - 1 == places, everyone & (places > 0)),
-        "next token": (places[:, None] + 1 == places, everyone & (places < length - 1)),
+        "previous token": (places[:, None] - 1 == places, places > 0),
+        "next token": (places[:, None] + 1 == places, places < length - 1),
         "same token": (tokens[:, None] == tokens, words),
         "delimiter": (np.broadcast_to(is_delimiter, (length, length)), words),
         "same sentence": ((sentences[:, None] == sentences) & words, words & several),

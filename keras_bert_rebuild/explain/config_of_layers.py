@@ -2,6 +2,7 @@
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION
+from keras_bert_rebuild.layers.activations import ACTIVATIONS
 from keras_bert_rebuild.models.encoder_blocks import HALVES
 
 
@@ -10,11 +11,19 @@ def config_of_layers(encoder):
 
     Args:
         encoder: as from `find_encoder`.
+
+    Raises:
+        ValueError: a block is not whole, as in a model that ends within one.
     """
     layers, numbers = encoder.layers, sorted(set(encoder.blocks))
+    needed = [f"Encoder-{n}-{half}{end}" for n in numbers for half in HALVES for end in ("", "-Norm")]
+    missing = [name for name in needed if name not in layers]
+    if missing:
+        raise ValueError(f"the model must have whole encoder blocks; {', '.join(missing)} is missing.")
     token, position = layers["Embedding-Token"], layers["Embedding-Position"]
     attention, feed_forward = (layers[f"Encoder-{numbers[0]}-{half}"] for half in HALVES)
     hidden_size = attention.query_dense.units
+    words = {function: word for word, function in ACTIVATIONS.items()}
     return BertConfig(
         vocab_size=token.input_dim,
         pad_token_id=token.pad_id,
@@ -24,6 +33,7 @@ def config_of_layers(encoder):
         num_hidden_groups=None if len(numbers) == len(encoder.blocks) else len(numbers),
         num_attention_heads=attention.head_num,
         intermediate_size=feed_forward.units,
+        hidden_act=words.get(feed_forward.activation, feed_forward.activation),  # what has no word stays a function
         max_position_embeddings=position.input_dim,
         position_offset=position.offset,
         type_vocab_size=layers["Embedding-Segment"].input_dim if "Embedding-Segment" in layers else 0,

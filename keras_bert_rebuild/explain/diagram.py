@@ -95,6 +95,8 @@ class Diagram:
 
         Raises:
             ImportError: an ending other than .svg, and no matplotlib.
+            ValueError: an ending that matplotlib does not know, or none.
+            OSError: the file cannot be written.
         """
         path = Path(path)
         if path.suffix.lower() == ".svg":

@@ -83,7 +83,7 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, or the text is not one or too long.
+        ValueError: there is no encoder, it has a task embedding, or the text is not one or too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers

@@ -51,14 +51,14 @@ def find_encoder(model):
 
 
 def encoder_inputs(encoder, inputs):
-    """The inputs of the embedding as a dictionary of int32 arrays.
+    """The inputs of the embedding as a dictionary of arrays `(batch, length)`.
 
     Args:
         encoder: as from `find_encoder`.
         inputs: what the model takes, a dictionary by name, a list in its order, or one array; `Input-Masked` may be left out.
 
     Raises:
-        ValueError: an input is missing, or an id is not in its table.
+        ValueError: an input is missing, or not such an array.
     """
     names = [tensor.name for tensor in encoder.embedding.inputs]
     all_names = [tensor.name for tensor in encoder.host.inputs]
@@ -75,7 +75,15 @@ def encoder_inputs(encoder, inputs):
 
 
 def embed(encoder, inputs):
-    """What the first block reads, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding."""
+    """What the first block reads, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding.
+
+    Args:
+        encoder: as from `find_encoder`.
+        inputs: as from `encoder_inputs`.
+
+    Raises:
+        ValueError: an id is not in its table, or a row is too long.
+    """
     x = encoder.embedding(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False)
     tokens = ops.convert_to_tensor(inputs["Input-Token"].astype("int32"))
     if "Input-Mask" in inputs:
@@ -91,18 +99,21 @@ def run_encoder_block(encoder, number, x, mask):
 
 
 def models_in(model):
-    """A model and the models nested in it."""
-    yield model
-    for layer in model.layers:
-        if isinstance(layer, keras.Model):
-            yield from models_in(layer)
+    """A model and the models nested in it, each once."""
+    found = [model]
+    for part in found:
+        found += [layer for layer in part.layers if isinstance(layer, keras.Model) and layer not in found]
+    return found
 
 
 def _array(name, values):
     try:
-        return np.asarray(ops.convert_to_numpy(values) if ops.is_tensor(values) else values)
+        array = np.asarray(ops.convert_to_numpy(values) if ops.is_tensor(values) else values)
     except ValueError:  # lists of several lengths
         raise ValueError(f"{name} must be an array (batch, length); got rows of different lengths.") from None
+    if array.ndim != 2:
+        raise ValueError(f"{name} must be an array (batch, length); got shape {array.shape}.")
+    return array
 
 
 def _check_connections(rows, numbers):

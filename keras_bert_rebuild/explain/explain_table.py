@@ -60,7 +60,7 @@ def as_tables(explanation, width):
 
 
 def short(number, unit=""):
-    """A number with three digits and a prefix: 109.7 M, 22.4 GFLOP.
+    """A number to one decimal, with a prefix: 109.7 M, 22.4 GFLOP; below a thousand as it is.
 
     Example:
 

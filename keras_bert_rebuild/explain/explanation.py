@@ -9,7 +9,7 @@ from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
 from keras_bert_rebuild.explain.config_of_layers import config_of_layers
 from keras_bert_rebuild.explain.corrections import corrections_of
 from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
-from keras_bert_rebuild.explain.steps import STEPS
+from keras_bert_rebuild.explain.steps import HEAD, steps_of
 from keras_bert_rebuild.models.heads import heads_of
 
 
@@ -25,8 +25,8 @@ def explain(
     """Where the parameters and the work of a model are, in the steps and letters of the article "Understanding BERT architecture".
 
     Args:
-        model_or_config: a `BertConfig`, for which no model is built, or a model with a config, as from `get_model`, `build_model`
-            or `from_pretrained`. Layers that were added to it are listed, too.
+        model_or_config: a `BertConfig`, for which no model is built, or any model with an encoder of this library in it. Without a
+            config of its own its layers are asked. Layers that were added to it are listed, too.
         heads: of a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own.
         batch: texts of a batch, for operations and activations.
         length: tokens of each; None for as many as the model takes.
@@ -37,7 +37,7 @@ def explain(
         An `Explanation`: `steps`, `total("params")`; printed it is a table, in a notebook Markdown.
 
     Raises:
-        ValueError: a model without a config, or an argument that does not fit.
+        ValueError: a model without an encoder or with half a block, or an argument that does not fit.
 
     Example:
 
@@ -70,10 +70,17 @@ def _of_model(model):
     """The config of a model, its heads, and its layers with weights that are no steps: pairs of a name and its parameters."""
     encoder = find_encoder(model)
     config = getattr(encoder.host, "config", None) or config_of_layers(encoder)
-    steps = {name.format(n=n) for step in STEPS for name in step.layer.split(", ") for n in set(encoder.blocks)}
-    leaves = [layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model)]
-    others = [(layer.name, layer.count_params()) for layer in leaves if layer.name not in steps]
-    return config, heads_of(encoder.host), [(name, count) for name, count in others if count]
+    # A layer of a user may be called like that of a head.
+    heads = tuple(head for head in heads_of(encoder.host) if _layers_of_head(config, head) <= encoder.layers.keys())
+    steps = {name.format(n=n) for step in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)}
+    accounted = {encoder.layers[name] for name in steps & encoder.layers.keys()}
+    leaves = dict.fromkeys(layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model))
+    others = [(layer.name, layer.count_params()) for layer in leaves if layer not in accounted]
+    return config, heads, [(name, count) for name, count in others if count]
+
+
+def _layers_of_head(config, head):
+    return {step.layer for step in steps_of(config, [head]) if step.part == HEAD}
 
 
 def _policy(model):

@@ -17,7 +17,8 @@ def precision_that_fits(maps, length, width):
 def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=None):
     """Layers and heads, evenly over the model, whose maps a page has room for.
 
-    All of them if that is possible; else as many layers as heads, in proportion, always with the first and last layer.
+    All of them if that is possible; else as many layers as heads, in proportion, the first and the last among them where there is
+    room for two.
 
     Args:
         layer_count, head_count: how many the model has.
@@ -28,6 +29,7 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
     Returns:
         Two tuples of numbers.
     """
+    layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
     room = max(int(BYTES // map_bytes(length, width, 1)), 1)
     share = min((room / (layer_count * head_count)) ** 0.5, 1)
     if layers is None:
@@ -35,7 +37,7 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
         layers = _spread(layer_count, most)
     if heads is None:
         heads = _spread(head_count, room // max(len(layers), 1))
-    return tuple(layers), tuple(heads)
+    return layers, heads
 
 
 def _spread(count, most):

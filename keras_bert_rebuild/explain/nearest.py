@@ -33,7 +33,7 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
         A list of `NearToken`, the nearest first, without the token itself.
 
     Raises:
-        ValueError: there is no such token.
+        ValueError: there is no such token, or the tokenizer is not one of this library.
     """
     vocabulary = vocabulary_of(tokenizer)
     table = _table(find_encoder(model).layers["Embedding-Token"])
@@ -44,8 +44,8 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
         own = vocabulary[token]
     elif np.ndim(token) == 0:
         own = int(token)
-        if not 0 <= own < len(table):
-            raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {own}.")
+    if own is not None and not 0 <= own < len(table):
+        raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {own}.")
     vector = np.asarray(token, "float32") if own is None else table[own]
     if vector.shape != table.shape[1:]:
         raise ValueError(f"a vector must have shape {table.shape[1:]}, as rows of the token table; got {vector.shape}.")

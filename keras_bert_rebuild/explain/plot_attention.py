@@ -1,9 +1,11 @@
 """One attention map as a picture for a paper."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.explain.attention_maps import AttentionMaps
+from keras_bert_rebuild.training.durable_files import write_file
 
 
 def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.PathLike[str] | None = None, *, text: int = 0) -> Any:
@@ -25,7 +27,7 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plot_attention needs matplotlib: pip install keras-bert-rebuild[viz].") from None
+        raise ImportError("plot_attention needs matplotlib: pip install 'keras-bert-rebuild[viz]'.") from None
     for what, number, numbers in (("layer", layer, maps.layers), ("head", head, maps.heads), ("text", text, range(len(maps.mask)))):
         if number not in numbers:
             raise ValueError(f"{what} must be one of {', '.join(map(str, numbers))}; got {number}.")
@@ -49,5 +51,7 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7, length=0)
     if path is not None:
-        figure.savefig(path, dpi=200)
+        path = Path(path)
+        path = path if path.suffix else path.with_suffix(".png")
+        write_file(path, lambda file: figure.savefig(file, dpi=200, format=path.suffix[1:].lower()))
     return figure

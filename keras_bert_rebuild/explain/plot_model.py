@@ -34,9 +34,12 @@ def plot_model(
         A `Diagram`; a notebook shows it.
 
     Raises:
-        ValueError: as `explain`.
+        ValueError: as `explain`; or there is no block to draw.
+        ImportError: an ending other than .svg, and no matplotlib.
     """
     explanation = explain(model_or_config, heads)
+    if block and not explanation.config.num_hidden_layers:
+        raise ValueError("a model must have an encoder block to draw one; num_hidden_layers is 0.")
     diagram = _block(explanation) if block else _whole(explanation)
     if path is not None:
         diagram.save(path)
@@ -65,7 +68,8 @@ def _whole(explanation):
     for step in of[EMBEDDING]:
         if step.name in ("Normalisation", "Widening"):
             last = _under(parts, last, step.name, _detail(step), "norm" if step.name == "Normalisation" else "embedding")
-    last = _folded_blocks(parts, last, of[BLOCK])
+    if of[BLOCK]:
+        last = _folded_blocks(parts, last, of[BLOCK])
     bottom = _heads(parts, last, of[HEAD]) if of[HEAD] else last.below
     return Diagram(WIDTH, bottom + 34, tuple(parts), f"The architecture of a {config.family} model")
 
@@ -94,7 +98,7 @@ def _folded_blocks(parts, above, steps):
 
 
 def _heads(parts, above, steps):
-    """The heads in two columns: what is said of every token, and what is said of the text."""
+    """The heads in two columns, what is said of every token and what is said of the text; where the longer one ends."""
     of_tokens = [step for step in steps if step.layer.startswith(("MLM", "Token", "Question"))]
     columns = [column for column in (of_tokens, [step for step in steps if step not in of_tokens]) if column]
     wide, bottom = 260, above.below
@@ -104,12 +108,11 @@ def _heads(parts, above, steps):
         last = None
         for step in column:
             box = Box(x, y, wide, TALL, step.name, _detail(step), "head")
-            centre = box.centre
-            start = ((MIDDLE, above.below), (MIDDLE, above.below + GAP), (centre, above.below + GAP)) if last is None else ()
-            parts += [box, Line((*start, (centre, y))) if last is None else _down(last, box)]
+            corners = (MIDDLE, above.below), (MIDDLE, above.below + GAP), (box.centre, above.below + GAP), (box.centre, y)
+            parts += [box, Line(corners) if last is None else _down(last, box)]
             last, y = box, y + TALL + GAP
         bottom = max(bottom, last.below)
-    return Box(0, bottom, 0, 0).below
+    return bottom
 
 
 def _block(explanation):

@@ -8,10 +8,10 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.explain.attention_maps import ATTENTION, attention_maps
+from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.attention_page import attention_page
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.encoder_walk import find_encoder
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
 from keras_bert_rebuild.explain.heads_that_fit import heads_that_fit
 from keras_bert_rebuild.training.durable_files import write_file
 
@@ -35,6 +35,9 @@ class AttentionPage:
 
         Returns:
             The path.
+
+        Raises:
+            OSError: the file cannot be written.
         """
         path = Path(path)
         write_file(path, lambda file: file.write(self.html.encode("utf-8")))
@@ -77,6 +80,11 @@ def show_attention(
 
     Returns:
         An `AttentionPage`.
+
+    Raises:
+        ValueError: there is no encoder, no such layer or head, or the text is not one or too long.
+        MemoryError: the arrays would not fit.
+        OSError: the file cannot be written.
 
     Example:
 

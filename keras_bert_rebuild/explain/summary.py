@@ -33,10 +33,13 @@ def summary_rows(model: keras.Model) -> list[SummaryRow]:
     """The layers of a functional model, in the order of `model.summary()`.
 
     Args:
-        model: a functional or sequential model that is built.
+        model: a functional model.
 
     Returns:
         A list of `SummaryRow`.
+
+    Raises:
+        ValueError: the model has no graph, as a subclassed or sequential one.
     """
     config = model.get_config()
     if "input_layers" not in config:
@@ -54,6 +57,9 @@ def print_summary(model: keras.Model, print_fn: Callable[[str], object] = print)
     Args:
         model: a functional model.
         print_fn: called with every line.
+
+    Raises:
+        ValueError: as `summary_rows`.
     """
     table = [COLUMNS]
     for row in summary_rows(model):

@@ -49,16 +49,15 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         `TokenRows`.
 
     Raises:
-        ValueError: texts are not a list of strings, or a row is longer than the model takes.
+        ValueError: texts are not a list of strings, the tokenizer is none of these, or a row is longer than the model takes.
     """
     if isinstance(texts, (str, bytes)) or not len(texts) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts must be a list of one or more strings; got {texts!r:.80}.")
     if pairs is not None and (isinstance(pairs, (str, bytes)) or len(pairs) != len(texts)):
         raise ValueError(f"pairs must be a list with a text for each of the {len(texts)} texts; got {pairs!r:.80}.")
-    kinds = [rows for kind, rows in ROWS if isinstance(tokenizer, kind)]
-    if not kinds:
-        raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
-    rows, pad_id = kinds[0](tokenizer, list(texts), None if pairs is None else list(pairs), max_len)
+    _check_tokenizer(tokenizer)
+    make = _of_batch_tokenizer if isinstance(tokenizer, BatchTokenizer) else _of_tokenizer
+    rows, pad_id = make(tokenizer, list(texts), None if pairs is None else list(pairs), max_len)
     lengths = rows.mask.sum(1)
     if longest is not None and lengths.max() > longest:
         row = int(lengths.argmax())
@@ -70,16 +69,35 @@ def rows_of_ids(ids, segments, mask, tokenizer=None):
     """Name what the ids of a user stand for.
 
     Without a tokenizer nobody knows which tokens are special: sentences are then the segments.
+
+    Args:
+        ids, segments, mask: as in `TokenRows`.
+        tokenizer: as for `rows_of_texts`, or None.
+
+    Returns:
+        `TokenRows`, without words and surfaces.
+
+    Raises:
+        ValueError: the tokenizer is none of these.
     """
-    if not isinstance(tokenizer, BatchTokenizer):
+    if tokenizer is None:
         return TokenRows(ids, segments, mask, np.where(mask, segments, -1))
-    special = np.isin(ids, [tokenizer.cls_id, tokenizer.sep_id]) | ~mask
-    sentences = _sentences(ids == tokenizer.sep_id, special)
-    return TokenRows(ids, segments, mask, sentences, tokens=_names(tokenizer, ids, mask))
+    names = {i: token for token, i in vocabulary_of(tokenizer).items()}
+    if isinstance(tokenizer, BatchTokenizer):
+        cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
+    else:
+        cls_id, sep_id = tokenizer.encode("")[0]
+    sentences = _sentences(ids == sep_id, np.isin(ids, [cls_id, sep_id]) | ~mask)
+    return TokenRows(ids, segments, mask, sentences, tokens=_names(names, ids, mask))
 
 
 def vocabulary_of(tokenizer):
-    """Token to id, of a tokenizer of either kind."""
+    """Token to id, of a tokenizer of either kind.
+
+    Raises:
+        ValueError: it is none of this library.
+    """
+    _check_tokenizer(tokenizer)
     return tokenizer.vocabulary if isinstance(tokenizer, BatchTokenizer) else tokenizer._token_dict
 
 
@@ -92,7 +110,7 @@ def _of_batch_tokenizer(tokenizer, texts, pairs, max_len):
         tuple("" if side < 0 else sides[side][row][begin:end] for side, (begin, end) in zip(sentences[row], offsets, strict=True))
         for row, offsets in enumerate(encoding.offsets.tolist())
     )
-    tokens = _names(tokenizer, encoding.ids, mask)
+    tokens = _names(tokenizer.tokens, encoding.ids, mask)
     rows = TokenRows(encoding.ids, encoding.segments, mask, sentences, encoding.word_ids, tokens, surfaces)
     return rows, tokenizer.pad_id
 
@@ -120,18 +138,19 @@ def _of_tokenizer(tokenizer, texts, pairs, max_len):
     return TokenRows(ids, column(1, 0), mask, sentences, column(2, -1), tokens), pad_id
 
 
-# A kind of tokenizer, and what makes rows with it.
-ROWS = ((BatchTokenizer, _of_batch_tokenizer), (Tokenizer, _of_tokenizer))
+def _check_tokenizer(tokenizer):
+    if not isinstance(tokenizer, (BatchTokenizer, Tokenizer)):
+        raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
 
 
 def _sentences(separators, special):
     return np.where(special, -1, (np.cumsum(separators, axis=1) > 0).astype(int))
 
 
-def _names(tokenizer, ids, mask):
-    """The tokens of ids; "" at padding."""
+def _names(names, ids, mask):
+    """The tokens of ids, by their names; "" at padding, "?" where there is no name."""
     return tuple(
-        tuple(tokenizer.tokens.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
+        tuple(names.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
         for row, mask_row in zip(ids.tolist(), mask, strict=True)
     )
 

@@ -1,5 +1,6 @@
 """The weights of a model under the names of others, and which of their rows belong to which head."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,16 @@ class WeightName:
         return f"{part} 0–{width - 1} head 0" + (f", … {width * last}–{width * last + width - 1} head {last}" if last else "")
 
     def of_head(self, head: int) -> tuple[slice, ...]:
-        """The part of their array that belongs to a head, as a tuple of slices; everything where no part does."""
+        """The part of their array that belongs to a head, as a tuple of slices; everything where no part does.
+
+        Args:
+            head: its number, from 0.
+
+        Raises:
+            ValueError: there is no such head.
+        """
+        if not 0 <= head < self.num_heads:
+            raise ValueError(f"head must be from 0 to {self.num_heads - 1}, as the layer has {self.num_heads}; got {head}.")
         parts = [slice(None)] * len(self.their_shape)
         if self.head_axis is not None:
             width = self.their_shape[self.head_axis] // self.num_heads
@@ -170,11 +180,8 @@ def _weight_name(row, shape, name, num_heads):
     transposed = row.layout == "transposed"
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis
-    count = 1
-    for size in shape:
-        count *= size
     their_shape = shape[::-1] if transposed else shape
-    return WeightName(row.path, shape, name, their_shape, 0 if row.use == "read" else count, axis, num_heads)
+    return WeightName(row.path, shape, name, their_shape, 0 if row.use == "read" else math.prod(shape), axis, num_heads)
 
 
 def _template(layer):

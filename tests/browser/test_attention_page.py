@@ -266,6 +266,22 @@ def test_hostile_text_is_shown_and_not_executed(browser, trained, tmp_path, rng)
     assert shown[5:7] == ["👩‍👩‍👧", "x" * 4000]
 
 
+def test_the_head_of_the_page_joins_pieces_to_words(browser, tmp_path, rng):
+    smile = "😀" * 50
+    for number_, (tokens, texts) in enumerate(
+        (
+            (("[CLS]", "un", "##able", "cat", "[SEP]", "it", "sat", ".", "[SEP]"), ["unable cat", "it sat ."]),
+            (("<s>", "un", "able", "Ġcat", "</s>", "Ġs", "at", ".", "</s>"), ["unable cat", "sat."]),
+            (("[CLS]", "▁un", "able", "▁cat", "[SEP]", "▁s", "at", ".", "[SEP]"), ["unable cat", "sat."]),
+            (("[CLS]", smile, smile, "a", "[SEP]", "x" * 200, ".", ".", "[SEP]"), [f"{smile} {smile} a", "x" * 160 + "…"]),
+        )
+    ):
+        path = tmp_path / f"page{number_}.html"
+        AttentionPage(attention_page(random_maps(rng, tokens=tokens))).save(path)
+        browser.open(path)
+        assert [browser.text("#subtitle .text", i) for i in (0, 1)] == texts
+
+
 def test_a_page_of_bert_base_opens_quickly(browser, tmp_path, rng):
     maps = random_maps(rng, 12, 12, 128, 64)
     AttentionPage(attention_page(maps, random_anatomy(rng, maps, 768))).save(tmp_path / "base.html")

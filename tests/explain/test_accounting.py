@@ -191,6 +191,28 @@ def test_layers_added_to_a_model_are_listed_and_a_config_is_read_from_layers():
     assert explain(encoder, length=6).total("params") == encoder.count_params()
 
 
+def test_a_layer_that_is_called_like_a_step_counts_where_it_stands():
+    config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9)
+    encoder, predictor = build_model(config), build_model(config, ["mlm"])
+    inputs = [keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")]
+    outside = keras.Model(inputs, keras.layers.Dense(3, name="Classification")(encoder(inputs)))
+    without_pooler = keras.Model(encoder.inputs, keras.layers.Dense(3, name="Classification")(encoder.output))
+    half_a_head = keras.Model(predictor.inputs[:2], predictor.get_layer("MLM-Norm").output)
+    again_outside = keras.Model(inputs, encoder.get_layer("Embedding-Norm")(encoder(inputs)))
+    for model in (outside, without_pooler, half_a_head, again_outside):
+        explanation = explain(model, length=6)
+        assert explanation.total("params") == model.count_params()
+        assert explanation.heads == ()
+
+
+def test_the_activation_of_a_model_put_together_by_hand_is_that_of_its_layers():
+    sizes = {"embed_dim": 8, "head_num": 2, "transformer_num": 1, "feed_forward_dim": 9, "pos_num": 6, "seq_len": 6}
+    for activation, said in (("gelu_erf", "The function here is gelu_erf."), ("relu", None)):
+        model = keras.Model(*get_model(30, training=False, feed_forward_activation=activation, **sizes))
+        steps = [sentence for sentence in explain(model).corrections if sentence.startswith("Step 8")]
+        assert [sentence.endswith(said) for sentence in steps] == ([True] if said else [])
+
+
 def test_bytes_are_those_of_the_policy_of_the_model():
     keras.config.set_dtype_policy("mixed_bfloat16")
     config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9)
@@ -219,6 +241,10 @@ def test_what_does_not_fit_is_one_sentence():
     ):
         with pytest.raises(ValueError, match=message):
             explain(*arguments)
+    whole = build_model(BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9))
+    half = keras.Model(whole.inputs, whole.get_layer("Encoder-1-MultiHeadSelfAttention-Norm").output)
+    with pytest.raises(ValueError, match="whole encoder blocks; Encoder-1-FeedForward, Encoder-1-FeedForward-Norm is missing"):
+        explain(half)
     for options, message in (
         ({"length": 513}, "length must be at least 1 and at most 512; got 513"),
         ({"batch": 0}, "batch must be at least 1; got 0"),

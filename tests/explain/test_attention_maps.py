@@ -144,7 +144,9 @@ def test_models_put_around_an_encoder_have_its_maps(rng, tmp_path):
     nested = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)))
     encoder.save(tmp_path / "encoder.keras")
     reloaded = keras.saving.load_model(tmp_path / "encoder.keras")
-    for model in (behind, nested, reloaded):
+    towers = [keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs))) for _ in range(2)]
+    both = keras.Model(inputs, [tower(inputs) for tower in towers])
+    for model in (behind, nested, reloaded, both):
         np.testing.assert_array_equal(attention_maps(model, [ids, ids * 0]).probabilities, expected)
     first = keras.Model(encoder.inputs, encoder.get_layer("Encoder-1-MultiHeadSelfAttention-Norm").output)
     np.testing.assert_array_equal(attention_maps(first, [ids, ids * 0]).probabilities, expected[:1])
@@ -194,12 +196,15 @@ def test_texts_come_with_tokens_words_and_sentences_and_a_text_alone_without_pad
     np.testing.assert_array_equal(alone.probabilities, maps.probabilities[:, 1:, :, :7, :7])
     assert alone.values.shape == (2, 1, 2, 7, 8)
     assert alone.outputs.shape == (2, 1, 7, 16)
+    np.testing.assert_array_equal(maps.of_text(-1).probabilities, alone.probabilities)
+    with pytest.raises(IndexError):
+        maps.of_text(2)
 
 
-def test_ids_with_a_tokenizer_are_named(rng):
-    tokenizer = WordPieceTokenizer(VOCABULARY, cased=False, fast=False)
+@pytest.mark.parametrize("kind", [WordPieceTokenizer, Tokenizer])
+def test_ids_with_a_tokenizer_are_named(kind):
     ids = np.array([[2, 5, 6, 3, 7, 3, 0, 0, 0, 0, 0, 0]])
-    maps = attention_maps(small_model(token_num=len(VOCABULARY)), [ids, ids * 0], tokenizer=tokenizer)
+    maps = attention_maps(small_model(token_num=len(VOCABULARY)), [ids, ids * 0], tokenizer=kind(VOCABULARY, cased=False))
     assert maps.tokens[0][:6] == ("[CLS]", "the", "cat", "[SEP]", "sat", "[SEP]")
     assert maps.sentences.tolist() == [[-1, 0, 0, -1, 1, -1, -1, -1, -1, -1, -1, -1]]
 
@@ -223,6 +228,8 @@ def test_what_does_not_fit_is_one_sentence():
         ({"inputs": inputs * 2}, "expected 2 inputs, Input-Token, Input-Segment; got 4"),
         ({"inputs": [inputs[0] * 99, inputs[0]]}, "Input-Token"),
         ({"inputs": [[[1, 2], [1]], inputs[0]]}, r"Input-Token must be an array \(batch, length\); got rows of different lengths"),
+        ({"inputs": [[1, 2], [0, 0]]}, r"Input-Token must be an array \(batch, length\); got shape \(2,\)"),
+        ({"inputs": inputs, "tokenizer": VOCABULARY}, "tokenizer must be one of this library"),
         ({"texts": ["a"], "tokenizer": Tokenizer(VOCABULARY, pad_index=6)}, "padding of the one is a token to the other"),
         ({"texts": "a", "tokenizer": tokenizer}, "texts must be a list"),
         ({"texts": ["a"], "pairs": ["b", "c"], "tokenizer": tokenizer}, "pairs must be a list with a text for each of the 1"),

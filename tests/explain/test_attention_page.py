@@ -137,7 +137,7 @@ def test_long_texts_have_as_many_heads_as_a_page_holds():
     assert 9 <= len(layers) * len(heads) <= 18
     layers, heads = heads_that_fit(12, 12, 512, 64, heads=[3, 5])
     assert (len(layers), heads) == (9, (3, 5))
-    layers, heads = heads_that_fit(12, 12, 512, 64, layers=[-1, 0])
+    layers, heads = heads_that_fit(12, 12, 512, 64, layers=iter([-1, 0]))
     assert (layers, len(heads)) == ((-1, 0), 9)
     for sizes in ((1, 1, 4096, 64), (1, 64, 2048, 64), (48, 1, 512, 64), (12, 12, 300, 64)):
         layers, heads = heads_that_fit(*sizes)
@@ -184,5 +184,5 @@ def test_a_head_of_minilm_is_named_after_its_pattern():
 def test_without_matplotlib_one_sentence_says_so(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"needs matplotlib: pip install keras-bert-rebuild\[viz\]\."):
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'keras-bert-rebuild\[viz\]'\."):
         plot_attention(random_maps(rng), 0, 0)

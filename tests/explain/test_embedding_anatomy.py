@@ -107,6 +107,10 @@ def test_nearest_tokens_are_those_of_the_largest_cosine(rng):
     ):
         with pytest.raises(ValueError, match=message):
             nearest_tokens(model, tokenizer(), asked)
+    with pytest.raises(ValueError, match=r"from 0 to 5, .* got 6"):
+        nearest_tokens(small_model(token_num=6), tokenizer(), "cat")
+    with pytest.raises(ValueError, match=r"tokenizer must be one of this library, .* got dict"):
+        nearest_tokens(model, VOCABULARY, "cat")
 
 
 def test_nearest_in_texts_finds_the_same_token_in_the_same_context(rng):

@@ -62,6 +62,13 @@ def test_a_block_adds_up():
     assert sum(numbers) == 7_087_872
 
 
+def test_an_embedding_alone_is_drawn_and_has_no_block():
+    config = BertConfig(num_hidden_layers=0)
+    assert texts(plot_model(config, []))[0] == f"bert, {config.num_params([]):,} parameters"
+    with pytest.raises(ValueError, match="must have an encoder block to draw one; num_hidden_layers is 0"):
+        plot_model(config, block=True)
+
+
 def test_a_model_and_a_file(tmp_path):
     diagram = plot_model(small_model(), path=tmp_path / "model.svg")
     assert (tmp_path / "model.svg").read_text(encoding="utf-8") == diagram.to_svg() == diagram._repr_svg_()

@@ -75,6 +75,9 @@ def test_the_part_of_a_head_computes_the_queries_keys_and_values_of_that_head(fo
     output = rows["Encoder-1-MultiHeadSelfAttention/output/kernel"]
     assert output.heads == ("columns" if format == "huggingface" else "rows") + " 0–7 head 0, … 8–15 head 1"
     assert rows["MLM-Dense/kernel"].heads == ""
+    for head in (-1, 2):
+        with pytest.raises(ValueError, match=f"head must be from 0 to 1, as the layer has 2; got {head}"):
+            output.of_head(head)
 
 
 @pytest.mark.parametrize("case", ["bert_pretraining", "roberta_masked_lm", "distilbert_classification", "albert_groups"])

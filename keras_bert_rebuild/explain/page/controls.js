@@ -1,6 +1,6 @@
 // Tabs, filter, theme, and the choice of layer and head that several views share.
 
-// A row of which one is chosen. `choices` are { value, label, title, colour }.
+// A row of which one is chosen. `choices` are { value, label, title, disabled, head }.
 function choice(name, choices, current, choose) {
   const group = element("div", { className: "choice", attributes: { role: "radiogroup", "aria-label": name } });
   group.append(element("span", { className: "name", text: name }));

@@ -48,10 +48,10 @@ function drawLines(canvas, { width, height, scroll, row, queries, keys }) {
       ctx.stroke(path);
     });
   });
-  drawCells(ctx, { heads, cell, right, centre, row, queries, keys, about, height });
+  drawCells(ctx, { heads, cell, right, centre, row, keys, about, height });
 }
 
-// Beside every key a square for each head: how much the looked-at query gives it, or, of a key, nothing but its own.
+// Beside every key a square for each head: how much the query that is looked at gives it.
 function drawCells(ctx, { heads, cell, right, centre, row, keys, about, height }) {
   if (!about || about.side !== "query") return;
   keys.forEach((key, j) => {

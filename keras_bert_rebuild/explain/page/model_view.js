@@ -5,7 +5,7 @@ function patternChips() {
   group.append(element("span", { className: "name", text: "Patterns" }));
   const buttons = data.patterns.names.map((name, pattern) => {
     const count = data.patterns.named.flat().filter((found) => found.includes(pattern)).length;
-    const title = `${data.patterns.meanings[pattern]}: ${count} heads`;
+    const title = `${data.patterns.meanings[pattern]}: ${count} head${count === 1 ? "" : "s"}`;
     const button = element("button", { type: "button", title }, name, element("b", { text: String(count) }));
     button.dataset.item = pattern;
     button.disabled = count === 0;

@@ -26,7 +26,6 @@ function words() {
 async function start() {
   probabilities = await array("probabilities");
   words();
-  // Which head follows what is known only now; nothing has asked before.
   const filter = filterChoice();
   document.getElementById("filter").replaceWith(filter.group);
   filter.group.id = "filter";

@@ -35,7 +35,6 @@ const state = {
 const listeners = [];
 const listen = (draw) => listeners.push(draw);
 let waiting = false;
-let drawing = Promise.resolve();
 
 // Change some of it; everything that is on show is drawn once in the next frame.
 function change(changes) {

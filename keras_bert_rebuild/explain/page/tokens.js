@@ -39,11 +39,15 @@ const everyToken = Array.from({ length: LENGTH }, (_, i) => i);
 const ofSentence = (sentence) => (sentence === null ? everyToken : everyToken.filter((i) => data.sentences[i] === sentence));
 const kept = new Map(FILTERS.map((filter) => [filter.id, { queries: ofSentence(filter.from), keys: ofSentence(filter.to) }]));
 
-// Texts for the head of the page: the surfaces put together would lose the spaces, so tokens are joined as words.
+// Texts for the head of the page: the surfaces put together would lose the spaces, so tokens are joined as words. Vocabularies mark
+// either the piece that begins a word, with \u0120 or \u2581, or those that go on with one.
+const marksBegins = labels.some((label) => /^[\u0120\u2581]/.test(label));
+
 function sentenceText(sentence) {
   const words = ofSentence(sentence).map((i) => labels[i]);
-  const text = words.join(" ").replace(/ ##/g, "").replace(/\s?[\u0120\u2581]/g, " ").trim();
-  return text.length > 160 ? `${[...text].slice(0, 160).join("")}\u2026` : text;
+  const text = marksBegins ? words.join("").replace(/[\u0120\u2581]/g, " ") : words.join(" ").replace(/ ##/g, "");
+  const characters = [...text.trim()];
+  return characters.length > 160 ? `${characters.slice(0, 160).join("")}\u2026` : characters.join("");
 }
 
 function number(value, digits = 3) {
