@@ -94,10 +94,10 @@ class Contender:
     def __init__(self, name, work, python):
         self.name = name
         command = [python, str(Path(__file__).with_name("embed_worker.py")), name, str(work)]
-        log = (work / f"{name}.log").open("w")
+        self.log = work / f"{name}.log"
         environment = os.environ | {"KERAS_BACKEND": "tensorflow"}
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True, env=environment
         )
         self.rates, self.processor = [], []
 
@@ -106,7 +106,7 @@ class Contender:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended: see the end of its log in the work folder (--keep).")
+            sys.exit(f"{self.name} ended with {self.process.wait()}: {self.log.read_text()[-2000:]}")
         return json.loads(line)
 
     def end(self):

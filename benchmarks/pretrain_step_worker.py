@@ -163,15 +163,12 @@ def make_transformers(job, batches):
     config = BertConfig(**job["size"], **dropouts, hidden_act="gelu_pytorch_tanh")
     kind = AutoModelForPreTraining if job["pairs"] else AutoModelForMaskedLM
     model = kind.from_config(config, attn_implementation="sdpa").to(job["device"]).train()
-    if "weights" in job["way"]:
-        model = model.to(torch.bfloat16)
     groups = {True: [], False: []}
     for name, weight in model.named_parameters():
         groups[name.endswith("bias") or "LayerNorm" in name].append(weight)
     groups = [{"params": weights, "weight_decay": 0.0 if bare else WEIGHT_DECAY} for bare, weights in groups.items()]
     optimizer = torch.optim.AdamW(groups, RATE, eps=EPSILON, fused=True)
     forward = torch.compile(model) if "compile" in job["way"] else model
-    autocast = job["dtype"] == "bfloat16" and "weights" not in job["way"]
 
     def as_theirs(batch):
         real = batch["tokens"] != 0
@@ -189,7 +186,7 @@ def make_transformers(job, batches):
         losses = []
         for batch in chosen:
             optimizer.zero_grad(set_to_none=True)
-            with torch.autocast(job["device"], torch.bfloat16, enabled=autocast):
+            with torch.autocast(job["device"], torch.bfloat16, enabled=job["dtype"] == "bfloat16"):
                 loss = forward(**as_theirs(batch)).loss
             loss.backward()
             optimizer.step()

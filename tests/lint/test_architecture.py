@@ -89,7 +89,7 @@ def test_a_part_imports_only_parts_below_it(path):
         if other == part or RANKS[part] == 5:
             continue
         assert other in RANKS, f"{path} imports {module}, which the table does not know"
-        assert RANKS[other] < RANKS[part] or (part, other) == ("tasks", "training"), f"{part} imports {other}"
+        assert RANKS[other] < RANKS[part], f"{part} imports {other}"
         assert part not in ONLY or other in ONLY[part], f"{part} may import {sorted(ONLY[part])}, not {other}"
 
 
@@ -119,6 +119,14 @@ def test_files_stay_readable_in_one_sitting():
 def test_no_file_is_named_after_nothing():
     # util.py is keras_bert's own import path.
     assert not [path for path in FILES if path.stem in {"utils", "helpers", "common", "misc", "base"}]
+
+
+def test_the_page_on_the_architecture_has_the_ranks_and_the_files_with_backends():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", page, re.MULTILINE)
+    assert {part: int(rank) for rank, parts in rows for part in re.findall(r"`(\w+)`", parts)} == RANKS
+    named = {"text/tensorflow_*.py" if file.startswith("text/") else file.rpartition("/")[2] for file in BACKEND_FILES}
+    assert {file for file in named if file not in page} == set()
 
 
 def test_tox_names_the_needs_that_setup_cfg_declares():

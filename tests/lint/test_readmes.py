@@ -21,7 +21,6 @@ def test_both_have_the_same_headings_and_rows_of_tables():
 
 
 def test_both_have_the_same_figures_in_their_tables():
-    """But for years and versions, which stand in both."""
     rows = [[line for line in text.splitlines() if line.startswith("|")] for text in (ENGLISH, CHINESE)]
     for english, chinese in zip(*rows, strict=True):
         assert sorted(re.findall(r"\d[\d.,]*\d|\d", english)) == sorted(re.findall(r"\d[\d.,]*\d|\d", chinese)), english
