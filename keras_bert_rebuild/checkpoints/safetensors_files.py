@@ -86,6 +86,9 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
         folder: where to write.
         arrays: an iterable of `(name, array)`.
         max_shard_bytes: where a file would be larger, another is begun.
+
+    Raises:
+        OSError: the folder cannot be written.
     """
     folder, shards, size, file_of = Path(folder), 0, 0, {}
     pending = {}
@@ -93,7 +96,10 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     def write():
         nonlocal shards, pending, size
         shards, size = shards + 1, 0
-        save_file(pending, folder / f"{shards}.part", metadata={"format": "pt"})
+        try:
+            save_file(pending, folder / f"{shards}.part", metadata={"format": "pt"})
+        except SafetensorError as error:  # that of a full disk is no OSError
+            raise OSError(f"{folder} cannot be written: {error}.") from None
         file_of.update(dict.fromkeys(pending, shards))
         pending = {}
 

@@ -24,13 +24,15 @@ def align_labels(
         Labels `(rows, length)`, int32.
 
     Raises:
-        ValueError: a row has a word without a label.
+        ValueError: a row has a word without a label, or rows are not of one length.
 
     Example:
 
     >>> align_labels([[-1, 0, 1, 1, -1]], [[5, 7]]).tolist()
     [[-100, 5, 7, -100, -100]]
     """
+    if len({len(row) for row in word_ids}) > 1:
+        raise ValueError("word_ids must be rows of one length, as of encode_batch with pad_to=; got rows of several.")
     word_ids = np.asarray(word_ids)
     if len(labels) != len(word_ids):
         raise ValueError(f"labels must be given for {len(word_ids)} rows; got {len(labels)}.")

@@ -13,7 +13,7 @@ def test_a_training_step_is_traced_once(rng, monkeypatch):
     traced = []
     step = BertModel.train_step
     monkeypatch.setattr(BertModel, "train_step", lambda self, *batch: traced.append(batch) or step(self, *batch))
-    model = small_encoder(heads=("classification",))
+    model = small_encoder(heads=("classification",), labels=("no", "yes"))
     model.compile("adam", "sparse_categorical_crossentropy")
     ids, segments, _ = small_batch(rng)[0]
     model.fit((ids % 20, segments), rng.integers(0, 2, 8), batch_size=4, epochs=2, verbose=0)

@@ -28,3 +28,5 @@ def test_a_word_without_a_label_is_refused():
         align_labels(words, [[1]])
     with pytest.raises(ValueError, match="labels must be given for 1 rows; got 2"):
         align_labels(words, [[1, 2], [3]])
+    with pytest.raises(ValueError, match="word_ids must be rows of one length"):
+        align_labels([[-1, 0, -1], [-1, -1]], [[1], []])
