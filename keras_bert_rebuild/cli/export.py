@@ -26,6 +26,8 @@ def run(args):
     """Export, print what was written and return the exit code."""
     if (args.format == "openvino_int8") != (args.calibrate is not None):
         raise ValueError(f"--calibrate FILE belongs to --format openvino_int8; got --format {args.format}.")
+    if args.heads is not None and args.pooling:
+        raise ValueError(f"--heads and --pooling exclude each other; got --heads {args.heads} and --pooling {args.pooling}.")
 
     from keras_bert_rebuild.cli.embedding_files import lines_of_file
     from keras_bert_rebuild.export.export_model import export
@@ -35,6 +37,8 @@ def run(args):
 
     told = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
     folder = told.folder if told else args.model
+    if args.heads is not None:  # heads instead of the vectors that the folder is for
+        told = None
     poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ()
     heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
     model = from_pretrained(folder, heads=() if poolings else heads)

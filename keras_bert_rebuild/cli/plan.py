@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 
 from keras_bert_rebuild.recipes.plan_devices import GPU_CARDS, TPU_CHIPS
 from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
@@ -55,7 +56,10 @@ def run(args):
 
 
 def _whole(text):
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not number.is_integer():
         raise argparse.ArgumentTypeError(f"expected a whole number; got {text!r}")
     return int(number)

@@ -1,6 +1,7 @@
 """`keras-bert export`."""
 
 import functools
+import json
 
 import pytest
 from command_line import run_verb, save_small_model
@@ -31,11 +32,25 @@ def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
     assert "export.json" in out
 
 
+def test_heads_of_a_folder_for_vectors_are_those_of_its_file(capsys, folder, tmp_path):
+    (tmp_path / "vectors" / "1_Pooling").mkdir(parents=True)
+    for file in folder.iterdir():
+        (tmp_path / "vectors" / file.name).write_bytes(file.read_bytes())
+    modules = [{"path": "", "type": "sentence_transformers.models.Transformer"}]
+    modules += [{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]
+    (tmp_path / "vectors" / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "vectors" / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    arguments = ("--output", tmp_path / "out", "--format", "onnx", "--heads", "question_answering")
+    code, _, err = run(capsys, tmp_path / "vectors", *arguments)
+    assert (code, "Question-Answering/kernel" in err) == (2, True)
+
+
 def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
     for arguments, message in (
         (("--format", "openvino_int8"), "--calibrate FILE belongs to --format openvino_int8"),
         (("--pooling", "median", "--format", "onnx"), "poolings must be some of cls, max, mean"),
         (("--format", "huggingface", "--pooling", "mean"), "holds no poolings"),
+        (("--heads", "nsp", "--pooling", "mean"), "--heads and --pooling exclude each other"),
     ):
         code, _, err = run(capsys, folder, "--output", tmp_path / "x", *arguments)
         assert code == 2
