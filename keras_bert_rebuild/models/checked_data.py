@@ -13,7 +13,8 @@ def checked_data(data, check):
         check: a function of a batch, `(x,)`, `(x, y)` or `(x, y, sample_weight)`, that returns it or raises.
 
     Returns:
-        Data of a kind that Keras accepts; anything else, such as a dataset that a strategy has distributed, as it is.
+        Data of a kind that Keras accepts; anything else as it is, unchecked, such as a dataset that a strategy has distributed or
+        a `DataLoader` that does not know its length.
     """
     if isinstance(data, keras.utils.PyDataset):
         return CheckedPyDataset(data, check)
@@ -25,7 +26,7 @@ def checked_data(data, check):
 
         return checked_tf_dataset(data, check)
     if "torch.utils.data.dataloader.DataLoader" in kinds:
-        return CheckedLoader(data, check)
+        return CheckedLoader(data, check) if hasattr(data.dataset, "__len__") else data
     return data
 
 

@@ -226,6 +226,18 @@ def test_a_torch_data_loader_is_checked_batch_by_batch(rng):
         model.fit(loader(put(ids, -1)), verbose=0)
 
 
+def test_a_torch_data_loader_without_a_length_is_trained_on(rng):
+    torch = pytest.importorskip("torch", reason="a DataLoader is torch's")
+    x, y = small_batch(rng)
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([(tuple(column[i] for column in x), tuple(column[i] for column in y)) for i in range(8)])
+
+    history = compiled(small_model()).fit(torch.utils.data.DataLoader(Stream(), batch_size=4), epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=6))
 def test_ids_pass_exactly_if_they_lie_in_the_table(values):
     rule = IdRule("ids", limit=6, table="rows")
