@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.training.by_path import ByPathOptimizer
+from keras_bert_rebuild.training.by_path import ByPathOptimizer, dense
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -48,11 +48,28 @@ class AdamW(ByPathOptimizer):
     Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
     """
 
+    # What gradients are still to be multiplied with, while `apply` leaves clipping to the kernel.
+    _scale = None
+
+    def apply(self, grads, trainable_variables=None):
+        norm = self.global_clipnorm
+        if keras.config.backend() == "tensorflow":
+            from keras_bert_rebuild.training.tensorflow_adam import clip_scale, clips_in_kernel
+
+            if clips_in_kernel(self):
+                grads = dense(grads)
+                self._scale, self.global_clipnorm = clip_scale(grads, norm), None
+        try:
+            super().apply(grads, trainable_variables)
+        finally:
+            self._scale, self.global_clipnorm = None, norm
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
         in_place = keras.config.backend() == "tensorflow" and self.ema_momentum is None and variable.dtype == momentum.dtype
         if not in_place:
+            gradient = gradient if self._scale is None else gradient * ops.cast(self._scale, gradient.dtype)
             super().update_step(gradient, variable, learning_rate)
             return
         from keras_bert_rebuild.training.tensorflow_adam import apply_adam
@@ -64,6 +81,7 @@ class AdamW(ByPathOptimizer):
         apply_adam(
             ops.cast(gradient, momentum.dtype),
             *(v.value if isinstance(v, keras.Variable) else v for v in (variable, momentum, velocity)),
+            scale=None if self._scale is None else ops.cast(self._scale, momentum.dtype),
             rate=rate * correction_2 / correction_1,
             beta_1=beta_1,
             beta_2=beta_2,

@@ -2,17 +2,42 @@
 
 import tensorflow as tf
 
+from keras_bert_rebuild.layers.tensorflow_kernels import compile_by_xla
 
-def apply_adam(gradient, weight, momentum, velocity, rate, beta_1, beta_2, epsilon, decay):
-    """w ← w · (1 − decay), then m and v take in the gradient and w ← w − rate · m / (√v + epsilon).
+# From so many values on XLA's kernel, which clips and decays in the same pass, is worth its start.
+LARGE = 1 << 16
+
+
+def clips_in_kernel(optimizer):
+    """Whether clipping by the global norm can be left to `apply_adam`: where its gradients are those that Keras would clip."""
+    changed_before = optimizer.gradient_accumulation_steps or optimizer.loss_scale_factor or tf.distribute.has_strategy()
+    return bool(optimizer.global_clipnorm and not optimizer.clipnorm and not changed_before)
+
+
+def clip_scale(gradients, norm):
+    """What gradients, of which some may be None, are multiplied with for a global norm of at most `norm`, float32.
+
+    It is NaN where one of them is not finite.
+    """
+    found = tf.linalg.global_norm([None if gradient is None else tf.cast(gradient, "float32") for gradient in gradients])
+    return norm / tf.maximum(found, norm) + (found - found)
+
+
+def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
+    """g ← scale · g and w ← w · (1 − decay), then m and v take in the gradient and w ← w − rate · m / (√v + epsilon).
 
     Args:
         gradient: a tensor.
         weight, momentum, velocity: variables of the same dtype, which are changed.
+        scale: a scalar of that dtype, or None for 1.
         rate, epsilon: scalars of that dtype, with Adam's corrections already in them.
-        beta_1, beta_2: numbers.
+        beta_1, beta_2: numbers that the dtype has.
         decay: a scalar of that dtype, the share of the weight that is taken away; None for none.
     """
+    if weight.shape.num_elements() >= LARGE and not tf.distribute.has_strategy():
+        _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay)
+        return
+    gradient = gradient if scale is None else gradient * scale
     # What reads the old weight comes before.
     with tf.control_dependencies([gradient]):
         if decay is not None:
@@ -30,3 +55,13 @@ def apply_adam(gradient, weight, momentum, velocity, rate, beta_1, beta_2, epsil
             epsilon=epsilon,
             grad=gradient,
         )
+
+
+@compile_by_xla
+def _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
+    """The same; XLA makes one loop of it."""
+    gradient = gradient if scale is None else gradient * scale
+    momentum.assign_add((gradient - momentum) * (1 - beta_1))
+    velocity.assign_add((tf.square(gradient) - velocity) * (1 - beta_2))
+    decayed = weight if decay is None else weight - weight * decay
+    weight.assign(decayed - rate * momentum / (tf.sqrt(velocity) + epsilon))

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from optimizer_reference import JIT, check_against_numpy, value
+from optimizer_reference import JIT, check_against_numpy, train, value
 
 from keras_bert_rebuild import AdamW
 
@@ -12,6 +12,30 @@ from keras_bert_rebuild import AdamW
 @pytest.mark.parametrize("accumulated", [1, 3])
 def test_ten_steps_are_those_of_numpy(rng, accumulated, jit_compile):
     check_against_numpy(AdamW, rng, accumulated, jit_compile)
+
+
+@pytest.mark.parametrize("norm", [None, 0.5, 1e6])
+def test_large_arrays_and_small_ones_take_the_steps_of_numpy(rng, norm):
+    # On TensorFlow each kind has a kernel of its own, which clips.
+    shapes = {"kernel": (300, 256), "bias": (256,)}
+    weights, *gradients = ({name: rng.normal(size=shape).astype("float32") for name, shape in shapes.items()} for _ in range(6))
+    variables = [keras.Variable(array, name=name) for name, array in weights.items()]
+    optimizer = AdamW(0.01, weight_decay=0.3, global_clipnorm=norm)
+    optimizer.build(variables)
+    for gradient in gradients:
+        optimizer.apply([keras.ops.convert_to_tensor(array) for array in gradient.values()])
+    assert optimizer.global_clipnorm == norm
+    expected, _ = train(weights, gradients, lambda done: 0.01, weight_decay=0.3, clip=norm)
+    for variable in variables:
+        np.testing.assert_allclose(value(variable), expected[variable.path], rtol=0, atol=1e-6)
+
+
+def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
+    variables = [keras.Variable(np.ones(shape), name=name) for name, shape in (("kernel", (300, 256)), ("bias", (2,)))]
+    optimizer = AdamW(0.1, global_clipnorm=1.0)
+    optimizer.build(variables)
+    optimizer.apply([keras.ops.ones((300, 256)), keras.ops.convert_to_tensor([1.0, np.inf])])
+    assert all(np.isnan(value(variable)).all() for variable in variables)
 
 
 def test_decay_is_apart_from_the_gradient_and_proportional_to_the_rate():
