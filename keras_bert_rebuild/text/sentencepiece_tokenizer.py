@@ -3,11 +3,13 @@
 import importlib.util
 import itertools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from keras_bert_rebuild.text.added_tokens import with_added_tokens
 from keras_bert_rebuild.text.albert_normalization import normalized, normalized_and_places
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
@@ -30,15 +32,22 @@ class SentencePieceTokenizer(BatchTokenizer):
             `<s> A </s></s> B </s>` all of segment 0, texts as they are, ids one above the model's.
         lower: put texts in lower case; None: as the family does.
         strip_accents: decompose characters and drop accents; None: as the family does.
+        added_tokens: tokens besides the pieces of the model, each with its id, that stand for themselves wherever they are written
+            in a text, in any case where `lower` holds.
 
     Raises:
-        ValueError: sentencepiece is not installed, or the model is not of the family.
+        ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
 
     Reference: Lan et al., 2020; Conneau et al., 2020; Kudo & Richardson, 2018 (https://arxiv.org/abs/1808.06226).
     """
 
     def __init__(
-        self, model: bytes | str | os.PathLike[str], family: str, lower: bool | None = None, strip_accents: bool | None = None
+        self,
+        model: bytes | str | os.PathLike[str],
+        family: str,
+        lower: bool | None = None,
+        strip_accents: bool | None = None,
+        added_tokens: Mapping[str, int] | None = None,
     ) -> None:
         if family not in FAMILIES:
             raise ValueError(f"family must be {' or '.join(FAMILIES)}; got {family!r}.")
@@ -50,8 +59,12 @@ class SentencePieceTokenizer(BatchTokenizer):
             raise ValueError(f"family {family!r} must take texts as they are; got lower {lower}, strip_accents {strip_accents}.")
         self.separators, self.second_segment = self._family.separators, self._family.second_segment
         self._model = _load(model)
-        self.vocabulary = _vocabulary(self._model, self._family)
+        pieces, added = _vocabulary(self._model, self._family), dict(added_tokens or {})
+        self.vocabulary = {**pieces, **added}
+        self.added_tokens = tuple(sorted(added, key=added.get))
         self.tokens = {i: token for token, i in self.vocabulary.items()}
+        if "" in added or {**self.vocabulary, **pieces} != self.vocabulary or len(self.tokens) < len(self.vocabulary):
+            raise ValueError(f"added_tokens must be strings that have ids of their own; got {added}.")
         names = [getattr(self._family, name) for name in ("cls", "pad", "sep", "unk", "mask")]
         missing = [name for name in names if name not in self.vocabulary]
         if missing:
@@ -60,27 +73,42 @@ class SentencePieceTokenizer(BatchTokenizer):
         self.takes_space = (self._family.mask,)
         self._ids = _ids_in_texts(self._model, self.vocabulary, names)
 
+    @property
+    def any_case(self) -> bool:
+        """Whether the case that added tokens are written in does not matter, as that of other words."""
+        return self.lower
+
     @classmethod
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 
         Args:
             path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are as
-                tokenizer_config.json says where there is one.
-            options: `lower` or `strip_accents` to overrule the file.
+                tokenizer_config.json says where there is one; tokens that were added are read from the files beside the model.
+            options: `lower`, `strip_accents` or `added_tokens`, to overrule the files.
         """
         path = Path(path)
         if (path / "spiece.model").is_file():
             values = json_object(path / "tokenizer_config.json")
             accents = values.get("keep_accents")
             said = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
-            return cls(path / "spiece.model", "albert", **{**said, **options})
-        if (path / "sentencepiece.bpe.model").is_file():
-            return cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
-        raise ValueError(f"a folder with spiece.model or sentencepiece.bpe.model must be at {path}; there is none.")
+            tokenizer = cls(path / "spiece.model", "albert", **{**said, **options})
+        elif (path / "sentencepiece.bpe.model").is_file():
+            tokenizer = cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
+        else:
+            raise ValueError(f"a folder with spiece.model or sentencepiece.bpe.model must be at {path}; there is none.")
+        return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(path)
+
+    def _with_added_tokens(self, folder):
+        """The tokenizer with the tokens that the files of a folder add."""
+        special = [self.tokens[i] for i in self.special_ids]
+        vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
+        kind, arguments = self.__reduce__()
+        return kind(*arguments[:-1], {token: vocabulary[token] for token in added}) if added else self
 
     def __reduce__(self):
-        return type(self), (self._model.serialized_model_proto(), self.family, self.lower, self.strip_accents)
+        added = {token: self.vocabulary[token] for token in self.added_tokens}
+        return type(self), (self._model.serialized_model_proto(), self.family, self.lower, self.strip_accents, added)
 
     def _encode_texts(self, texts, places, are_words):
         check_unicode(texts)

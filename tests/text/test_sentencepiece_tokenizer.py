@@ -1,6 +1,7 @@
 """`SentencePieceTokenizer` against the sentencepiece package, and its places."""
 
 import importlib.util
+import json
 import pickle
 import unicodedata
 
@@ -162,6 +163,27 @@ def test_case_and_accents_are_read_from_the_folder(models, tmp_path):
     tokenizer = SentencePieceTokenizer.from_pretrained(tmp_path)
     assert (tokenizer.lower, tokenizer.strip_accents) == (False, False)
     assert SentencePieceTokenizer.from_pretrained(tmp_path, lower=True).lower
+
+
+@pytest.mark.parametrize("kind", ["albert", "xlm_roberta"])
+def test_tokens_that_a_folder_adds_stand_for_themselves(kind, models, tmp_path):
+    plain = SentencePieceTokenizer(models[kind], kind)
+    size = len(plain)
+    (tmp_path / {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}[kind]).write_bytes(models[kind])
+    special = {plain.tokens[i]: i for i in plain.special_ids}
+    (tmp_path / "added_tokens.json").write_text(json.dumps({**special, "<date>": size + 1, "C++": size}))
+    tokenizer = SentencePieceTokenizer.from_pretrained(tmp_path)
+    assert (tokenizer.added_tokens, len(tokenizer)) == (("C++", "<date>"), size + 2)
+    for copy in (tokenizer, pickle.loads(pickle.dumps(tokenizer))):
+        assert copy.tokenize("the lamp<date>C++") == [*plain.tokenize("the lamp"), "<date>", "C++"]
+        assert ("C++" in copy.tokenize("c++")) == (kind == "albert")
+    assert SentencePieceTokenizer.from_pretrained(tmp_path, added_tokens={}).tokens == plain.tokens
+
+
+@pytest.mark.parametrize("added", [{"a new one": 7}, {"<pad>": 99}, {"x y": 99, "y z": 99}, {"": 99}])
+def test_added_tokens_have_ids_of_their_own(models, added):
+    with pytest.raises(ValueError, match="added_tokens must be strings that have ids of their own; got"):
+        SentencePieceTokenizer(models["albert"], "albert", added_tokens=added)
 
 
 def test_a_tokenizer_travels_to_other_processes(tokenizer):
