@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
-from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
+from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers, vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -101,8 +101,10 @@ def _write_huggingface(model, tokenizer, path, max_len):
         return
     with written_folder(path) as folder:
         save_pretrained(model, folder, vocabulary=tokenizer)
-        for name, content in vocabulary_files(tokenizer, max_len).items():
+        files = vocabulary_files(tokenizer, max_len)
+        for name, content in files.items():
             (folder / name).write_bytes(content)
+    remove_other_tokenizers(path, files)
 
 
 def _write(model, tokenizer, folder, format, max_len, texts):

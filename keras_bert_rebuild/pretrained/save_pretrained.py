@@ -17,7 +17,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
-from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files, with_vocabulary
+from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers, vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("huggingface", "google", "keras")
@@ -39,7 +39,7 @@ def save_pretrained(
     """Write a model into a folder that others can read.
 
     The folder appears whole or not at all; files of the same names in it are replaced, and so is a model.safetensors by its shards
-    and the other way round.
+    and the other way round, and the files of another tokenizer where one is written.
 
     Args:
         model: as from `get_model`, `build_model` or `from_pretrained`.
@@ -66,6 +66,7 @@ def save_pretrained(
         with written_folder(path) as folder:
             model.save(folder / "model.keras")
             _write_files(folder, files)
+        remove_other_tokenizers(path, files)
         return
     heads = heads_of(model)
     table = FAMILIES[config.family].HUGGINGFACE if format == "huggingface" else getattr(FAMILIES[config.family], "GOOGLE", None)
@@ -82,6 +83,7 @@ def save_pretrained(
             _write_files(folder, files)
             written = {file.name for file in folder.iterdir()}
         _remove_earlier_weights(Path(path), written)
+        remove_other_tokenizers(path, files)
         return
     values = config_to_google(config)
     with written_folder(path) as folder:

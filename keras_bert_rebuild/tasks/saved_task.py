@@ -12,6 +12,7 @@ from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers
 from keras_bert_rebuild.tasks.task_kinds import TASKS, task_class
 
 FILE = "task.json"
@@ -31,9 +32,11 @@ def save_task(task, path):
         save_pretrained(model, folder)
         for name, content in task.tokenizer_files.items():
             (folder / name).write_bytes(content)
+        remove_other_tokenizers(folder, task.tokenizer_files)
         _change_json(folder / "config.json", task.huggingface_config())
         values = {"task": task.kind, **task.settings()}
         (folder / FILE).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    remove_other_tokenizers(path, task.tokenizer_files)
 
 
 def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:

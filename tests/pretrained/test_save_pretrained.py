@@ -166,6 +166,19 @@ def test_one_file_replaces_shards_and_shards_one_file(tmp_path):
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == ["config.json", "model.safetensors"]
 
 
+@pytest.mark.parametrize("format", ["huggingface", "keras"])
+def test_files_of_the_tokenizer_that_was_there_before_are_not_left_beside_the_new_one(tmp_path, format):
+    model = from_pretrained(GOLDEN / "bert")
+    tmp_path.joinpath("tokenizer.json").write_text("{}")
+    tmp_path.joinpath("notes.txt").write_text("mine")
+    model.load_report.tokenizer_files = {}
+    save_pretrained(model, tmp_path, format)
+    assert (tmp_path / "tokenizer.json").exists()
+    save_pretrained(model, tmp_path, format, vocabulary=["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
+    assert not (tmp_path / "tokenizer.json").exists()
+    assert (tmp_path / "notes.txt").exists()
+
+
 def test_half_precision_is_written_where_it_is_asked_for(tmp_path):
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "half", dtype="float16")
     assert {array.dtype.name for array in arrays(tmp_path / "half").values()} == {"float16"}

@@ -47,6 +47,14 @@ def test_a_vocabulary_of_any_name_comes_with_the_folder(tmp_path):
     assert load_task(tmp_path / "task").tokenizer.vocabulary == TOKENIZER.vocabulary
 
 
+def test_nothing_is_left_of_the_tokenizer_that_came_with_the_encoder(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "encoder")
+    (tmp_path / "encoder" / "tokenizer.json").write_text("{}")
+    task = TextClassifier.from_encoder(tmp_path / "encoder", WordPieceTokenizer(VOCABULARY), labels=("x", "y"))
+    task.save(tmp_path / "encoder")
+    assert not (tmp_path / "encoder" / "tokenizer.json").exists()
+
+
 def test_an_id_that_no_token_has_shifts_no_other(tmp_path):
     vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 5, "b": 6}
     TextClassifier.from_encoder(small_encoder(), vocabulary, labels=("x", "y")).save(tmp_path / "task")
