@@ -122,6 +122,10 @@ class BertConfig:
     labels: Sequence[str] = ()
     """Names of the classes of a classification head, in the order of its outputs."""
 
+    problem_type: str | None = None
+    """What the head "classification" tells, in Hugging Face's words: "single_label_classification", "multi_label_classification" or
+    "regression". None: not said, as in most files."""
+
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
             raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")

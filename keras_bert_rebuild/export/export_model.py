@@ -87,6 +87,7 @@ def export(
             "max_len": max_len,
             "outputs": output_names(model),
             "labels": list(getattr(getattr(model, "config", None), "labels", ())),
+            "problem_type": getattr(getattr(model, "config", None), "problem_type", None),
             **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
         }
         (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ def write_saved_model(model, tokenizer, folder, max_len):
 
     Its signatures are `serving_default(text)`, where the model has segments `pairs(text, second_text)`, and `ids(input_ids, ...)`,
     which takes what another tokenizer made. Batch and length are free. A text that is too long is cut as `encode_batch` does. The
-    answers are the outputs of the model by name; logits of a classification with several labels come with `probabilities` and
+    answers are the outputs of the model by name; logits of a classification come with `probabilities` and, where one label holds,
     `label`, and answers for every token with the `input_ids` that they are for.
 
     Args:
@@ -57,6 +57,7 @@ class _Served:
         self.inputs = input_names(model)
         self.outputs = output_names(model)
         self.labels = getattr(model.config, "labels", ())
+        self.problem = getattr(model.config, "problem_type", None)
         self.tokenizer = tokenizer
         self.max_len = max_len
         # Ids that no token has, after a repeated line, are given to tokens that no text can have.
@@ -123,7 +124,11 @@ class _Served:
         outputs = self.model(columns if len(columns) > 1 else columns[0], training=False)
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         answers = {name: tf.cast(value, tf.float32) for name, value in zip(self.outputs, outputs, strict=True)}
-        if "Classification" in self.model.output_names and len(self.labels) > 1:  # one output is a number, as of a regression
+        if "Classification" not in self.model.output_names or self.problem == "regression":
+            return answers
+        if self.problem == "multi_label_classification":
+            answers["probabilities"] = tf.sigmoid(answers["logits"])
+        elif len(self.labels) > 1:  # one output is a number, as of a regression
             answers["probabilities"] = tf.nn.softmax(answers["logits"])
             answers["label"] = tf.gather(tf.constant(self.labels), tf.argmax(answers["logits"], axis=-1))
         return answers

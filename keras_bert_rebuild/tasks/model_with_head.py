@@ -43,7 +43,7 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         raise ValueError(f"expected the path of a checkpoint or a model with a config; got {type(encoder).__name__} without one.")
     source = without_lora(source)
     with dtype_scope(dtype), skipped_initialization(unwritten):
-        model = build_model(config.replace(labels=tuple(labels), **rates), heads)
+        model = build_model(config.replace(labels=tuple(labels), problem_type=None, **rates), heads)
     values = {variable.path: variable for variable in source.weights}
     last = tuple(f"{LAYERS[head]}/" for head in heads if head != "pooler")
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))

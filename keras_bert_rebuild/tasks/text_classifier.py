@@ -43,7 +43,8 @@ class TextClassifier(Task):
     windows' logits, weighted by their tokens.
 
     Args:
-        model: a `BertModel` with the head "classification"; `model.config.labels` names its outputs.
+        model: a `BertModel` with the head "classification"; `model.config.labels` names its outputs, and
+            `model.config.problem_type` is made to say the problem.
         tokenizer: as for `task_tokenizer`.
         problem: "single_label"; "multi_label" where a text may have several labels or none; "regression" for a number.
         threshold: for "multi_label", the probability from which on a label is given.
@@ -67,6 +68,7 @@ class TextClassifier(Task):
     ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         _check_problem(problem, model.config.labels)
+        model.config = model.config.replace(problem_type=HUGGINGFACE_PROBLEMS[problem])
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must be a probability in (0, 1); got {threshold}.")
         self.problem = problem
@@ -172,9 +174,6 @@ class TextClassifier(Task):
     def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(str(values.get("problem_type")))
         return {"problem": problem or ("regression" if len(values.get("id2label") or (0, 1)) == 1 else "single_label")}
-
-    def huggingface_config(self) -> dict[str, Any]:
-        return {"problem_type": HUGGINGFACE_PROBLEMS[self.problem]}
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "problem": self.problem, "threshold": self.threshold}

@@ -41,11 +41,24 @@ def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rn
     assert [label.decode() for label in got["label"]] == [model.config.labels[i] for i in logits.argmax(-1)]
 
 
-def test_a_number_has_no_probability_and_no_label(monkeypatch):
+@pytest.mark.parametrize("labels", [("score",), ("a", "b")])
+def test_a_number_has_no_probability_and_no_label(monkeypatch, labels):
+    said = {} if len(labels) == 1 else {"problem_type": "regression"}
+    assert list(_served_answer(monkeypatch, labels=labels, **said)) == ["logits"]
+
+
+@pytest.mark.parametrize("labels", [("a",), ("a", "b", "c")])
+def test_labels_that_hold_at_once_have_a_probability_each_and_none_is_the_label(monkeypatch, labels):
+    answer = _served_answer(monkeypatch, labels=labels, problem_type="multi_label_classification")
+    assert list(answer) == ["logits", "probabilities"]
+    np.testing.assert_allclose(answer["probabilities"], 1 / (1 + np.exp(-np.array(answer["logits"]))), atol=1e-6)
+
+
+def _served_answer(monkeypatch, **config):
     monkeypatch.setattr(saved_model, "TensorFlowWordPiece", lambda *arguments: None)  # it is given ids
-    served = saved_model._Served(small_encoder(["classification"], labels=("score",)), TOKENIZER, 40)
+    served = saved_model._Served(small_encoder(["classification"], **config), TOKENIZER, 40)
     ids = np.array([[2, 5, 6, 3]])
-    assert list(served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})) == ["logits"]
+    return served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path, rng):

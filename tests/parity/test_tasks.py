@@ -71,7 +71,7 @@ def test_logits_agree_from_their_folder_and_from_ours(tmp_path, kind):
 def test_the_problem_is_that_of_their_config_and_the_other_way_round(tmp_path, problem, labels):
     theirs_for("SequenceClassification", tmp_path / "theirs", problem_type=problem, num_labels=labels)
     task = load_task(tmp_path / "theirs")
-    assert task.huggingface_config()["problem_type"] == (problem or "single_label_classification")
+    assert task.model.config.problem_type == (problem or "single_label_classification")
     task.save(tmp_path / "ours")
     again = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "ours")
     assert again.config.problem_type == (problem or "single_label_classification")

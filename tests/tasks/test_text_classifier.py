@@ -5,7 +5,7 @@ import pytest
 from reference import softmax
 from small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
-from keras_bert_rebuild import TextClassifier, load_task
+from keras_bert_rebuild import TextClassifier, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText
 
 LABELS = ("bad", "good", "so")
@@ -78,19 +78,21 @@ def test_it_learns_and_comes_back_from_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("problem", "given", "targets"),
+    ("problem", "problem_type", "given", "targets"),
     [
-        ("multi_label", [("so", "bad"), ()], [[1, 0, 1], [0, 0, 0]]),
-        ("regression", [2, -0.5], [[2.0], [-0.5]]),
+        ("multi_label", "multi_label_classification", [("so", "bad"), ()], [[1, 0, 1], [0, 0, 0]]),
+        ("regression", "regression", [2, -0.5], [[2.0], [-0.5]]),
     ],
 )
-def test_targets_of_other_problems_and_their_folders(tmp_path, problem, given, targets):
+def test_targets_of_other_problems_and_their_folders(tmp_path, problem, problem_type, given, targets):
     labels = () if problem == "regression" else LABELS
     task = small_task(TextClassifier, labels=labels, problem=problem)
     assert task.encode([ClassifiedText("a", label=label) for label in given]).targets.tolist() == targets
     task.save(tmp_path / "task")
     again = load_task(tmp_path / "task")
     assert (again.problem, again.labels) == (problem, task.labels)
+    assert (task.model.config.problem_type, again.model.config.problem_type) == (problem_type, problem_type)
+    assert TokenClassifier.from_encoder(again.model, TOKENIZER, labels=("O", "B-a")).model.config.problem_type is None
     assert again(["the cat"]) == task(["the cat"])
     (tmp_path / "task" / "task.json").unlink()  # as from Hugging Face
     assert load_task(tmp_path / "task").problem == problem
