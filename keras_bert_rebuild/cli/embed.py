@@ -77,7 +77,7 @@ def _stream(args):
     if not set(poolings) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, with commas between; got {args.pooling!r}.")
     folder = told.folder if told else args.model
-    model = from_pretrained(folder, heads=None if folder.suffix == ".keras" else (), dtype=args.dtype)
+    model = from_pretrained(folder, heads=(), dtype=args.dtype)
     return EmbeddingStream.of_model(
         model,
         load_tokenizer(args.tokenizer or folder),

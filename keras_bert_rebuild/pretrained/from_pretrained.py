@@ -43,7 +43,7 @@ def from_pretrained(
     Args:
         path: the folder or file.
         heads: names of the heads to bring, a selection of `config.HEADS`; empty for the encoder alone. None brings all that the
-            checkpoint has, or none where `output_layer_num` is given.
+            checkpoint has, or none where `output_layer_num` is given. A .keras or .h5 file of this library comes with those it has.
         seq_len: static length of the inputs, at most the positions of the checkpoint; the position table is cut to it. None for any
             length.
         output_layer_num: without heads, the blocks to put out, as in `get_model`.
@@ -69,12 +69,12 @@ def from_pretrained(
     with dtype_scope(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
             chosen = {
-                "heads": heads is not None,
                 "seq_len": seq_len is not None,
                 "output_layer_num": output_layer_num != 1,
+                "dtype": dtype is not None,
                 "padding_mask": padding_mask,
             }
-            return _load_keras(checkpoint, trainable, [name for name, is_chosen in chosen.items() if is_chosen])
+            return _load_keras(checkpoint, trainable, heads, [name for name, is_chosen in chosen.items() if is_chosen])
         model = build_model(
             _with_length(checkpoint.config, seq_len, extend_positions),
             _chosen_heads(checkpoint, heads, output_layer_num),
@@ -119,10 +119,16 @@ def _finished(model, report, checkpoint):
     return model
 
 
-def _load_keras(checkpoint, trainable, chosen):
+def _load_keras(checkpoint, trainable, heads, chosen):
     if chosen:
         raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(chosen)} cannot be chosen.")
     model = keras.saving.load_model(checkpoint.file)
+    held = heads_of(model)
+    if heads is not None and set(without_implied(heads)) != set(held):
+        raise ValueError(
+            f"{checkpoint.file} holds a whole model, which comes as it is: heads cannot be chosen; "
+            f"it has {', '.join(held) or 'none'}, and {', '.join(heads) or 'none'} were asked for."
+        )
     if trainable is not True:
         set_trainable(model.layers, trainable)
     report = LoadReport(loaded=[(v.path, v.path, tuple(v.shape)) for v in model.weights])

@@ -7,6 +7,7 @@ import keras
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.data.length_buckets import padded
 from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.heads import LAYERS
 
 # Name of a pooling, what makes its layer.
 POOLINGS = {
@@ -35,6 +36,9 @@ def embedding_model(model, poolings=(), normalize=False, any_length=False):
 
     Returns:
         A `BertModel`.
+
+    Raises:
+        ValueError: poolings of anything but the last block.
     """
     made = _MADE.setdefault(model, {})
     key = (tuple(poolings), normalize, any_length)
@@ -73,7 +77,13 @@ def of_any_length(model):
 def _pooled(model, poolings, normalize):
     if not poolings and not normalize:
         return model
-    outputs = [POOLINGS[name]()(model.outputs[0]) for name in poolings] or [model.outputs[0]]
+    first, name = model.outputs[0], model.output_names[0]
+    if poolings and (len(first.shape) != 3 or name in LAYERS.values()):
+        raise ValueError(
+            "vectors are pooled from the last block, as of from_pretrained(path, heads=[]); "
+            f"the first output of this model is {name}, {first.shape}."
+        )
+    outputs = [POOLINGS[name]()(first) for name in poolings] or [first]
     x = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(name="Concatenate")(outputs)
     if normalize:
         x = keras.layers.UnitNormalization(name="Pool-Unit")(x)

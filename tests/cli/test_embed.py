@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command_line import run_verb, save_small_model
 
-from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
+from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer, save_pretrained
 
 run = functools.partial(run_verb, "embed")
 
@@ -52,6 +52,16 @@ def test_other_poolings_can_be_asked_for(capsys, folder, texts, tmp_path):
     code, out, _ = run(capsys, texts, "--model", folder, "--output", tmp_path / "a.npy", "--pooling", "cls,max", "--max-len", 8)
     assert code == 0
     assert "5 vectors of 32" in out
+
+
+def test_a_whole_model_of_keras_gives_the_vectors_of_its_last_block(capsys, folder, texts, tmp_path):
+    save_pretrained(from_pretrained(folder, heads=()), tmp_path / "encoder", "keras")
+    for model, output in ((folder, "a.npy"), (tmp_path / "encoder", "b.npy")):
+        assert run(capsys, texts, "--model", model, "--output", tmp_path / output, "--normalize", "--max-len", 8)[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"))
+    save_pretrained(from_pretrained(folder, heads=["pooler"]), tmp_path / "pooled", "keras")
+    code, _, err = run(capsys, texts, "--model", tmp_path / "pooled", "--output", tmp_path / "c.npy")
+    assert (code, "heads cannot be chosen; it has pooler" in err) == (2, True)
 
 
 def test_what_was_there_stays_when_the_file_cannot_be_read(capsys, folder, tmp_path):

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import keras_bert_rebuild as kb
 from keras_bert_rebuild import from_pretrained, save_pretrained
+from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import heads_of_class
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -264,9 +265,10 @@ def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
     again = from_pretrained(tmp_path / "keras")
     same(model, again)
     assert again.config == model.config
-    for options in ({"heads": ["mlm"]}, {"seq_len": 1}, {"padding_mask": True}):
+    for options in ({"heads": ["mlm"]}, {"seq_len": 1}, {"dtype": "bfloat16"}, {"padding_mask": True}):
         with pytest.raises(ValueError, match=f"holds a whole model, which comes as it is: {next(iter(options))} cannot be chosen"):
             from_pretrained(tmp_path / "keras", **options)
+    same(model, from_pretrained(tmp_path / "keras", heads=heads_of(model)))
     model.save(tmp_path / "legacy.h5")
     same(model, from_pretrained(tmp_path / "legacy.h5"))
 

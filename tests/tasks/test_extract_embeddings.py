@@ -107,6 +107,13 @@ def test_a_stream_gives_vectors_of_length_one(model, rng):
         np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_nothing_but_the_last_block_is_pooled(model, training):
+    other = small_model() if training else embedding_model(model, ["mean"])
+    with pytest.raises(ValueError, match=r"vectors are pooled from the last block, .* is (MLM|Pool-Ave), \(None, "):
+        EmbeddingStream.of_model(other, WordPieceTokenizer(TOKENS))
+
+
 def test_mistakes_are_told_in_a_sentence(model):
     stream = EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS))
     with pytest.raises(ValueError, match="got the string 'w1 w2': put it into a list"):
