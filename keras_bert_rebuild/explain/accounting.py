@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.formulas import filled_in, letters_of, value
 from keras_bert_rebuild.explain.steps import BLOCK, steps_of
 
@@ -73,8 +74,8 @@ class StepAccount:
 class Explanation:
     """A model step by step. Printed it is a table, in a notebook Markdown."""
 
-    config: object
-    """The `BertConfig`."""
+    config: BertConfig
+    """What was explained."""
 
     heads: tuple
     """The heads."""

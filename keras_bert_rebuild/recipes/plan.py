@@ -4,7 +4,7 @@ import math
 import numbers
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
@@ -101,10 +101,11 @@ def plan(
     per_device = phase.batch_size // (topology.count * passes)
     memory = step_memory(config, run, topology.kind, per_device)
     largest = largest_batch(config, run, topology.kind, topology.device.memory)
+    predictions = cast(int, phase.max_predictions)  # a phase fills it in
     work = Work(
         phase.batch_size * phase.seq_len,
         phase.batch_size * phase.seq_len**2,
-        phase.batch_size * min(phase.max_predictions, phase.seq_len),
+        phase.batch_size * min(predictions, phase.seq_len),
         phase.batch_size,
     )
     flops = train_flops(config, work, run.next_sentence != "none")

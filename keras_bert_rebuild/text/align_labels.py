@@ -10,7 +10,7 @@ IGNORED = -100
 
 
 def align_labels(
-    word_ids: npt.ArrayLike, labels: Sequence[Any], ignored: int = IGNORED, label_all_pieces: bool = False
+    word_ids: npt.NDArray[Any] | Sequence[Any], labels: Sequence[Any], ignored: int = IGNORED, label_all_pieces: bool = False
 ) -> npt.NDArray[np.int32]:
     """Give tokens the labels of their words.
 

@@ -61,7 +61,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         self._model = _load(model)
         pieces, added = _vocabulary(self._model, self._family), dict(added_tokens or {})
         self.vocabulary = {**pieces, **added}
-        self.added_tokens = tuple(sorted(added, key=added.get))
+        self.added_tokens = tuple(sorted(added, key=lambda token: added[token]))
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         if "" in added or {**self.vocabulary, **pieces} != self.vocabulary or len(self.tokens) < len(self.vocabulary):
             raise ValueError(f"added_tokens must be strings that have ids of their own; got {added}.")
