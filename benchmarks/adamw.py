@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-# MiniLM: table of tokens and positions; attention, feed-forward; biases and norms, about as many as there are.
+# MiniLM: tables of tokens and positions; attention; feed-forward; biases and norms, about as many as there are.
 SHAPES = [(30522, 384), (512, 384), *[(384, 384)] * 24, *[(384, 1536)] * 6, *[(1536, 384)] * 6, *[(384,)] * 80]
 RATE = 2e-5
 CLIP = 1.0
