@@ -56,7 +56,8 @@ class AdamW(ByPathOptimizer):
         if keras.config.backend() == "tensorflow":
             from keras_bert_rebuild.training.tensorflow_adam import clip_scale, clips_in_kernel
 
-            if clips_in_kernel(self):
+            trainable_variables = None if trainable_variables is None else list(trainable_variables)
+            if clips_in_kernel(self, trainable_variables or self._trainable_variables):
                 grads = dense(grads)
                 self._scale, self.global_clipnorm = clip_scale(grads, norm), None
         try:

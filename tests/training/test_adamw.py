@@ -69,3 +69,13 @@ def test_torchs_adamw_makes_the_same_steps(rng):
         theirs.grad = torch.tensor(gradient)
         peer.step()
     np.testing.assert_allclose(value(kernel), theirs.detach().numpy(), rtol=0, atol=1e-6)
+
+
+def test_what_is_overwritten_with_its_gradient_is_not_counted_in_the_norm():
+    kernel, scale = keras.Variable(np.zeros(1), name="kernel"), keras.Variable(np.zeros(1), name="scale")
+    scale.overwrite_with_gradient = True
+    optimizer = AdamW(0.1, global_clipnorm=1.0, epsilon=1.0, bias_correction=False, beta_1=0.0, beta_2=0.0)
+    optimizer.build([kernel, scale])
+    optimizer.apply([keras.ops.ones(1), keras.ops.full((1,), 100.0)])
+    np.testing.assert_allclose(value(scale), 100.0)
+    np.testing.assert_allclose(value(kernel), -0.1 * 1.0 / (1.0 + 1.0), rtol=1e-6)
