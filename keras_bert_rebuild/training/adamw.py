@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.training.by_path import ByPathOptimizer, dense
+from keras_bert_rebuild.training.by_path import ByPathOptimizer
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -48,22 +48,21 @@ class AdamW(ByPathOptimizer):
     Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
     """
 
-    # What gradients are still to be multiplied with, while `apply` leaves clipping to the kernel.
+    # What the kernel multiplies gradients with, where it clips.
     _scale = None
 
     def apply(self, grads, trainable_variables=None):
-        norm = self.global_clipnorm
-        if keras.config.backend() == "tensorflow":
-            from keras_bert_rebuild.training.tensorflow_adam import clip_scale, clips_in_kernel
-
-            trainable_variables = None if trainable_variables is None else list(trainable_variables)
-            if clips_in_kernel(self, trainable_variables or self._trainable_variables):
-                grads = dense(grads)
-                self._scale, self.global_clipnorm = clip_scale(grads, norm), None
         try:
             super().apply(grads, trainable_variables)
         finally:
-            self._scale, self.global_clipnorm = None, norm
+            self._scale = None  # it belongs to one graph
+
+    def _clip_gradients(self, grads):
+        if keras.config.backend() == "tensorflow" and self.global_clipnorm and not self.clipnorm:
+            from keras_bert_rebuild.training.tensorflow_adam import clip_scale
+
+            self._scale = clip_scale(grads, self.global_clipnorm)
+        return super()._clip_gradients(grads) if self._scale is None else grads
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

@@ -101,7 +101,9 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
 
     def apply(self, grads, trainable_variables=None):
-        super().apply(dense(grads), trainable_variables)
+        # What a TensorFlow lookup gives as gradient names a row once for each time it was looked up. Keras takes the norm of the
+        # parts, not of their sum: the global norm of a segment table, two rows, would be far off.
+        super().apply([ops.add(g, 0.0) if hasattr(g, "dense_shape") else g for g in grads], trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
@@ -190,15 +192,6 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
                 f"rate_multipliers must have a pattern that is found in the path of a trained variable, such as {paths[0]!r}; "
                 f"got {', '.join(map(repr, patterns))}."
             )
-
-
-def dense(gradients):
-    """Gradients as tensors.
-
-    What a TensorFlow lookup gives names a row once for each time it was looked up. Keras takes the norm of the parts, not of their
-    sum: the global norm of a segment table, two rows, would be far off.
-    """
-    return [ops.add(g, 0.0) if hasattr(g, "dense_shape") else g for g in gradients]
 
 
 def _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_momentum):

@@ -8,22 +8,16 @@ from keras_bert_rebuild.layers.tensorflow_kernels import compile_by_xla
 LARGE = 1 << 16
 
 
-def clips_in_kernel(optimizer, variables):
-    """Whether clipping by the global norm can be left to `apply_adam`: where its gradients are those that Keras would clip."""
-    changed_before = optimizer.gradient_accumulation_steps or optimizer.loss_scale_factor or tf.distribute.has_strategy()
-    # The "gradient" of such a variable, as of a float8 layer, is its next value.
-    changed_before = changed_before or any(getattr(variable, "overwrite_with_gradient", False) for variable in variables)
-    return bool(optimizer.global_clipnorm and not optimizer.clipnorm and not changed_before)
-
-
 def clip_scale(gradients, norm):
-    """What gradients, of which some may be None, are multiplied with for a global norm of at most `norm`, float32 or more.
+    """What gradients are multiplied with for a global norm of at most `norm`, float32 or more.
 
-    It is NaN where one of them is not finite.
+    It is NaN where one of them is not finite, and None among replicas, which have yet to sum what they clipped.
     """
-    given = [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
-    wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in given) else tf.float32
-    found = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in given])
+    if tf.distribute.has_strategy():
+        return None
+    gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+    wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in gradients) else tf.float32
+    found = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
     return norm / tf.maximum(found, norm) + (found - found)
 
 
