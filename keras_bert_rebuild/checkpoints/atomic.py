@@ -1,6 +1,7 @@
 """A folder that is there whole or not at all."""
 
 import contextlib
+import fnmatch
 import os
 import shutil
 import tempfile
@@ -8,11 +9,12 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def written_folder(path):
+def written_folder(path, replaced=()):
     """Write a folder beside its place and move it there in the end.
 
     Args:
-        path: where the folder shall be; what else lies in a folder of that name is left alone.
+        path: where the folder shall be; what else lies in a folder of that name is left alone...
+        replaced: ...but for files of these names, patterns with `*`, which would be read beside the new ones.
 
     Yields:
         The path to write to. After an error it is removed, and `path` is as it was.
@@ -33,8 +35,12 @@ def written_folder(path):
         if not path.exists():
             partial.rename(path)
             return
-        for file in sorted(partial.iterdir()):
-            os.replace(file, path / file.name)
+        written = sorted(file.name for file in partial.iterdir())
+        for name in written:
+            os.replace(partial / name, path / name)
+        for name in {file.name for file in path.iterdir()}.difference(written):
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in replaced):
+                (path / name).unlink()
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

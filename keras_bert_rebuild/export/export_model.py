@@ -10,8 +10,8 @@ import keras
 from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
-from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
-from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers, vocabulary_files
+from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained, write_huggingface
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -82,12 +82,13 @@ def export(
         raise ValueError(f"a SavedModel is written into a new folder; {path} has something in it.")
     with written_folder(path) as folder:
         _write(model, tokenizer, folder, format, max_len, texts)
+        config = getattr(model, "config", None)
         settings = {
             "format": format,
             "max_len": max_len,
             "outputs": output_names(model),
-            "labels": list(getattr(getattr(model, "config", None), "labels", ())),
-            "problem_type": getattr(getattr(model, "config", None), "problem_type", None),
+            "labels": list(getattr(config, "labels", ())),
+            "problem_type": getattr(config, "problem_type", None),
             **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
         }
         (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -100,12 +101,7 @@ def _write_huggingface(model, tokenizer, path, max_len):
     if not isinstance(tokenizer, WordPieceTokenizer):
         save_pretrained(model, path)
         return
-    with written_folder(path) as folder:
-        save_pretrained(model, folder, vocabulary=tokenizer)
-        files = vocabulary_files(tokenizer, max_len)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    remove_other_tokenizers(path, files)
+    write_huggingface(model, path, vocabulary_files(tokenizer, max_len))
 
 
 def _write(model, tokenizer, folder, format, max_len, texts):

@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
-from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.config import BertConfig, check_heads
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, set_trainable
@@ -122,6 +122,7 @@ def _finished(model, report, checkpoint):
 def _load_keras(checkpoint, trainable, heads, chosen):
     if chosen:
         raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(chosen)} cannot be chosen.")
+    check_heads(heads or ())
     model = keras.saving.load_model(checkpoint.file)
     held = heads_of(model)
     if heads is not None and set(without_implied(heads)) != set(held):

@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -17,13 +15,15 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
-from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers, vocabulary_files, with_vocabulary
+from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("huggingface", "google", "keras")
 
-# The names that `write_safetensors` gives.
-WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
+# The names that `write_safetensors` gives, as patterns.
+WEIGHTS = ("model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json")
+
+MAX_SHARD_BYTES = 5_000_000_000
 
 
 def save_pretrained(
@@ -34,7 +34,7 @@ def save_pretrained(
     vocabulary: WordPieceTokenizer | Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
     config: BertConfig | None = None,
     dtype: str | None = None,
-    max_shard_bytes: int = 5_000_000_000,
+    max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> None:
     """Write a model into a folder that others can read.
 
@@ -58,38 +58,53 @@ def save_pretrained(
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
-    config = getattr(model, "config", None) if config is None else config
-    if config is None:
-        raise ValueError("the model was put together by hand and has no config: give its BertConfig as config=.")
+    config = _config(model, config)
     files = _tokenizer_files(model, vocabulary, config)
+    if format == "huggingface":
+        write_huggingface(model, path, files, config=config, dtype=dtype, max_shard_bytes=max_shard_bytes)
+        return
     if format == "keras":
-        with written_folder(path) as folder:
+        with written_folder(path, replaced=_earlier_tokenizers(files)) as folder:
             model.save(folder / "model.keras")
             _write_files(folder, files)
-        remove_other_tokenizers(path, files)
         return
-    heads = heads_of(model)
-    table = FAMILIES[config.family].HUGGINGFACE if format == "huggingface" else getattr(FAMILIES[config.family], "GOOGLE", None)
+    table = getattr(FAMILIES[config.family], "GOOGLE", None)
     if table is None:
         raise ValueError(f"Google's format has no names for the family {config.family}.")
-    arrays = _typed(arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, heads)), dtype)
-    if format == "huggingface":
-        values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
-        if set(heads) <= {"pooler"}:  # a file of the encoder alone
-            arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
-        with written_folder(path) as folder:
-            write_safetensors(folder, arrays, max_shard_bytes)
-            _write_json(folder / "config.json", values)
-            _write_files(folder, files)
-            written = {file.name for file in folder.iterdir()}
-        _remove_earlier_weights(Path(path), written)
-        remove_other_tokenizers(path, files)
-        return
+    arrays = _arrays(model, table, config, dtype)
     values = config_to_google(config)
     with written_folder(path) as folder:
         write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays)
         _write_json(folder / "bert_config.json", values)
         _write_files(folder, {name: content for name, content in files.items() if name == "vocab.txt"})
+
+
+def write_huggingface(model, path, files, *, config=None, changes=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
+    """Write model.safetensors, config.json and further files.
+
+    Args:
+        model, path, dtype, max_shard_bytes: as of `save_pretrained`.
+        files: name to bytes; with files of a tokenizer those of another one go.
+        config: None for that of the model.
+        changes: what config.json shall say besides, a dictionary.
+    """
+    config = _config(model, config)
+    heads, table = heads_of(model), FAMILIES[config.family].HUGGINGFACE
+    arrays = _arrays(model, table, config, dtype)
+    values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype) | (changes or {})
+    if set(heads) <= {"pooler"}:  # a file of the encoder alone
+        arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
+    with written_folder(path, replaced=(*WEIGHTS, *_earlier_tokenizers(files))) as folder:
+        write_safetensors(folder, arrays, max_shard_bytes)
+        _write_json(folder / "config.json", values)
+        _write_files(folder, files)
+
+
+def _config(model, config):
+    config = getattr(model, "config", None) if config is None else config
+    if config is None:
+        raise ValueError("the model was put together by hand and has no config: give its BertConfig as config=.")
+    return config
 
 
 def _tokenizer_files(model, vocabulary, config):
@@ -99,16 +114,15 @@ def _tokenizer_files(model, vocabulary, config):
     return with_vocabulary(report.tokenizer_files if report else {}, config.max_length)
 
 
-def _typed(arrays, dtype):
-    for name, array in arrays:
-        yield name, array if dtype is None else array.astype(np.dtype(dtype))
+def _earlier_tokenizers(files):
+    """Names of the files of any tokenizer, where some of one are written."""
+    return NAMES if set(NAMES).intersection(files) else ()
 
 
-def _remove_earlier_weights(folder, written):
-    """Remove what an earlier save left of its safetensors files, which would be read instead of the new ones."""
-    for file in list(folder.iterdir()):
-        if WEIGHTS.fullmatch(file.name) and file.name not in written:
-            file.unlink()
+def _arrays(model, table, config, dtype):
+    """Names and arrays of a format, in its dtype."""
+    arrays = arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, heads_of(model)))
+    return ((name, array if dtype is None else array.astype(np.dtype(dtype))) for name, array in arrays)
 
 
 def _write_files(folder, files):

@@ -26,12 +26,6 @@ def read_tokenizer_files(folder):
     return {name: (Path(folder) / name).read_bytes() for name in NAMES if (Path(folder) / name).is_file()}
 
 
-def remove_other_tokenizers(folder, files):
-    """Remove what lies in a folder of another tokenizer than the one of these files, beside which it would be read."""
-    for name in set(NAMES).difference(files) if files else ():
-        (Path(folder) / name).unlink(missing_ok=True)
-
-
 def vocabulary_files(vocabulary, max_length):
     """The files of a WordPiece tokenizer.
 

@@ -6,13 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
-from keras_bert_rebuild.pretrained.tokenizer_files import remove_other_tokenizers
+from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.tasks.task_kinds import TASKS, task_class
 
 FILE = "task.json"
@@ -27,16 +25,10 @@ def save_task(task, path):
     """
     from keras_bert_rebuild.training.lora import without_lora
 
-    with written_folder(path) as folder:
-        model = without_lora(task.model_to_save())
-        save_pretrained(model, folder)
-        for name, content in task.tokenizer_files.items():
-            (folder / name).write_bytes(content)
-        remove_other_tokenizers(folder, task.tokenizer_files)
-        _change_json(folder / "config.json", task.huggingface_config())
-        values = {"task": task.kind, **task.settings()}
-        (folder / FILE).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    remove_other_tokenizers(path, task.tokenizer_files)
+    values = {"task": task.kind, **task.settings()}
+    content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
+    files = {**task.tokenizer_files, FILE: content}
+    write_huggingface(without_lora(task.model_to_save()), path, files, changes=task.huggingface_config())
 
 
 def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
@@ -69,9 +61,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
         values = {}
     cls = task_class(kind)
     _check_settings(values, cls, file)
-    config_file = Path(path) / "config.json"
-    foreign = read_json(config_file, "config.json") if config_file.is_file() else {}
-    known = cls.settings_of(foreign) if not values else {}
+    known = cls.settings_of(checkpoint.config) if not values else {}
     model = from_pretrained(path, heads=cls.heads, config=cls.config_of(checkpoint.config))
     return cls.of_model(model, tokenizer, **{**known, **values, **settings})
 
@@ -87,8 +77,3 @@ def _check_settings(values, cls, file):
 def _kind_of(checkpoint):
     heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
     return next((kind for kind in TASKS if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)
-
-
-def _change_json(path, changes):
-    values = json.loads(path.read_text(encoding="utf-8")) | changes
-    path.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")

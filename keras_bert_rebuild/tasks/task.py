@@ -184,8 +184,8 @@ class Task(abc.ABC):
         return config
 
     @classmethod
-    def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What Hugging Face's config.json says of the settings of the class."""
+    def settings_of(cls, config: BertConfig) -> dict[str, Any]:
+        """What a config, as of a Hugging Face folder, says of the settings of the class."""
         return {}
 
     def model_to_save(self) -> keras.Model:

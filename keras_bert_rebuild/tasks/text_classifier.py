@@ -10,6 +10,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
@@ -171,9 +172,9 @@ class TextClassifier(Task):
         return classification_scores(right, [answer.label for answer in answers])
 
     @classmethod
-    def settings_of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(str(values.get("problem_type")))
-        return {"problem": problem or ("regression" if len(values.get("id2label") or (0, 1)) == 1 else "single_label")}
+    def settings_of(cls, config: BertConfig) -> dict[str, Any]:
+        problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(str(config.problem_type))
+        return {"problem": problem or ("regression" if len(config.labels) == 1 else "single_label")}
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "problem": self.problem, "threshold": self.threshold}
