@@ -121,19 +121,18 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
         ValueError: no such file, another kind of file, or matrices of another model.
     """
     settings, arrays = _read(Path(path))
-    if not has_lora(model):
-        add_lora(model, settings["rank"], settings["alpha"], patterns=settings["patterns"], trained=settings["trained"])
-    variables = {v.path: v for v in model.trainable_variables}
-    wrong = sorted(set(variables) ^ set(arrays))
-    wrong += [name for name in sorted(set(variables) & set(arrays)) if tuple(variables[name].shape) != arrays[name].shape]
+    shapes = _trained_shapes(model, settings)
+    wrong = sorted(name for name in shapes.keys() | arrays.keys() if name not in arrays or shapes.get(name) != arrays[name].shape)
     if wrong:
         raise ValueError(f"{path} must hold the matrices of this model; {len(wrong)} differ, {wrong[0]} for one.")
+    if not has_lora(model):
+        add_lora(model, settings["rank"], settings["alpha"], patterns=settings["patterns"], trained=settings["trained"])
     alpha = settings["rank"] if settings["alpha"] is None else settings["alpha"]
     others = [layer.lora_alpha for layer in _kernels(model).values() if layer.lora_enabled and layer.lora_alpha != alpha]
     if others:
         raise ValueError(f"{path} must have the alpha of the model's matrices, {others[0]}; got {alpha}.")
-    for name, variable in variables.items():
-        variable.assign(arrays[name])
+    for variable in model.trainable_variables:
+        variable.assign(arrays[variable.path])
 
 
 def without_lora(model: keras.Model) -> keras.Model:
@@ -170,6 +169,19 @@ def _kernels(model):
                 if path is not None:
                     found[path] = part
     return found
+
+
+def _trained_shapes(model, settings):
+    """Shapes by path of what learns: of a model with matrices, or of one without after `add_lora` with these settings."""
+    if has_lora(model):
+        return {variable.path: tuple(variable.shape) for variable in model.trainable_variables}
+    shapes = {v.path: tuple(v.shape) for v in model.weights if matches_any(v.path, settings["trained"])}
+    for path, layer in _kernels(model).items():
+        if matches_any(path, settings["patterns"]):
+            inputs, outputs = layer.kernel.shape
+            stem = path.removesuffix("kernel")
+            shapes |= {f"{stem}lora_kernel_a": (inputs, settings["rank"]), f"{stem}lora_kernel_b": (settings["rank"], outputs)}
+    return shapes
 
 
 def _drawn(variable, seed):

@@ -103,6 +103,17 @@ def test_matrices_with_another_alpha_are_refused(tmp_path):
     assert all(np.array_equal(value, before[path]) for path, value in values(other).items())
 
 
+def test_matrices_of_another_model_leave_a_model_as_it_was(tmp_path):
+    model, other = fresh().model, TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("cat", "dog", "bird")).model
+    add_lora(other, rank=2)
+    save_lora(other, tmp_path / "lora.safetensors")
+    learns = [v.path for v in model.trainable_variables]
+    with pytest.raises(ValueError, match="must hold the matrices of this model; 2 differ, Classification/bias for one"):
+        load_lora(model, tmp_path / "lora.safetensors")
+    assert not has_lora(model)
+    assert [v.path for v in model.trainable_variables] == learns
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
 def test_matrices_are_not_added_to_kernels_of_whole_numbers():
     model = fresh().model
