@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_bert_rebuild.data.random_numbers import below
+
 
 @dataclass(frozen=True, eq=False)
 class TokenCorpus:
@@ -60,3 +62,24 @@ def encode_documents(documents, encode, vocabulary, cased=False):
     starts = np.concatenate([[0], np.cumsum(passages, dtype="int64")]).astype("int64")
     flat = np.concatenate(ids) if ids else np.zeros(0, "int32")
     return TokenCorpus(flat, starts, starts[np.array(ends)], list(vocabulary), cased)
+
+
+def other_documents(corpus, documents, draws):
+    """For some documents one of another text each, drawn at random.
+
+    Args:
+        corpus: a `TokenCorpus`, or anything that has its attributes. Where it has `texts`, too, as `SomeDocuments` has, documents
+            of the same number are parts of one text; otherwise each is a text.
+        documents: numbers of documents, `(examples,)`.
+        draws: numbers in [0, 1), `(examples,)`.
+
+    Returns:
+        Numbers of documents, int64 `(examples,)`.
+    """
+    texts = getattr(corpus, "texts", None)
+    if texts is None:
+        begin, end = documents, documents + 1
+    else:
+        begin, end = (np.searchsorted(texts, texts[documents], side=side) for side in ("left", "right"))
+    others = below(draws, len(corpus.document_starts) - 1 - (end - begin))
+    return others + (end - begin) * (others >= begin)

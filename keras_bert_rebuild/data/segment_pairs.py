@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from keras_bert_rebuild.data.corpus import other_documents
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
 
 # Draws of the stream PAIR; 0 and 1 are those of `examples.shortened`.
@@ -101,9 +102,7 @@ def _division(store, spans):
 def _random_passages(store, spans, rows):
     """For some spans a passage of another document: its start, its length, and the tokens up to the end of the document."""
     of_document, of_passage = (uniform_at(spans.keys[rows], draw, Stream.PAIR) for draw in (_DOCUMENT, _PASSAGE))
-    own = spans.documents[rows]
-    other = below(of_document, len(store.document_starts) - 2)
-    other += other >= own
+    other = other_documents(store, spans.documents[rows], of_document)
     begin, end = np.asarray(store.document_starts)[other], np.asarray(store.document_starts)[other + 1]
     low = np.searchsorted(store.passage_starts, begin, side="left")
     high = np.searchsorted(store.passage_starts, end, side="left")
