@@ -71,13 +71,8 @@ def run(args):
 
     console.rule("[bold]A corpus")
     train, test = parts or hold_out(_read_docstrings(console))
-    passages = [sum(len(document) for document in part) for part in (train, test)]
-    console.print(
-        f"{len(train):,} documents of {passages[0]:,} passages to train on; {len(test):,} of {passages[1]:,} held out, "
-        "without passages that occur in training too."
-    )
     vocabulary = _learn_vocabulary(console, train, args.output)
-    train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
+    train_corpus, test_corpus = _encode_parts(console, train, test, vocabulary)
 
     console.rule("[bold]Pretraining a small BERT")
     model, batches, held_out = _build(args.seed, vocabulary, train_corpus, test_corpus)
@@ -160,6 +155,20 @@ def _learn_vocabulary(console, documents, output):
     save_vocabulary(tokens, output / "vocab.txt")
     console.print(f"Learnt {len(tokens):,} word pieces.")
     return {token: i for i, token in enumerate(tokens)}
+
+
+def _encode_parts(console, train, test, vocabulary):
+    """The documents to train on and what those to test on have that training does not: two corpora of ids."""
+    from keras_bert_rebuild.data.held_out import unseen
+
+    train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
+    test_corpus = unseen(test_corpus, train_corpus)  # of the ids: of different texts they may be the same
+    passages = [f"{len(corpus.passage_starts) - 1:,}" for corpus in (train_corpus, test_corpus)]
+    console.print(
+        f"{len(train):,} documents of {passages[0]} passages to train on; {len(test):,} of {passages[1]} held out, "
+        "without passages that occur in training too."
+    )
+    return train_corpus, test_corpus
 
 
 def _encode(console, documents, vocabulary, name):

@@ -57,7 +57,10 @@ class Examples:
         self._starts = starts
         self._sizes = sizes
         self._ends = np.cumsum(counts)
-        self._shares = _shares(counts)
+        texts = getattr(store, "texts", None)
+        self._text_of = np.arange(len(counts)) if texts is None else np.asarray(texts)
+        self._text_ends = np.cumsum(np.bincount(self._text_of, counts)).astype("int64")
+        self._shares = _shares(np.diff(self._text_ends, prepend=0))
 
     def __len__(self):
         return int(self._ends[-1])
@@ -79,7 +82,8 @@ class Examples:
         """For every span one of another document in the same pass, so that over all spans each is drawn as often.
 
         Drawn evenly from the others, spans of a large document would be drawn less often than they are there. Where a document has
-        more than half of the tokens they still are.
+        more than half of the tokens they still are. Where the corpus has `texts`, as `SomeDocuments` has, documents of the same
+        number are parts of one text, and none other for each other.
 
         Args:
             spans: `Spans` of a corpus of two documents or more.
@@ -88,13 +92,14 @@ class Examples:
         Returns:
             `Spans`; their keys are those of the given ones.
         """
-        before, behind = self._shares[spans.documents], self._shares[spans.documents + 1]
+        own = self._text_of[spans.documents]
+        before, behind = self._shares[own], self._shares[own + 1]
         place = draws * (1 - (behind - before))
         place = np.where(place >= before, place + (behind - before), place)
-        document = np.minimum(np.searchsorted(self._shares, place, side="right") - 1, len(self._sizes) - 1)
-        low, high = self._shares[document], self._shares[document + 1]
-        first = np.where(document > 0, self._ends[document - 1], 0)
-        count = self._ends[document] - first
+        text = np.minimum(np.searchsorted(self._shares, place, side="right") - 1, len(self._text_ends) - 1)
+        low, high = self._shares[text], self._shares[text + 1]
+        first = np.where(text > 0, self._text_ends[text - 1], 0)
+        count = self._text_ends[text] - first
         within = np.minimum(below((place - low) / (high - low), count), count - 1)
         return self._spans(spans.keys, spans.passes, first + within)
 
@@ -136,9 +141,9 @@ def shortened(spans, rate, length):
 
 
 def _shares(counts):
-    """Where the shares of documents end that others are drawn by, from 0 to 1, `(documents + 1,)`.
+    """Where the shares of texts end that others are drawn by, from 0 to 1, `(texts + 1,)`.
 
-    A document with a part `f` of all spans and a share `w` is drawn for a span of another document with `w / (1 − w of that one)`.
+    A text with a part `f` of all spans and a share `w` is drawn for a span of another one with `w / (1 − w of that one)`.
     Over all spans it is drawn with `f` if all `w · (1 − w)` are in one proportion to `f`; the proportion is what makes the sum 1.
     """
     sizes, number = np.unique(counts / counts.sum(), return_counts=True)

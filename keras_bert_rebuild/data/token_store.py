@@ -82,7 +82,11 @@ class TokenStore:
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
         """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
-        return self._joined("documents")
+        # A shard begins with the rest of a document of the shard before, or with a start. Where that one has no tokens, nobody can
+        # tell whose rest it is: it is a document.
+        numbers = [record["number"] for record in self._records]
+        anew = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
+        return np.union1d(self._joined("documents"), self._starts[anew])
 
     def verify(self) -> None:
         """Compare the SHA-256 of every file with what was written.

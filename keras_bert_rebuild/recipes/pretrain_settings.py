@@ -69,7 +69,7 @@ class PretrainSettings:
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
+    """Positions to predict of an example, at the most, whatever `mask_rate` says; None: as many as it asks for, and one more."""
 
     phases: Sequence[Any] = ()
     """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
@@ -215,10 +215,11 @@ class PretrainSettings:
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
-        """The phases of the run, one where none are given."""
-        if self.phases:
-            return tuple(self.phases)
-        return (Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),)
+        """The phases of the run, one where none are given, with all numbers filled in."""
+        given = tuple(self.phases) or (
+            Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),
+        )
+        return tuple(phase.with_predictions(self.mask_rate) for phase in given)
 
     @property
     def total_steps(self) -> int:
