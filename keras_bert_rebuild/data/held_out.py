@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.data.repeated_passages import repeated_passages
+from keras_bert_rebuild.data.stretches_of import stretches_of
 
 
 class SomeDocuments:
@@ -45,7 +46,7 @@ class SomeDocuments:
         positions = np.asarray(positions)
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
-        documents = np.searchsorted(self.document_starts, positions, side="right") - 1
+        documents = stretches_of(self.document_starts, positions)
         return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
 
 

@@ -62,11 +62,13 @@ def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=
     draws = [uniform_at(spans.keys, draw, Stream.PAIR) for draw in (_PLACE, _OTHER_PLACE)]
     # Of a document of one token nothing is left behind the first segment; as another one it is the second.
     own, other = windows[0].starts + 1, np.minimum(windows[1].starts + 1, windows[1].ends - 1)
-    open_ = np.ones(len(own), bool)
+    rows = np.arange(len(own))
     for kind in KINDS:
-        places = [each.place(kind, each.starts + 1, each.limits - 1, draw) for each, draw in zip(windows, draws, strict=True)]
-        now = open_ & (places[0] >= 0) & (places[1] >= 0)
-        own, other, open_ = np.where(now, places[0], own), np.where(now, places[1], other), open_ & ~now
+        some = [(window.take(rows), draw[rows]) for window, draw in zip(windows, draws, strict=True)]
+        places = [window.place(kind, window.starts + 1, window.limits - 1, draw) for window, draw in some]
+        both = (places[0] >= 0) & (places[1] >= 0)
+        own[rows[both]], other[rows[both]] = places[0][both], places[1][both]
+        rows = rows[~both]
     alone = own == windows[0].ends
     is_random = alone | (uniform_at(spans.keys, _LABEL, Stream.PAIR) < random_next_rate)
     first_lengths = own - windows[0].starts
@@ -96,16 +98,19 @@ def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
     """
     window = PairWindows(store, tables, spans, targets)
     draw, front, back = (uniform_at(spans.keys, number, Stream.PAIR) for number in (_PLACE, _FRONT, _BACK))
-    starts, ends = window.origins, np.minimum(window.origins + targets, window.ends)
+    starts, ends = window.origins.copy(), np.minimum(window.origins + targets, window.ends)
     middles = np.minimum(starts + 1 + below(draw, np.maximum(ends - starts - 1, 1)), ends)
-    open_ = np.ones(len(starts), bool)
+    left = np.ones(len(starts), bool)
     by_passages = window.count(PASSAGE) >= window.count(SENTENCE)
-    for kind, wanted in ((PASSAGE, by_passages), (SENTENCE, True), (PASSAGE, True), (WORD, True)):
-        start, end = window.edges(kind, front, back)
-        middle = window.middle(kind, start, end, draw)
-        now = open_ & wanted & (start >= 0) & (middle >= 0)
-        starts, middles, ends = (np.where(now, a, b) for a, b in ((start, starts), (middle, middles), (end, ends)))
-        open_ = open_ & ~now
+    for kind, wanted in ((PASSAGE, by_passages), (SENTENCE, True), (PASSAGE, ~by_passages), (WORD, True)):
+        rows = np.flatnonzero(left & wanted)
+        some = window.take(rows)
+        start, end = some.edges(kind, front[rows], back[rows])
+        middle = some.middle(kind, start, end, draw[rows])
+        found = (start >= 0) & (middle >= 0)
+        done = rows[found]
+        starts[done], middles[done], ends[done] = start[found], middle[found], end[found]
+        left[done] = False
     swapped = (uniform_at(spans.keys, _LABEL, Stream.PAIR) < swap_rate) & (middles < ends)
     first, second = (starts, middles - starts), (middles, ends - middles)
     pairs = [np.where(swapped, b, a) for a, b in zip((*first, *second), (*second, *first), strict=True)]

@@ -10,8 +10,8 @@ EITHER = frozenset("\"'*_")
 
 OTHER, END, CLOSE, UNCERTAIN = range(4)
 
-# How many marks may stand between the end of a sentence and the next one.
-_MARKS = 3
+# Tokens that are looked at before a place: the end of a sentence, and what may close behind it.
+BEFORE = 3
 
 
 def sentence_marks(vocabulary):
@@ -20,23 +20,18 @@ def sentence_marks(vocabulary):
     return np.array([kinds.get(token, OTHER) for token in vocabulary], "uint8")
 
 
-def sentence_begins(store, marks, starts, width):
+def sentence_begins(marks):
     """Where a sentence begins, as the marks behind the one before tell.
 
     An abbreviation or a number with a point passes for an end: who needs better cuts the text into sentences, a passage each.
 
     Args:
-        store: a corpus.
-        marks: of its vocabulary, as from `sentence_marks`.
-        starts: positions in the corpus, `(rows,)`.
-        width: positions of a row.
+        marks: of rows of tokens, and of `BEFORE` tokens before each row, as from `sentence_marks`, `(rows, BEFORE + width)`.
 
     Returns:
-        True where one begins at `starts[row] + column`, `(rows, width)`, documents and passages not looked at.
+        True where one begins, `(rows, width)`, documents and passages not looked at.
     """
-    places = np.asarray(starts)[:, None] + np.arange(-_MARKS, width)
-    kinds = marks[store.ids_at(np.clip(places, 0, store.num_tokens - 1))]
-    ended = kinds == END
-    for _ in range(_MARKS - 1):
-        ended[:, 1:] |= (kinds[:, 1:] == CLOSE) & ended[:, :-1]
-    return ended[:, _MARKS - 1 : -1] & (kinds[:, _MARKS:] == OTHER)
+    ended = marks == END
+    for _ in range(BEFORE - 1):
+        ended[:, 1:] |= (marks[:, 1:] == CLOSE) & ended[:, :-1]
+    return ended[:, BEFORE - 1 : -1] & (marks[:, BEFORE:] == OTHER)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.store_files import sha256_of, shard_file
 from keras_bert_rebuild.data.store_index import read_indexes
+from keras_bert_rebuild.data.stretches_of import stretches_of
 
 # An open map takes a file descriptor, and processes often have 1,024.
 _MAPS_OPEN = 512
@@ -62,16 +63,16 @@ class TokenStore:
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
         if len(self._records) == 1:
             return self._ids(0)[positions].astype("int32")
-        flat = positions.ravel()
-        shards = np.searchsorted(self._starts, flat, side="right") - 1
-        result = np.empty(flat.size, "int32")
-        order = np.argsort(shards, kind="stable")
-        bounds = np.flatnonzero(np.diff(shards[order])) + 1
-        for start, stop in zip([0, *bounds], [*bounds, flat.size], strict=True):
-            group = order[start:stop]
-            if len(group):
-                shard = shards[group[0]]
-                result[group] = self._ids(shard)[flat[group] - self._starts[shard]]
+        if not positions.size:
+            return np.zeros(positions.shape, "int32")
+        shards = stretches_of(self._starts, positions)
+        # What is of one shard is read together: single positions, or whole rows.
+        wanted = positions.reshape(shards.size, -1)
+        result = np.empty(wanted.shape, "int32")
+        order = np.argsort(shards, axis=None, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(shards.ravel()[order])) + 1):
+            shard = shards.flat[group[0]]
+            result[group] = self._ids(shard)[wanted[group] - self._starts[shard]]
         return result.reshape(positions.shape)
 
     @functools.cached_property

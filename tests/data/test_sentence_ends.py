@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpus import TokenCorpus
-from keras_bert_rebuild.data.sentence_ends import CLOSES, EITHER, ENDS, sentence_begins, sentence_marks
+from keras_bert_rebuild.data.sentence_ends import BEFORE, CLOSES, EITHER, ENDS, OTHER, sentence_begins, sentence_marks
 
 TOKENS = ["a", "b", "##c", ".", "?", "”", ")", '"']
 
@@ -20,27 +19,21 @@ def plainly(tokens, place):
     return before >= 0 and tokens[before] in ENDS
 
 
-def begins(tokens, starts, width):
-    ids = np.array([TOKENS.index(token) for token in tokens], "int32")
-    store = TokenCorpus(ids, np.array([0, len(ids)]), np.array([0, len(ids)]), TOKENS)
-    return sentence_begins(store, sentence_marks(TOKENS), np.array(starts), width)
+def begins(tokens):
+    marks = sentence_marks(TOKENS)[[TOKENS.index(token) for token in tokens]]
+    return sentence_begins(np.concatenate([[OTHER] * BEFORE, marks])[None].astype("uint8"))[0].tolist()
 
 
 @given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=30))
 def test_a_sentence_begins_where_a_plain_reading_says(tokens):
-    assert begins(tokens, [0], len(tokens))[0].tolist() == [plainly(tokens, place) for place in range(len(tokens))]
+    assert begins(tokens) == [plainly(tokens, place) for place in range(len(tokens))]
 
 
-@given(st.lists(st.sampled_from(TOKENS), min_size=8, max_size=30), st.integers(0, 7))
-def test_a_row_may_begin_anywhere(tokens, start):
-    width = len(tokens) - start
-    assert (begins(tokens, [start, 0], width)[0] == begins(tokens, [0], len(tokens))[0][start:]).all()
-
-
-def test_what_is_behind_the_corpus_does_not_matter():
-    assert begins(["a", ".", "b"], [0], 6)[0, :3].tolist() == [False, False, True]
+def test_rows_know_nothing_of_each_other():
+    rows = sentence_marks(TOKENS)[[[0, 0, 0, 3, 1], [3, 0, 3, 5, 0]]]
+    assert sentence_begins(rows).tolist() == [[False, True], [False, True]]
 
 
 def test_no_sentence_begins_beside_a_quotation_mark_that_opens_and_closes_alike():
-    assert not begins(["a", ".", '"', "b"], [0], 4).any()
-    assert begins(["a", ".", "”", "b"], [0], 4)[0].tolist() == [False, False, False, True]
+    assert not any(begins(["a", ".", '"', "b"]))
+    assert begins(["a", ".", "”", "b"]) == [False, False, False, True]
