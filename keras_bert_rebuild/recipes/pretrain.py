@@ -57,7 +57,8 @@ def pretrain(
         The model with the averaged weights, where `ema` is set.
 
     Raises:
-        ValueError: settings that cannot be, another run in the folder, a store that is not complete.
+        ValueError: settings that cannot be, another run in the folder, a store that is not complete, documents held out that have
+            nothing that is not in training, too.
         StoppedError: a signal asked for the end; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
     """
