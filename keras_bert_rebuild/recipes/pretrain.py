@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.corpus import corpus_digest
 from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
@@ -147,4 +148,5 @@ def _described(corpus):
         "documents": len(corpus.document_starts) - 1,
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
+        "sha256": corpus_digest(corpus),
     }
