@@ -1,6 +1,7 @@
 """Token ids on disk, read where they lie."""
 
 import functools
+import hashlib
 import os
 import threading
 from pathlib import Path
@@ -26,6 +27,7 @@ class TokenStore:
         num_tokens: number of token ids.
         vocabulary: the tokens in the order of their ids.
         cased: whether case and accents were kept.
+        sha256: which store it is: a digest of the SHA-256 of its files and its vocabulary, as `prepare` wrote them.
 
     Raises:
         ValueError: the folder is not complete, a file has another size than when it was written, or the vocabulary is another.
@@ -36,6 +38,8 @@ class TokenStore:
         settings, records = read_indexes(self.path)
         self._files = {name: file for record in records for name, file in record["files"].items()}
         self.cased = settings["cased"]
+        checksums = [settings["vocabulary"]["sha256"], *(f"{name} {file['sha256']}" for name, file in sorted(self._files.items()))]
+        self.sha256 = hashlib.sha256("\n".join(checksums).encode()).hexdigest()
         self._dtype = np.dtype(settings["dtype"])
         for name, file in self._files.items():
             _check_size(self.path / name, file["bytes"])

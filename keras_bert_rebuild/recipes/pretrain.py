@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.corpus import corpus_digest
 from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
@@ -57,7 +58,8 @@ def pretrain(
         The model with the averaged weights, where `ema` is set.
 
     Raises:
-        ValueError: settings that cannot be, another run in the folder, a store that is not complete.
+        ValueError: settings that cannot be, another run in the folder, a store that is not complete, documents held out that have
+            nothing that is not in training, too.
         StoppedError: a signal asked for the end; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
     """
@@ -146,4 +148,5 @@ def _described(corpus):
         "documents": len(corpus.document_starts) - 1,
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
+        "sha256": corpus_digest(corpus),
     }

@@ -128,7 +128,7 @@ class PretrainSettings:
     """Positions whose logits are held at once; None for all."""
 
     held_out: float = 0.01
-    """Part of the documents that are evaluated on and never trained on; 0 for none."""
+    """Part of the documents that are never trained on; evaluated on is what of them is not in training, too. 0 for none."""
 
     evaluate_steps: int | None = None
     """Optimizer steps between evaluations; None: ten in a run."""

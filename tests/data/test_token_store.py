@@ -187,6 +187,22 @@ def test_parts_of_two_versions_do_not_make_a_store(tmp_path, vocabulary):
         TokenStore(tmp_path / "out")
 
 
+def test_the_digest_of_a_store_is_of_its_bytes_alone(tmp_path, vocabulary):
+    texts = ["one two\n\nthree", "one two\n\nthree", "one\n\ntwo three", "two one\n\nthree"]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+        prepare(tmp_path / f"{i}.txt", vocabulary, tmp_path / f"out{i}", workers=1)
+    digests = [TokenStore(tmp_path / f"out{i}").sha256 for i in range(4)]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+    for i in range(2):
+        prepare(tmp_path / "0.txt", vocabulary, tmp_path / "parts", workers=1, part=(i, 2))
+    assert TokenStore(tmp_path / "parts").sha256 == digests[0]
+    vocabulary.write_text("\n".join([*TOKENS, "four"]))
+    prepare(tmp_path / "0.txt", vocabulary, tmp_path / "out", workers=1)
+    assert TokenStore(tmp_path / "out").sha256 not in digests
+
+
 def test_a_changed_byte_is_found_by_verify_alone(folder):
     path = folder / "shard-000000.ids.npy"
     content = path.read_bytes()

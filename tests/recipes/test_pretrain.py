@@ -2,7 +2,9 @@
 
 import csv
 import os
+import shutil
 import signal
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -133,8 +135,32 @@ def test_other_settings_in_the_folder_of_a_run_are_an_error(corpus, undisturbed)
 
 
 def test_another_corpus_in_the_folder_of_a_run_is_an_error(undisturbed):
-    with pytest.raises(ValueError, match="corpus was"):
+    with pytest.raises(ValueError, match=r"holds a run on another corpus: tokens was \d+ and is \d+; .* or the same corpus\.$"):
         pretrain(small_corpus(documents=17, passages=4, longest=10), undisturbed[0], SETTINGS)
+
+
+def exchanged(corpus):
+    """The same but for its last two tokens."""
+    ids = corpus.ids.copy()
+    ids[-2:] = ids[:-3:-1]
+    return replace(corpus, ids=ids)
+
+
+def test_a_corpus_that_only_counts_and_begins_alike_is_another(corpus, undisturbed):
+    with pytest.raises(ValueError, match=r"holds a run on another corpus: sha256 was '\w{64}' and is '\w{64}'\. Choose"):
+        pretrain(exchanged(corpus), undisturbed[0], SETTINGS)
+
+
+def test_a_run_of_before_the_digest_goes_on_and_notes_it(corpus, undisturbed, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed[0], folder)
+    noted = yaml.safe_load((folder / "settings.yaml").read_text())
+    without = {**noted, "corpus": {name: value for name, value in noted["corpus"].items() if name != "sha256"}}
+    (folder / "settings.yaml").write_text(yaml.safe_dump(without))
+    pretrain(corpus, folder, SETTINGS)
+    assert yaml.safe_load((folder / "settings.yaml").read_text()) == noted
+    with pytest.raises(ValueError, match="another corpus: sha256"):
+        pretrain(exchanged(corpus), folder, SETTINGS)
 
 
 @pytest.mark.parametrize(
