@@ -69,7 +69,10 @@ def split_documents(corpus, share, seed=0):
     count = len(corpus.document_starts) - 1
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
-        raise ValueError(f"to hold out {share} of {count} documents leaves fewer than 3 to train on.")
+        raise ValueError(
+            f"to hold out {share} of {count} documents leaves fewer than 3 to train on: part the text with blank lines, or hold "
+            "nothing out."
+        )
     chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
     train = SomeDocuments(corpus, others)

@@ -69,6 +69,7 @@ def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
     assert report["confusion"] == [[6, 0], [0, 6]]
     assert report["classes"]["cat"] == {"precision": 1, "recall": 1, "f1": 1, "support": 6}
     assert report["examples"] == {"train": 12, "dev": 3, "test": 12}
+    assert report["in_train"]["test"] == 12
     assert rows[0] == {"step": 0, "steps": 36}
     assert "| accuracy | 1.0000 | 1.0000 |" in (folder / "report.md").read_text()
     assert (folder / "confusion.svg").read_text().count("<rect") == 1 + 4
