@@ -36,6 +36,7 @@ from keras_bert_rebuild.layers import ACTIVATIONS as ACTIVATIONS
 from keras_bert_rebuild.layers import Add as Add
 from keras_bert_rebuild.layers import Dense as Dense
 from keras_bert_rebuild.layers import Dropout as Dropout
+from keras_bert_rebuild.layers import Embedding as Embedding
 from keras_bert_rebuild.layers import EmbeddingSimilarity as EmbeddingSimilarity
 from keras_bert_rebuild.layers import Extract as Extract
 from keras_bert_rebuild.layers import FeedForward as FeedForward

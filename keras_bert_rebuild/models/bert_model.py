@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
+from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
 
@@ -59,6 +60,20 @@ class BertModel(keras.Model):
         if not self._in_step():
             inputs = self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, *args: Any, **kwargs: Any) -> None:
+        check_losses(self.output_names, loss, self._answer_of)
+        super().compile(optimizer, loss, *args, **kwargs)
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        # Keras's own does nothing but warn where `compile` is overridden.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def _answer_of(self, head, loss):
+        """What a head answers with in a step that is compiled with this loss."""
+        return answer_of(self, head)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
         x, y = self._check_data(x, y)

@@ -81,11 +81,8 @@ class PretrainingModel(BertModel):
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
         self.__dict__["_metric_needs"] = needs
 
-    def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        # Keras's own does nothing but warn where `compile` is overridden.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.built:
-            self.optimizer.build(self.trainable_variables)
+    def _answer_of(self, head, loss):
+        return LOGITS if getattr(loss, "takes_logits", False) else super()._answer_of(head, loss)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}
@@ -257,6 +254,10 @@ class PretrainingModel(BertModel):
         """A value for every output, from a dictionary, a list, or one value that all outputs share."""
         heads = self.output_names
         if isinstance(values, dict):
+            if values and not set(heads) & set(values):
+                raise ValueError(
+                    f"expected values by the names of the outputs, {', '.join(heads)}; got {', '.join(map(str, values))}."
+                )
             return {head: values.get(head) for head in heads}
         values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
         if len(values) != len(heads):

@@ -31,6 +31,8 @@ class LabelLoss(keras.losses.Loss):
     2.52
     """
 
+    from_logits = True
+
     def __init__(
         self,
         class_weights: Sequence[float] | None = None,
@@ -70,6 +72,8 @@ class SpanLoss(keras.losses.Loss):
 
     Reference: Devlin et al., 2019, section 4.2; `compute_loss` in `run_squad.py` of google-research/bert, which counts padding too.
     """
+
+    from_logits = True
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         mask = getattr(y_pred, "_keras_mask", None)
@@ -150,6 +154,8 @@ class ChoiceLoss(keras.losses.Loss):
             another, -1 for a row that is no choice.
         y_pred: logits `(questions · choices, 1)`.
     """
+
+    from_logits = True
 
     def call(self, y_true, y_pred):
         choices = y_true.shape[-1]

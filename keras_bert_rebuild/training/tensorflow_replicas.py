@@ -11,6 +11,8 @@ from pathlib import Path
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.training.dense_gradients import dense_gradients
+
 # Where a machine has a TPU, as Cloud TPU and Colab tell.
 TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
 
@@ -62,7 +64,7 @@ def sum_before_clipping(optimizer):
 
     def apply_to_sums(grads, trainable_variables=None):
         context = tf.distribute.get_replica_context()
-        dense = [None if grad is None else tf.convert_to_tensor(grad) for grad in grads]
+        dense = dense_gradients(grads)
         sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [grad for grad in dense if grad is not None]))
         apply([None if grad is None else next(sums) for grad in dense], trainable_variables)
 
