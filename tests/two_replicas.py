@@ -17,6 +17,7 @@ def main():
             {
                 "losses": {"one": one.losses, "two": two.losses, "dropped": dropped.losses},
                 "again": dropped.train(0, STEPS // 2, dropped.first),
+                "gone on": dropped.train(STEPS // 2, STEPS, dropped.middle),
                 "one after two": one.train(STEPS // 2, STEPS, two.middle),
                 "two after one": two.train(STEPS // 2, STEPS, one.middle),
                 "devices": [[t.where.kind, t.where.devices, t.where.replicas] for t in (one, two)],

@@ -34,6 +34,7 @@ def test_two_replicas_have_the_losses_of_one_device(two):
 
 def test_the_same_seed_drops_the_same_on_two_replicas(two):
     assert two["again"] == two["losses"]["dropped"][:10]
+    assert two["gone on"] == two["losses"]["dropped"][10:]
     assert abs(two["losses"]["dropped"][0] - two["losses"]["two"][0]) > 1e-3
 
 
