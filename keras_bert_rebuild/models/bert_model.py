@@ -14,6 +14,7 @@ from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
+from keras_bert_rebuild.models.unused_devices import warn_of_unused_devices
 
 # Which model of this thread is inside one of its compiled steps. Replicas of MirroredStrategy are threads: an attribute of the
 # model would leak from one to the other.
@@ -76,6 +77,7 @@ class BertModel(keras.Model):
         return answer_of(self, head)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
+        warn_of_unused_devices(self)
         x, y = self._check_data(x, y)
         if isinstance(validation_data, (list, tuple)):
             validation_data = (*self._check_data(*validation_data[:2]), *validation_data[2:])
@@ -101,6 +103,7 @@ class BertModel(keras.Model):
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        warn_of_unused_devices(self)
         self._build_optimizer()
         return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
 

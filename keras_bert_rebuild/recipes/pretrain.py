@@ -23,7 +23,7 @@ from keras_bert_rebuild.recipes.pretrain_settings import OF_A_START, PretrainSet
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.recipes.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.whole_model import whole_model
-from keras_bert_rebuild.training.distribution import distribute
+from keras_bert_rebuild.training.distribution import choose_devices
 from keras_bert_rebuild.training.hosts import DisagreementError, check_agreement
 from keras_bert_rebuild.training.watched_hosts import watched_hosts
 
@@ -65,7 +65,7 @@ def pretrain(
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
     else:
         settings = replace(settings, **changes)
-    where = distribute(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
+    where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_can(settings, where)
     with watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)):
         return _pretrain(store, output, settings, where, report)
