@@ -11,10 +11,11 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
+from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
+from keras_bert_rebuild.models.even_parts import check_even_batches, checking_even
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
-from keras_bert_rebuild.models.host_check import IdRule, check_ids
+from keras_bert_rebuild.models.host_check import IdRule, check_class_weight, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
-from keras_bert_rebuild.models.unused_devices import warn_of_unused_devices
 
 # Which model of this thread is inside one of its compiled steps. Replicas of MirroredStrategy are threads: an attribute of the
 # model would leak from one to the other.
@@ -78,11 +79,14 @@ class BertModel(keras.Model):
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
         warn_of_unused_devices(self)
-        x, y = self._check_data(x, y)
+        check_class_weight(self, kwargs.get("class_weight"))
+        parts, batch_size = parts_of_batch(self), args[0] if args else kwargs.get("batch_size")
+        x, y = self._check_data(x, y, parts, batch_size, kwargs.get("validation_split", 0.0))
         if isinstance(validation_data, (list, tuple)):
-            validation_data = (*self._check_data(*validation_data[:2]), *validation_data[2:])
+            held_out = self._check_data(*validation_data[:2], parts, kwargs.get("validation_batch_size") or batch_size)
+            validation_data = (*held_out, *validation_data[2:])
         elif validation_data is not None:
-            validation_data, _ = self._check_data(validation_data)
+            validation_data, _ = self._check_data(validation_data, None, parts)
         if validation_data is not None:
             kwargs["validation_data"] = validation_data
         if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
@@ -92,26 +96,27 @@ class BertModel(keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
-            x, y = self._check_data(x, y)
+            x, y = self._check_data(x, y, parts_of_batch(self), args[0] if args else kwargs.get("batch_size"))
         return super().evaluate(x, y, *args, **kwargs)
 
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None
     ) -> Any:
-        x, _ = self._check_data(x)
+        x, _ = self._check_data(x, None, self._parts_of_any(), batch_size)
         self._check_prediction_fits(x, batch_size, steps)
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         warn_of_unused_devices(self)
+        check_class_weight(self, args[1] if len(args) > 1 else kwargs.get("class_weight"))
         self._build_optimizer()
-        return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
+        return super().train_on_batch(*self._check_single(x, y), *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().test_on_batch(*self._check_data(x, y), *args, **kwargs)
+        return super().test_on_batch(*self._check_single(x, y), *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        return super().predict_on_batch(self._check_data(x)[0])
+        return super().predict_on_batch(self._check_single(x)[0])
 
     def train_step(self, *args: Any) -> Any:
         with self._step("train", args[-1]):
@@ -166,11 +171,22 @@ class BertModel(keras.Model):
             max_length=position.max_length if position is not None and name != "Input-Task" else None,
         )
 
-    def _check_data(self, x, y=None):
+    def _check_data(self, x, y=None, parts=1, batch_size=None, split=0.0):
         """Check what a user gives to `fit` and the like: arrays now, anything else batch by batch."""
-        if _is_arrays(x):
-            return self._check_batch((x, y))
-        return checked_data(x, self._check_batch), y
+        if not _is_arrays(x):
+            return checked_data(x, checking_even(parts, self._check_batch)), y
+        x, y = self._check_batch((x, y))
+        check_even_batches(parts, x, batch_size, split)
+        return x, y
+
+    def _check_single(self, x, y=None):
+        """Check a batch that is given alone."""
+        return self._check_data(x, y, self._parts_of_any(), math.inf)
+
+    def _parts_of_any(self):
+        """How many equal parts a batch must have in any step: on TensorFlow predictions of unequal ones are put together, and every
+        replica is given the whole of a batch that comes alone."""
+        return 1 if keras.config.backend() == "tensorflow" else parts_of_batch(self)
 
     def _check_batch(self, batch):
         x, *rest = batch if isinstance(batch, tuple) else (batch,)

@@ -69,6 +69,22 @@ def check_predictions(masked, real, max_predictions):
         )
 
 
+def check_class_weight(model, class_weight):
+    """Refuse weights of classes for a model with labels of tokens: Keras gives an example the weight of its one label.
+
+    Args:
+        model: a functional model.
+        class_weight: as for `keras.Model.fit`.
+    """
+    outputs = zip(model.output_names, model.outputs, strict=True)
+    of_tokens = [name for name, output in outputs if len(output.shape) > 2]
+    if class_weight is not None and of_tokens:
+        raise ValueError(
+            f"class_weight must be left out for {', '.join(of_tokens)}, whose labels are of tokens, and not one of an example: "
+            "sample_weight weights them."
+        )
+
+
 def takes_ids(loss):
     """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
     the probabilities of a teacher, says by itself what its labels are."""

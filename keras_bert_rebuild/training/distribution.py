@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import keras
 
-from keras_bert_rebuild.models.unused_devices import expect_use, note_use
+from keras_bert_rebuild.models.devices_in_use import enter_devices, expect_use, leave_devices
 from keras_bert_rebuild.training.hosts import host_count, host_index, join_hosts
 
 KINDS = ("auto", "none", "mirrored", "data", "model")
@@ -95,12 +95,13 @@ class Distribution(contextlib.AbstractContextManager):
         self._entered: list[Any] = []
 
     def __enter__(self) -> Self:
-        note_use()
         self._entered.append(self._scope())
         self._entered[-1].__enter__()
+        enter_devices(self.replicas // self.data_count)
         return self
 
     def __exit__(self, *error: Any) -> Any:
+        leave_devices()
         return self._entered.pop().__exit__(*error)
 
     def check_batch(self, name: str, size: int) -> None:

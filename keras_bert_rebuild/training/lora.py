@@ -57,7 +57,8 @@ def add_lora(
         seed: A is drawn from it, the same numbers on every backend.
 
     Raises:
-        ValueError: a rank below 1, a pattern that is found in no kernel, or a model that has such matrices or an optimizer at work.
+        ValueError: a rank below 1, a model without dense layers, a pattern that is found in no kernel, or a model that has such
+            matrices or an optimizer at work.
 
     Reference: Hu et al., 2022, section 4 (https://arxiv.org/abs/2106.09685).
     """
@@ -70,6 +71,8 @@ def add_lora(
     kernels = _kernels(model)
     if has_lora(model) or getattr(getattr(model, "optimizer", None), "built", False):
         raise ValueError("add_lora must come before training, once: the model has low-rank matrices or an optimizer at work.")
+    if not kernels:
+        raise ValueError(f"add_lora must have a model with dense layers, to whose kernels it adds matrices; {model.name} has none.")
     for pattern in patterns:
         if not any(matches_any(path, [pattern]) for path in kernels):
             raise ValueError(

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference import softmax
 from small import LENGTH, VOCAB, compiled, small_batch, small_model
 
-from keras_bert_rebuild import BertModel
+from keras_bert_rebuild import BertConfig, BertModel, PretrainingLoss, build_model
 from keras_bert_rebuild.models.checked_data import checked_data
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
+from keras_bert_rebuild.training.task_losses import LabelLoss, SpanLoss
 
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
 
@@ -258,3 +260,34 @@ def test_floats_pass_exactly_if_they_are_whole(value):
     elif not np.isfinite(value) or abs(value) < 2**62:
         with pytest.raises(ValueError, match="whole numbers"):
             check_ids(rule, np.array([value], "float32"))
+
+
+@pytest.mark.parametrize(
+    ("head", "labels"), [("token_classification", np.ones((8, LENGTH), int)), ("question_answering", [[1, 2]] * 8)]
+)
+def test_weights_of_classes_are_refused_where_labels_are_of_tokens(rng, head, labels):
+    # Keras would take the greatest of them for a class, without a word.
+    model = compiled_head(head, LabelLoss() if head == "token_classification" else SpanLoss())
+    name = model.output_names[0]
+    with pytest.raises(ValueError, match=f"class_weight must be left out for {name}, whose labels are of tokens"):
+        model.fit(small_batch(rng)[0][:2], np.array(labels), class_weight={0: 1.0, 1: 3.0}, verbose=0)
+
+
+@pytest.mark.parametrize(("head", "loss"), [("nsp", PretrainingLoss(from_logits=False)), ("classification", LabelLoss())])
+def test_weights_of_classes_count_as_keras_counts_them_where_an_example_has_one_label(rng, head, loss):
+    x, (_, labels) = small_batch(rng)
+    model = compiled_head(head, loss)
+    answers = model.predict(x[:2], verbose=0).astype("float64")
+    of_labels = (answers if head == "nsp" else softmax(answers))[np.arange(8), labels[:, 0]]
+    expected = np.mean(-np.log(of_labels) * np.where(labels[:, 0] == 1, 3.0, 1.0))
+    history = model.fit(x[:2], labels, batch_size=8, class_weight={0: 1.0, 1: 3.0}, verbose=0).history
+    assert history["loss"][0] == pytest.approx(expected, rel=1e-5)
+
+
+def compiled_head(head, loss):
+    """A small BERT with a head, that does not drop."""
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    dropouts = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = build_model(BertConfig(vocab_size=VOCAB, labels=("a", "b"), **sizes, **dropouts), [head])
+    model.compile(optimizer="sgd", loss=loss)
+    return model

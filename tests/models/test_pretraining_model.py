@@ -6,7 +6,7 @@ import pytest
 from reference import cross_entropy, logits, pretraining_loss, softmax, weights_of
 from small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import PretrainingLoss
+from keras_bert_rebuild import PretrainingLoss, PretrainingModel
 from keras_bert_rebuild.models.bert_model import concrete
 
 GATHER = [None, 4]
@@ -121,10 +121,17 @@ def test_sample_weights_count_as_keras_counts_them(rng, max_predictions, shape):
     assert logs["NSP_loss"] == pytest.approx((cross_entropy(nsp, y[1][:, 0]) * nsp_weights).mean(), abs=1e-5)
 
 
-def test_class_weight_says_that_it_is_for_single_outputs(rng):
+@pytest.mark.parametrize("heads", [("MLM",), ("MLM", "NSP")])
+def test_class_weight_is_refused_where_labels_are_of_tokens(rng, heads):
     x, y = small_batch(rng)
-    with pytest.raises(ValueError, match="class_weight"):
-        compiled(small_model()).fit(x, y, class_weight={0: 1.0, 1: 2.0}, verbose=0)
+    whole = small_model(transformer_num=1)
+    outputs = [whole.get_layer(head).output for head in heads]
+    model = compiled(PretrainingModel(whole.inputs, outputs if len(heads) > 1 else outputs[0]))
+    labels = y if len(heads) > 1 else y[0]
+    sentence = "class_weight must be left out for MLM, whose labels are of tokens, .*: sample_weight weights them"
+    for train in (model.fit, model.train_on_batch):
+        with pytest.raises(ValueError, match=sentence):
+            train(x, labels, class_weight={0: 1.0, 1: 2.0})
 
 
 @pytest.mark.parametrize("max_predictions", GATHER)

@@ -135,6 +135,12 @@ def test_a_full_disk_leaves_no_half_of_a_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_model_without_dense_layers_is_told_that_it_has_none():
+    pooled = keras.Sequential([keras.Input((4, 2)), keras.layers.GlobalAveragePooling1D()], name="pooled")
+    with pytest.raises(ValueError, match=r"must have a model with dense layers, .*; pooled has none"):
+        add_lora(pooled, rank=2)
+
+
 def test_bad_input_is_one_sentence(tmp_path):
     model = fresh().model
     for arguments, message in (

@@ -6,7 +6,7 @@ import keras
 import pytest
 from other_process import finish, start
 
-from keras_bert_rebuild.models import unused_devices
+from keras_bert_rebuild.models import devices_in_use
 from keras_bert_rebuild.training.distribution import Distribution
 
 BACKEND = keras.config.backend()
@@ -43,6 +43,6 @@ def test_nobody_else_is_warned(told):
 
 
 def test_entering_devices_forgets_what_was_chosen_before():
-    unused_devices.expect_use("data", 8)
+    devices_in_use.expect_use("data", 8)
     with Distribution("none"):
-        assert unused_devices._waiting == []
+        assert devices_in_use._waiting == []
