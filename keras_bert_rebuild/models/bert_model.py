@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
+from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, threads_of
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
 from keras_bert_rebuild.models.memory import available_bytes
 
@@ -38,6 +38,8 @@ class BertModel(keras.Model):
 
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
+
+    _looked_at = None  # the dataset of a training or an evaluation that has not yet begun
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -68,22 +70,30 @@ class BertModel(keras.Model):
             validation_data, _ = self._check_data(validation_data)
         if validation_data is not None:
             kwargs["validation_data"] = validation_data
-        if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
+        if isinstance(x, CheckedPyDataset):
+            kwargs["shuffle"] = x.take_shuffle(kwargs.get("shuffle"))
+        elif not _is_arrays(x):
             kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
+        self._let_look(x)
         self._build_optimizer()
-        return super().fit(x, y, *args, **kwargs)
+        with threads_of(x, validation_data):
+            return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
-            x, y = self._check_data(x, y)
-        return super().evaluate(x, y, *args, **kwargs)
+        if kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
+            return super().evaluate(x, y, *args, **kwargs)
+        x, y = self._check_data(x, y)
+        self._let_look(x)
+        with threads_of(x):
+            return super().evaluate(x, y, *args, **kwargs)
 
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None
     ) -> Any:
         x, _ = self._check_data(x)
         self._check_prediction_fits(x, batch_size, steps)
-        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
+        with threads_of(x):
+            return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         self._build_optimizer()
@@ -94,6 +104,14 @@ class BertModel(keras.Model):
 
     def predict_on_batch(self, x: Any) -> Any:
         return super().predict_on_batch(self._check_data(x)[0])
+
+    def make_train_function(self, force: bool = False) -> Any:
+        self._begin()
+        return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        self._begin()
+        return super().make_test_function(force)
 
     def train_step(self, *args: Any) -> Any:
         with self._step("train", args[-1]):
@@ -124,6 +142,17 @@ class BertModel(keras.Model):
     def _step_labels(self):
         """The labels of the batch of the training or test step that this thread is in."""
         return keras.utils.unpack_x_y_sample_weight(_STEP.now[2])[1]
+
+    def _let_look(self, x):
+        """Tell a dataset that Keras may take a look at its first batch, to build metrics, before its epochs begin."""
+        self._looked_at = x if isinstance(x, CheckedPyDataset) else None
+        if self._looked_at is not None:
+            self._looked_at.looked_at = True
+
+    def _begin(self):
+        if self._looked_at is not None:
+            self._looked_at.looked_at = False
+        self._looked_at = None
 
     def _build_optimizer(self):
         """Let the optimizer make its state here, and take it up where it came from a legacy .h5 file, not inside a traced step.
