@@ -21,7 +21,7 @@ class FinetuneCallback(CountedCallback):
         settings: `FinetuneSettings`.
         batches: what it is trained on.
         dev: examples to evaluate on.
-        schedule: the rate by the step, a `WarmupLinearDecay`.
+        schedule: the rate by the steps done before, a `WarmupLinearDecay`.
         table: a `MetricsTable` for the rows.
         report: called with every row, and with `{"step", "evaluated"}`, the part of the rows, while an evaluation runs.
         save: called where an evaluation was better than all before.
@@ -70,7 +70,7 @@ class FinetuneCallback(CountedCallback):
         examples = self._seen - before[1]
         seconds = time.perf_counter() - self._started
         self.train_seconds += seconds
-        rate = float(keras.ops.convert_to_numpy(self.schedule(step)))  # on JAX the optimizer's own is with the trainer
+        rate = float(keras.ops.convert_to_numpy(self.schedule(step - 1)))  # of the steps done before this one
         loss = (total - before[0]) / examples
         values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
         return dict(zip(COLUMNS, values, strict=True))

@@ -10,7 +10,7 @@ import keras
 from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
-from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer
+from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
 from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.training.averaged_weights import averaged_weights
@@ -24,7 +24,8 @@ from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
 
-# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before.
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before, and the rate is
+# the one that step was made with.
 QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
 COLUMNS = (
     "step",
@@ -71,7 +72,7 @@ class TrainingRun:
         self.report = report or (lambda row: None)
         self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
-        self.optimizer = make_optimizer(model, settings)
+        self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
         self.accumulation = settings.gradient_accumulation_steps
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
 
@@ -167,7 +168,7 @@ class TrainingRun:
         row = {
             "step": step // self.accumulation,
             "phase": stretch.phase,
-            "learning_rate": float(keras.ops.convert_to_numpy(self.optimizer.learning_rate)),
+            "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
             **self._quality({name: values[-1] for name, values in logs.items()}),
             "tokens": work.tokens,
             "tokens_per_second": work.tokens / seconds,

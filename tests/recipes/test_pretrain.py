@@ -11,9 +11,11 @@ import yaml
 from small_corpus import small_corpus
 
 from keras_bert_rebuild import from_pretrained
+from keras_bert_rebuild.recipes import training_run
 from keras_bert_rebuild.recipes.pretrain import pretrain
 from keras_bert_rebuild.recipes.training_run import COLUMNS, NonFiniteLossError, StoppedError
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.stop_signal import StopOnSignal
 
 TINY = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
 SETTINGS = {
@@ -75,7 +77,7 @@ def test_a_run_leaves_settings_versions_curve_checkpoints_and_model(undisturbed)
     assert [int(row["step"]) for row in table] == [2, 3, 4, 6]
     assert [bool(row["held_out_mlm_loss"]) for row in table] == [False, True, False, True]
     np.testing.assert_allclose(float(table[-1]["mlm_perplexity"]), np.exp(float(table[-1]["mlm_loss"])), rtol=1e-4)
-    np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [1e-2, 7.5e-3, 5e-3, 0], atol=1e-9)
+    np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [5e-3, 1e-2, 7.5e-3, 2.5e-3], atol=1e-9)
 
 
 def test_the_model_that_is_written_is_the_average(undisturbed):
@@ -83,6 +85,22 @@ def test_the_model_that_is_written_is_the_average(undisturbed):
     written = from_pretrained(folder / "model").get_weights()
     assert [a.shape for a in written] == [a.shape for a in weights]
     assert not all(np.array_equal(a, b) for a, b in zip(written, weights, strict=True))
+
+
+def test_the_rate_of_a_row_is_the_one_that_its_step_was_made_with(monkeypatch, corpus, tmp_path):
+    rates = []
+
+    class Watch(StopOnSignal):
+        def on_train_batch_begin(self, batch, logs=None):
+            rates.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
+
+    monkeypatch.setattr(training_run, "StopOnSignal", Watch)
+    rows = []
+    pretrain(corpus, tmp_path / "run", SETTINGS, log_steps=1, held_out=0, report=rows.append)
+    accumulation = SETTINGS["gradient_accumulation_steps"]
+    assert len(rates) == 6 * accumulation
+    assert [row["learning_rate"] for row in rows[1:]] == rates[accumulation - 1 :: accumulation]  # the batch that makes the step
+    assert len(set(rates)) == 5  # 5e-3 on its way up and on its way down
 
 
 class FallError(Exception):
