@@ -109,10 +109,13 @@ class TrainingRun:
                     if board is not None:
                         board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
                     self.report(row)
-                    if stretch.saves or signals.received is not None:
+                    stops = signals.received is not None  # asked once: a signal that comes later finds the next stretch
+                    if stops or stretch.saves:
                         self._save(step, row)
-                    if signals.received is not None:
-                        raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
+                    if stops:
+                        break
+                if signals.received is not None:  # also one that came while the last checkpoint was written
+                    raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
         finally:
             if board is not None:
                 board.close()
