@@ -16,6 +16,7 @@ def main():
         json.dumps(
             {
                 "losses": {"one": one.losses, "two": two.losses, "dropped": dropped.losses},
+                "evaluated": {"one": one.evaluated, "two": two.evaluated},
                 "again": dropped.train(0, STEPS // 2, dropped.first),
                 "one after two": one.train(STEPS // 2, STEPS, two.middle),
                 "two after one": two.train(STEPS // 2, STEPS, one.middle),

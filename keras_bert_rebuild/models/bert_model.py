@@ -8,10 +8,13 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
+from keras_bert_rebuild.models.flat_labels import flat_labels
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
+from keras_bert_rebuild.models.label_means import LabelMeans, noted_means
 from keras_bert_rebuild.models.memory import available_bytes
 
 # Which model of this thread is inside one of its compiled steps. Replicas of MirroredStrategy are threads: an attribute of the
@@ -39,6 +42,8 @@ class BertModel(keras.Model):
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
 
+    _label_means: Any = None
+
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.config is not None:
@@ -59,6 +64,39 @@ class BertModel(keras.Model):
         if not self._in_step():
             inputs = self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
+
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().compile(optimizer, loss, loss_weights, *args, **kwargs)
+        self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        # Keras's own does nothing but warn where `compile` is overridden.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return super().metrics if self._label_means is None else [*super().metrics, self._label_means.metric]
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        # Not later: what is computed inside of a gradient of JAX leaves it in the variables of metrics alone.
+        with noted_means() as notes:
+            loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if self._label_means is not None:
+            self._label_means.update(notes, self.losses, ops.shape(keras.tree.flatten(y_pred)[0])[0])
+        return loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        ignored = getattr(self.loss, "ignored", None)
+        if ignored is not None:
+            labels = ops.reshape(y, ops.shape(y_pred)[:-1])
+            y, y_pred, sample_weight = flat_labels(labels, y_pred, ops.not_equal(labels, ignored), sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        return results if self._label_means is None else self._label_means.reported(results)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
         x, y = self._check_data(x, y)

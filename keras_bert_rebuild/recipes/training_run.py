@@ -24,7 +24,7 @@ from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
 
-# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before.
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the row before.
 QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
 COLUMNS = (
     "step",

@@ -45,8 +45,9 @@ def compile_model(
             third more work. None leaves the model as it is (`model.remat`).
         weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
         optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`, at the masked positions; they are given probabilities, or logits where all of a head are
-            accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single word counts for every head.
+        metrics: as for `model.compile`, at the masked positions, which stand one behind the other whatever example they are of;
+            they are given probabilities, or logits where all of a head are accuracies or have a true attribute `takes_logits`, such
+            as `Perplexity`. A single word counts for every head.
         **kwargs: further arguments of `model.compile`.
 
     Returns:

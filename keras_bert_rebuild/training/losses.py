@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.training.mean_over_labels import mean_over_labels
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingLoss(keras.losses.Loss):
@@ -56,13 +58,7 @@ class PretrainingLoss(keras.losses.Loss):
         self.chunk = chunk
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        loss = super().__call__(y_true, y_pred, sample_weight)
-        mask = getattr(y_pred, "_keras_mask", None)
-        if mask is None or keras.config.backend() != "tensorflow":
-            return loss
-        from keras_bert_rebuild.training.tensorflow_replicas import share_of_labels
-
-        return loss * share_of_labels(mask)
+        return mean_over_labels(self, super().__call__(y_true, y_pred, sample_weight), y_pred, sample_weight)
 
     def call(self, y_true, y_pred):
         labels = ops.cast(y_true, "int32")

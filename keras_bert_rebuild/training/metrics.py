@@ -11,8 +11,8 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
         perplexity = exp(−mean log p[label])
 
     It takes the logarithms of probabilities, which `PretrainingModel` gives to the metrics of a head that all have a true attribute
-    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Unlike the exponential of a logged loss it
-    counts every position once, however they are spread over batches.
+    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Every position counts once, however they are
+    spread over batches.
 
     Args:
         name, dtype: as for any metric.

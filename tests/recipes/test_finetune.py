@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from reference import cross_entropy
 from small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import FinetuneSettings, finetune, load_task, predict, save_pretrained
@@ -84,6 +85,29 @@ def test_the_curve_has_the_mean_loss_since_the_row_before_and_the_scores(run):
     rates = [float(row["learning_rate"]) for row in table]
     assert max(rates) == rates[1] == pytest.approx(1e-2)  # at step 3, a tenth of all
     assert rates[-1] == pytest.approx(0, abs=1e-8)
+
+
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(encoder, tmp_path, rng):
+    words, rows = ["the", "cat", "dog", "mat", "paris"], []
+    lengths = [1, 9, 2, 11, 1, 3, 12, 1, 5, 1]
+    examples = [TaggedWords(tuple(rng.choice(words, n)), tuple(rng.choice(["O", "x"], n))) for n in lengths]
+    weights = {"O": 1.0, "x": 3.0}
+    still = {"learning_rate": 1e-12, "dropout": 0.0, "epochs": 2, "log_steps": 2, "class_weights": weights, "metric": "accuracy"}
+    given = (encoder, examples, examples[:4], tmp_path / "run")
+    done = finetune("token_classification", *given, still, report=rows.append, **{**QUICK, "batch_size": 2})
+    batches = done.task.batches(done.task.encode(examples), 2, seed=FinetuneSettings().seed)
+    sums = []  # of the losses of a batch and of the weights of its labels
+    for epoch in (0, 1):
+        for index in range(len(batches)):
+            x, labels = batches.batch(epoch, index)
+            known = np.maximum(labels, 0)
+            counts = np.where(labels >= 0, np.array([weights[label] for label in done.task.labels])[known], 0)
+            losses = cross_entropy(done.task.model.predict_on_batch(x), known)
+            sums.append([(losses * counts).sum(), counts.sum()])
+    rows = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in rows] == [2, 4, 5, 6, 8, 10]
+    parts = [np.sum(part, axis=0) for part in np.split(np.array(sums), [2, 4, 5, 6, 8])]
+    assert [row["loss"] for row in rows] == pytest.approx([total / count for total, count in parts], rel=1e-5)
 
 
 def test_the_folder_answers_as_the_task_does(run, tmp_path):

@@ -8,10 +8,14 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from reference import cross_entropy
 from small_corpus import small_corpus
 
 from keras_bert_rebuild import from_pretrained
+from keras_bert_rebuild.data.held_out import split_documents
+from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
 from keras_bert_rebuild.recipes.pretrain import pretrain
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.training_run import COLUMNS, NonFiniteLossError, StoppedError
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 
@@ -83,6 +87,38 @@ def test_the_model_that_is_written_is_the_average(undisturbed):
     written = from_pretrained(folder / "model").get_weights()
     assert [a.shape for a in written] == [a.shape for a in weights]
     assert not all(np.array_equal(a, b) for a, b in zip(written, weights, strict=True))
+
+
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(corpus, tmp_path):
+    changes = {"gradient_accumulation_steps": 1, "lengths": [8, 12], "short_seq_prob": 0.5, "mask_rate": 0.3, "ema": None}
+    changes |= {"learning_rate": 1e-12, "warmup_steps": 0, "log_steps": 3, "evaluate_steps": 6, "save_steps": 6}
+    config = {**TINY, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 1.0}
+    settings, rows = PretrainSettings.from_dict({**SETTINGS, **changes, "model": config}), []
+    model = pretrain(corpus, tmp_path / "run", settings, report=rows.append)
+    train, held_out = split_documents(corpus, settings.held_out, settings.seed)
+    (phase,) = settings.all_phases
+    data = [training_batches(train, phase, settings), held_out_batches(held_out, phase, settings)]
+    expected = [
+        label_means(model, [data[i].batch(0, n) for n in numbers])
+        for i, numbers in ((0, range(3)), (0, range(3, 6)), (1, range(2)))
+    ]
+    assert [row["step"] for row in rows[1:]] == [3, 6]
+    got = [(rows[1], ""), (rows[2], ""), (rows[2], "held_out_")]
+    for (row, kind), (mlm, pair) in zip(got, expected, strict=True):
+        found = {name: row[f"{kind}{name}"] for name in ("loss", "mlm_loss", "pair_loss", "mlm_perplexity")}
+        assert found == pytest.approx(
+            {"loss": mlm + pair, "mlm_loss": mlm, "pair_loss": pair, "mlm_perplexity": np.exp(mlm)}, rel=1e-5
+        )
+
+
+def label_means(model, batches):
+    """The losses of both heads over all labels of some batches, from probabilities."""
+    losses = [], []
+    for x, (labels, pairs) in batches:
+        mlm, pair = (np.log(np.asarray(p, "float64")) for p in model.predict_on_batch(x))
+        losses[0].extend(cross_entropy(mlm, labels[..., 0])[x[2] == 1])
+        losses[1].extend(cross_entropy(pair, pairs[:, 0]))
+    return np.mean(losses[0]), np.mean(losses[1])
 
 
 class FallError(Exception):
