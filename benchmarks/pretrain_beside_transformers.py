@@ -80,13 +80,20 @@ def compare(tokens, run):
 
     def evaluate():
         model.eval()
+        made = [evaluation.batch(0, i) for i in range(settings.evaluation_steps)]
         with torch.no_grad():
-            found = np.array([[float(loss) for loss in losses(evaluation.batch(0, i))] for i in range(settings.evaluation_steps)])
+            found = [[float(loss) for loss in losses(batch)] for batch in made]
         model.train()
-        return dict(zip(("held_out_mlm_loss", "held_out_pair_loss"), found.mean(0), strict=True))
+        means = np.average(found, axis=0, weights=[labels_of(batch) for batch in made])
+        return dict(zip(("held_out_mlm_loss", "held_out_pair_loss"), means, strict=True))
+
+    def labels_of(batch):
+        """Of both heads: what the mean of their losses is over."""
+        (ids, _, chosen), _ = batch
+        return int(chosen.sum()), len(ids)
 
     model.train()
-    since, count, seconds = [], 0, time.perf_counter()
+    since, labels, count, seconds = [], [], 0, time.perf_counter()
     with (run / "transformers.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.DictWriter(file, COLUMNS)
         table.writeheader()
@@ -100,19 +107,20 @@ def compare(tokens, run):
             schedule.step()
             optimizer.zero_grad()
             since.append((float(mlm.detach()), float(pair.detach())))
+            labels.append(labels_of(batch))
             count += int((batch[0][0] != model.config.pad_token_id).sum())
             evaluates = step == phase.steps or step % settings.evaluate_steps == 0
             if not evaluates and step % settings.log_steps and step % settings.save_steps:
                 continue
             rate = count / (time.perf_counter() - seconds)
             row = {"step": step, "tokens_per_second": rate}
-            row["mlm_loss"], row["pair_loss"] = np.mean(since, 0)
+            row["mlm_loss"], row["pair_loss"] = np.average(since, axis=0, weights=labels)
             if evaluates:
                 row.update(evaluate())
             table.writerow(row)
             file.flush()
             print("  ".join(f"{name} {row[name]:.6g}" for name in COLUMNS if name in row), flush=True)
-            since, count, seconds = [], 0, time.perf_counter()
+            since, labels, count, seconds = [], [], 0, time.perf_counter()
     print("step   MLM loss: ours, transformers   held out: ours, transformers")
     ours, theirs = ([*csv.DictReader((run / name).open(encoding="utf-8"))] for name in ("metrics.csv", "transformers.csv"))
     for a, b in zip(ours, theirs, strict=True):

@@ -12,6 +12,7 @@ from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.losses import PretrainingLoss
+from keras_bert_rebuild.training.metrics import Perplexity
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, InBatchNegativesLoss, LabelLoss, SpanLoss  # noqa: F401
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
@@ -106,6 +107,7 @@ __all__ = [
     "AdamWarmup",
     "BertModel",
     "Lamb",
+    "Perplexity",
     "PretrainingLoss",
     "PretrainingModel",
     "WarmupLinearDecay",

@@ -36,6 +36,7 @@ from keras_bert_rebuild.layers import ACTIVATIONS as ACTIVATIONS
 from keras_bert_rebuild.layers import Add as Add
 from keras_bert_rebuild.layers import Dense as Dense
 from keras_bert_rebuild.layers import Dropout as Dropout
+from keras_bert_rebuild.layers import Embedding as Embedding
 from keras_bert_rebuild.layers import EmbeddingSimilarity as EmbeddingSimilarity
 from keras_bert_rebuild.layers import Extract as Extract
 from keras_bert_rebuild.layers import FeedForward as FeedForward
@@ -121,6 +122,7 @@ from keras_bert_rebuild.training.lora import load_lora as load_lora
 from keras_bert_rebuild.training.lora import save_lora as save_lora
 from keras_bert_rebuild.training.lora import without_lora as without_lora
 from keras_bert_rebuild.training.losses import PretrainingLoss as PretrainingLoss
+from keras_bert_rebuild.training.metrics import Perplexity as Perplexity
 from keras_bert_rebuild.training.optimizer import AdamWarmup as AdamWarmup
 from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints as SaveCheckpoints
 from keras_bert_rebuild.training.schedule import calc_train_steps as calc_train_steps

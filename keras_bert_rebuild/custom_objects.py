@@ -9,8 +9,9 @@ from keras_bert_rebuild.training.optimizer import AdamWarmup
 def get_custom_objects() -> dict[str, Any]:
     """A new dictionary from class name to class, for loaders that ask for one.
 
-    Files that this library saves need none: its classes are registered. `LayerNormalization` and `Add` shadow Keras's own of the
-    same name in a model loaded with this, as they must: Keras's have another epsilon and lose the mask.
+    Files that this library saves need none: its classes are registered. `LayerNormalization`, `Add`, `Embedding` and `Dropout`
+    shadow Keras's own of the same name in a model loaded with this, as they must: Keras's have another epsilon, lose the mask, have
+    gradients with which Keras's optimizers take wrong steps on TensorFlow, and drop the same on all replicas there.
     """
     return {
         "gelu": layers.gelu,
@@ -19,6 +20,8 @@ def get_custom_objects() -> dict[str, Any]:
         "MultiHeadSelfAttention": layers.MultiHeadSelfAttention,
         "FeedForward": layers.FeedForward,
         "TrigPosEmbedding": layers.TrigPosEmbedding,
+        "Dropout": layers.Dropout,
+        "Embedding": layers.Embedding,
         "EmbeddingRet": layers.TokenEmbedding,
         "EmbeddingSim": layers.EmbeddingSimilarity,
         "PositionEmbedding": layers.PositionEmbedding,

@@ -28,6 +28,7 @@ ON_NO_BACKEND = [
     "checkpoints/test_damaged_files.py",
     "cli/test_prepare.py",
     "cli/test_vocab.py",
+    "data/test_corpus.py",
     "data/test_documents.py",
     "data/test_examples.py",
     "data/test_held_out.py",

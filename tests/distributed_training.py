@@ -1,4 +1,4 @@
-"""Twenty steps of a small BERT on the devices of `distribute`, with something to compare them by."""
+"""An evaluation and twenty steps of a small BERT on the devices of `distribute`, with something to compare them by."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ def make_batch(number):
 
 
 class Trained:
-    """A model on some devices, with the losses of all its steps, and its state before the first and in the middle.
+    """A model on some devices, with what it reports of an evaluation, the losses of all steps, its state before and in the middle.
 
     Args:
         kind, **where: as of `distribute`.
@@ -47,30 +47,37 @@ class Trained:
             if keras.config.backend() == "tensorflow":
                 make_variables(self.model)
             self.first = read_state(self.model)
+        self.evaluated = self.evaluate()
         self.losses = self.train(0, STEPS // 2)
         self.middle = read_state(self.model)
         self.losses += self.train(STEPS // 2, STEPS)
 
     def train(self, start, stop, state=None):
         """The loss of every step, from a state if one is given."""
-        losses = Losses()
+        losses = []
         with self.where:
             if state is not None:
                 write_state(self.model, state)
-            self.model.fit(NumberedBatches(make_batch, start, stop), shuffle=False, verbose=0, callbacks=[losses])
-        return losses.of_steps()
+            for step in range(start, stop):
+                batches = NumberedBatches(make_batch, step, step + 1)
+                losses += self.model.fit(batches, shuffle=False, verbose=0).history["loss"]
+        return losses
+
+    def evaluate(self):
+        """What is reported of three batches, after each of them and in the end."""
+        logs = Logs()
+        with self.where:
+            batches = NumberedBatches(make_batch, 0, 3)
+            in_the_end = self.model.evaluate(batches, verbose=0, callbacks=[logs], return_dict=True)
+        return [*logs.of_batches, in_the_end]
 
 
-class Losses(keras.callbacks.Callback):
-    """What Keras reports is the mean since the epoch began."""
+class Logs(keras.callbacks.Callback):
+    """What Keras reports after every batch of an evaluation."""
 
     def __init__(self):
         super().__init__()
-        self.means = []
+        self.of_batches = []
 
-    def on_train_batch_end(self, batch, logs=None):
-        self.means.append(float(logs["loss"]))
-
-    def of_steps(self):
-        sums = np.array(self.means) * np.arange(1, len(self.means) + 1)
-        return np.diff(sums, prepend=0.0).tolist()
+    def on_test_batch_end(self, batch, logs=None):
+        self.of_batches.append({name: float(value) for name, value in logs.items()})

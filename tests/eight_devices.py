@@ -31,6 +31,7 @@ def main():
         json.dumps(
             {
                 "losses": {"one": one.losses, "data": data.losses, "model": model.losses},
+                "evaluated": {"one": one.evaluated, "data": data.evaluated, "model": model.evaluated},
                 "again": data.train(0, STEPS // 2, data.first),
                 "one after data": one.train(STEPS // 2, STEPS, data.middle),
                 "model after one": model.train(STEPS // 2, STEPS, one.middle),

@@ -25,7 +25,7 @@ SETTINGS = {
     "held_out": 0,
     "log_steps": 1,
     "save_steps": 5,
-    "workers": 0,
+    "workers": 2,
     "tensorboard": False,
     "jit_compile": True,
 }

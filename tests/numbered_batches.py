@@ -9,10 +9,11 @@ class NumberedBatches(EpochBatches):
     Args:
         make: from the number of a batch to the batch.
         first, last: the number of the first batch, and of the one behind the last.
+        **kwargs: as of `EpochBatches`.
     """
 
-    def __init__(self, make, first, last):
-        super().__init__()
+    def __init__(self, make, first, last, **kwargs):
+        super().__init__(**kwargs)
         self.make, self.first, self.last = make, first, last
 
     def __len__(self):

@@ -26,7 +26,7 @@ def make_model(seed=7, **kwargs):
     return compiled(model, optimizer=optimizer, max_predictions=4, **kwargs)
 
 
-def train(folder, steps, every_steps=None, callbacks=(), **kwargs):
+def train(folder, steps, every_steps=None, callbacks=(), workers=0, **kwargs):
     """Train to a step, from the newest checkpoint if there is one; the folder."""
     folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
     newest = folder.newest()
@@ -37,5 +37,6 @@ def train(folder, steps, every_steps=None, callbacks=(), **kwargs):
     if done < steps:
         save = SaveCheckpoints(folder, every_steps, initial_step=done)
         seeds = TorchStepSeeds(seed=3, initial_step=done)
-        model.fit(NumberedBatches(make_batch, done, steps), shuffle=False, verbose=0, callbacks=[save, seeds, *callbacks])
+        batches = NumberedBatches(make_batch, done, steps, workers=workers)
+        model.fit(batches, shuffle=False, verbose=0, callbacks=[save, seeds, *callbacks])
     return folder

@@ -2,8 +2,10 @@
 
 import importlib
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import pytest
@@ -83,3 +85,16 @@ def test_importing_the_package_registers_everything_a_file_may_name_and_loads_li
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert not done.stdout.split()
+
+
+def test_everything_that_is_registered_with_keras_is_known_after_the_import():
+    package = Path(keras_bert_rebuild.__file__).parent
+    marked = re.compile(r"register_keras_serializable\(package=\"keras_bert_rebuild\"\)\n(?:class|def) (\w+)")
+    names = sorted({name for file in package.rglob("*.py") for name in marked.findall(file.read_text(encoding="utf-8"))})
+    assert len(names) > 20
+    code = (
+        "import keras, keras_bert_rebuild\n"
+        f"print([name for name in {names} if keras.saving.get_registered_object('keras_bert_rebuild>' + name) is None])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=True)
+    assert done.stdout.strip().splitlines()[-1] == "[]"

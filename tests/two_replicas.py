@@ -16,7 +16,9 @@ def main():
         json.dumps(
             {
                 "losses": {"one": one.losses, "two": two.losses, "dropped": dropped.losses},
+                "evaluated": {"one": one.evaluated, "two": two.evaluated},
                 "again": dropped.train(0, STEPS // 2, dropped.first),
+                "gone on": dropped.train(STEPS // 2, STEPS, dropped.middle),
                 "one after two": one.train(STEPS // 2, STEPS, two.middle),
                 "two after one": two.train(STEPS // 2, STEPS, one.middle),
                 "devices": [[t.where.kind, t.where.devices, t.where.replicas] for t in (one, two)],

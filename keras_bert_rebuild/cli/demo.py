@@ -22,11 +22,10 @@ ARTICLE_MODEL = {
 SMALL_MODEL = {"head_num": 2, "transformer_num": 2, "embed_dim": 128, "feed_forward_dim": 512, "dropout_rate": 0.0}
 VOCAB_SIZE = 8000
 SEQ_LEN = 64
-PASSAGE_LEN = (SEQ_LEN - 3) // 2
 MAX_PREDICTIONS = 10
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
-DEFAULT_STEPS = 3000
+DEFAULT_STEPS = 2400
 EVALUATION_STEPS = 100
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
@@ -72,13 +71,8 @@ def run(args):
 
     console.rule("[bold]A corpus")
     train, test = parts or hold_out(_read_docstrings(console))
-    passages = [sum(len(document) for document in part) for part in (train, test)]
-    console.print(
-        f"{len(train):,} documents of {passages[0]:,} passages to train on; {len(test):,} of {passages[1]:,} held out, "
-        "without passages that occur in training too."
-    )
     vocabulary = _learn_vocabulary(console, train, args.output)
-    train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
+    train_corpus, test_corpus = _encode_parts(console, train, test, vocabulary)
 
     console.rule("[bold]Pretraining a small BERT")
     model, batches, held_out = _build(args.seed, vocabulary, train_corpus, test_corpus)
@@ -89,7 +83,7 @@ def run(args):
         f"{args.seed}, {keras.backend.backend()} backend."
     )
     _train(console, model, batches, steps)
-    _evaluate(console, model, held_out, train_corpus, len(vocabulary))
+    _evaluate(console, model, batches, held_out, train_corpus, len(vocabulary))
     _fill(console, model, vocabulary)
     _save_and_reload(console, model, held_out, args.output / "bert.keras")
     console.rule()
@@ -163,6 +157,20 @@ def _learn_vocabulary(console, documents, output):
     return {token: i for i, token in enumerate(tokens)}
 
 
+def _encode_parts(console, train, test, vocabulary):
+    """The documents to train on and what those to test on have that training does not: two corpora of ids."""
+    from keras_bert_rebuild.data.held_out import unseen
+
+    train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
+    test_corpus = unseen(test_corpus, train_corpus)  # of the ids: of different texts they may be the same
+    passages = [f"{len(corpus.passage_starts) - 1:,}" for corpus in (train_corpus, test_corpus)]
+    console.print(
+        f"{len(train):,} documents of {passages[0]} passages to train on; {len(test):,} of {passages[1]} held out, "
+        "without passages that occur in training too."
+    )
+    return train_corpus, test_corpus
+
+
 def _encode(console, documents, vocabulary, name):
     import numpy as np
 
@@ -172,13 +180,12 @@ def _encode(console, documents, vocabulary, name):
 
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)
 
-    def beginnings(document):
-        """What every passage begins with, so that two of them make an example."""
+    def encoded(document):
         ids, lengths = tokenizer.encode_flat(document)
-        return [passage[:PASSAGE_LEN] for passage in np.split(ids, np.cumsum(lengths)[:-1])]
+        return np.split(ids, np.cumsum(lengths)[:-1])
 
     documents = track(console, documents, f"tokenising {name} text", "documents")
-    return encode_documents(map(beginnings, documents), lambda ids: ids, list(vocabulary))
+    return encode_documents(map(encoded, documents), lambda ids: ids, list(vocabulary))
 
 
 def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
@@ -230,30 +237,32 @@ def _train(console, model, batches, steps):
     console.print(f"{steps / seconds:.1f} steps/s, {steps * BATCH_SIZE * SEQ_LEN / seconds:,.0f} tokens/s, {seconds:.0f} s.")
 
 
-def _evaluate(console, model, held_out, train_corpus, vocab_size):
+def _evaluate(console, model, batches, held_out, train_corpus, vocab_size):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import TrainingProgress
+    from keras_bert_rebuild.data.pair_probe import probe_of_pairs
     from keras_bert_rebuild.data.unigram import unigram_log_probabilities
 
     progress = TrainingProgress(console, "evaluating", len(held_out))
     logs = model.evaluate(held_out, verbose=0, return_dict=True, callbacks=[progress])
     log_probabilities = unigram_log_probabilities(train_corpus.ids, vocab_size)
-    chosen, nsp = [], []
+    chosen = []
     for index in range(len(held_out)):
-        (_, _, positions), (labels, is_random) = held_out[index]
+        (_, _, positions), (labels, _) = held_out[index]
         chosen.append(labels[..., 0][positions == 1])
-        nsp.append(is_random)
-    chosen, nsp = np.concatenate(chosen), np.concatenate(nsp)
+    chosen = np.concatenate(chosen)
     unigram_loss = -log_probabilities[chosen].mean()
     unigram_accuracy = (chosen == log_probabilities.argmax()).mean()
-    prior = max(nsp.mean(), 1 - nsp.mean())
+    # What lengths and edges of the segments tell is not understanding.
+    probe = probe_of_pairs(batches, held_out)
     gain = unigram_loss - logs["MLM_loss"]
     console.print(f"On {len(chosen):,} masked words of documents never seen:")
     verdict = f"{abs(gain):.3f} {'better' if gain > 0 else 'worse'}"
     console.print(f"  MLM loss      {logs['MLM_loss']:.3f} nats   unigram {unigram_loss:.3f}   {verdict}")
     console.print(f"  MLM accuracy  {logs['MLM_accuracy']:.1%}        unigram {unigram_accuracy:.1%}")
-    console.print(f"  NSP accuracy  {logs['NSP_accuracy']:.1%}        always the more frequent answer {prior:.1%}")
+    without = f"always the more frequent answer {probe.prior:.1%}, lengths and edge words alone {probe.accuracy:.1%}"
+    console.print(f"  NSP accuracy  {logs['NSP_accuracy']:.1%}        {without}")
 
 
 def _fill(console, model, vocabulary):

@@ -18,7 +18,8 @@ def add_arguments(parser):
     # Those of `keras-bert pretrain`, with its defaults.
     parser.add_argument("--batch-size", type=int, metavar="N", help="examples of a step, on all devices together (32)")
     parser.add_argument("--seq-len", type=int, metavar="N", help="tokens of an example (128)")
-    parser.add_argument("--max-predictions", type=int, metavar="N", help="positions to predict of an example (15 %% of its tokens)")
+    parser.add_argument("--max-predictions", type=int, metavar="N", help="positions to predict of an example (by the rate)")
+    parser.add_argument("--mask-rate", type=float, metavar="X", help="part of the tokens to predict (0.15)")
     parser.add_argument("--dtype", choices=DTYPES, help="dtype policy (float32)")
     parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="the second task (nsp)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="(adamw)")

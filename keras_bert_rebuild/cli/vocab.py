@@ -38,7 +38,7 @@ def run(args):
                     words.add(passage)
             bar.advance(block.file_bytes - done, block.text_bytes)
             done = block.file_bytes
-    for note in reader.notes(documents=False):
+    for note in reader.notes():
         print(f"keras-bert vocab: {note}", file=sys.stderr)
     counts = words.finish()
     if words.too_long:

@@ -1,8 +1,12 @@
 """A corpus of token ids in memory."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
+
+# Tokens that are looked at together.
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +64,22 @@ def encode_documents(documents, encode, vocabulary, cased=False):
     starts = np.concatenate([[0], np.cumsum(passages, dtype="int64")]).astype("int64")
     flat = np.concatenate(ids) if ids else np.zeros(0, "int32")
     return TokenCorpus(flat, starts, starts[np.array(ends)], list(vocabulary), cased)
+
+
+def corpus_digest(corpus):
+    """Which corpus it is: a SHA-256, in hexadecimal.
+
+    Args:
+        corpus: a `TokenCorpus`, or anything that has its attributes. Where it has `sha256`, as a `TokenStore` has, this is the
+            answer; otherwise it is of all ids, of where passages and documents start, and of the vocabulary.
+    """
+    if hasattr(corpus, "sha256"):
+        return corpus.sha256
+    digest = hashlib.sha256()
+    for array in (corpus.passage_starts, corpus.document_starts):
+        digest.update(np.ascontiguousarray(array, "<i8"))
+    for start in range(0, corpus.num_tokens, _BLOCK):
+        ids = corpus.ids_at(np.arange(start, min(start + _BLOCK, corpus.num_tokens)))
+        digest.update(np.ascontiguousarray(ids, "<i4"))
+    digest.update("\n".join(corpus.vocabulary).encode())
+    return digest.hexdigest()

@@ -28,8 +28,9 @@ def read_documents(path):
 def hold_out(documents, every=20, seed=0):
     """Split documents into those to train on and those to test on.
 
-    Which side a document falls on depends on its text and the seed; at least one is held out. Passages of test documents that occur
-    in training too are removed, since one passage in eight of a real corpus is repeated somewhere.
+    Which side a document falls on depends on its text and the seed. At least two are on either side, since pairs are of two. One
+    passage in eight of a real corpus is repeated somewhere: `held_out.unseen` takes those that are in training, too, out of the
+    test documents when they are ids.
 
     Args:
         documents: lists of passages.
@@ -40,20 +41,21 @@ def hold_out(documents, every=20, seed=0):
         `(training documents, test documents)`, both in the given order.
 
     Raises:
-        ValueError: fewer than two documents, or nothing to test on that is not in training too.
+        ValueError: fewer than four documents, or fewer than two to test on with a passage that is not in training, too.
     """
-    if len(documents) < 2:
+    if len(documents) < 4:
         raise ValueError(
-            f"a corpus must have at least 2 documents to hold one out, a blank line between one and the next; got {len(documents)}."
+            f"a corpus must have at least 4 documents to hold 2 out, a blank line between one and the next; got {len(documents)}."
         )
     numbers = [_number(document, seed) for document in documents]
-    held = {i for i, number in enumerate(numbers) if number % every == 0} or {numbers.index(min(numbers))}
-    train = [document for i, document in enumerate(documents) if i not in held] or documents[:-1]
+    held = {i for i, number in enumerate(numbers) if number % every == 0}
+    if not 2 <= len(held) <= len(documents) - 2:
+        held = set(sorted(range(len(documents)), key=numbers.__getitem__)[:2])
+    train = [document for i, document in enumerate(documents) if i not in held]
+    test = [documents[i] for i in sorted(held)]
     seen = {passage for document in train for passage in document}
-    test = [[passage for passage in documents[i] if passage not in seen] for i in sorted(held)]
-    test = [document for document in test if document]
-    if not test:
-        raise ValueError("a corpus must have passages that occur in one document only, to test on; every one held out is repeated.")
+    if sum(not seen.issuperset(document) for document in test) < 2:
+        raise ValueError("a corpus must have passages that occur in one document only, to test on; those held out are repeated.")
     return train, test
 
 

@@ -1,6 +1,6 @@
 """The examples of a pass over a corpus: spans of documents, in random order."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,9 @@ class Spans:
 
     keys: np.ndarray
     """uint64."""
+
+    passes: np.ndarray
+    """The number of the pass over the corpus."""
 
     documents: np.ndarray
     """The number of the document."""
@@ -54,6 +57,10 @@ class Examples:
         self._starts = starts
         self._sizes = sizes
         self._ends = np.cumsum(counts)
+        texts = getattr(store, "texts", None)
+        self._text_of = np.arange(len(counts)) if texts is None else np.asarray(texts)
+        self._text_ends = np.cumsum(np.bincount(self._text_of, counts)).astype("int64")
+        self._shares = _shares(np.diff(self._text_ends, prepend=0))
 
     def __len__(self):
         return int(self._ends[-1])
@@ -69,16 +76,41 @@ class Examples:
         """
         passes, places = np.divmod(np.asarray(positions, "int64"), len(self))
         number = permuted(keys(self.seed, passes, 0), len(self), places)
+        return self._spans(keys(self.seed, passes, places), passes, number)
+
+    def of_other_documents(self, spans, draws):
+        """For every span one of another document in the same pass, so that over all spans each is drawn as often.
+
+        Drawn evenly from the others, spans of a large document would be drawn less often than they are there. Where a document has
+        more than half of the tokens they still are. Where the corpus has `texts`, as `SomeDocuments` has, documents of the same
+        number are parts of one text, and none other for each other.
+
+        Args:
+            spans: `Spans` of a corpus of two documents or more.
+            draws: numbers in [0, 1), `(examples,)`.
+
+        Returns:
+            `Spans`; their keys are those of the given ones.
+        """
+        own = self._text_of[spans.documents]
+        before, behind = self._shares[own], self._shares[own + 1]
+        place = draws * (1 - (behind - before))
+        place = np.where(place >= before, place + (behind - before), place)
+        text = np.minimum(np.searchsorted(self._shares, place, side="right") - 1, len(self._text_ends) - 1)
+        low, high = self._shares[text], self._shares[text + 1]
+        first = np.where(text > 0, self._text_ends[text - 1], 0)
+        count = self._text_ends[text] - first
+        within = np.minimum(below((place - low) / (high - low), count), count - 1)
+        return self._spans(spans.keys, spans.passes, first + within)
+
+    def _spans(self, keys_of, passes, number):
+        """The spans of some numbers: the first of the first document is 0."""
         documents = np.searchsorted(self._ends, number, side="right")
         index = number - np.where(documents > 0, self._ends[documents - 1], 0)
         starts, sizes = self._starts[documents], self._sizes[documents]
         low = index * self.length - self._shift(passes, documents, sizes)
-        return Spans(
-            keys(self.seed, passes, places),
-            documents,
-            starts + np.maximum(low, 0),
-            starts + np.minimum(low + self.length, sizes),
-        )
+        ends = starts + np.minimum(low + self.length, sizes)
+        return Spans(keys_of, passes, documents, starts + np.maximum(low, 0), ends)
 
     def _shift(self, passes, documents, sizes):
         """By how many tokens the first span is shorter than the others."""
@@ -88,24 +120,6 @@ class Examples:
         count = np.where(late, rest - 1, self.length - rest + np.where(rest == 0, -1, 1))
         draws = uniform_at(keys(self.seed, passes, documents), 0, Stream.PHASE)
         return np.where(sizes <= self.length, 0, first + below(draws, count))
-
-
-def from_passage_starts(store, spans, length):
-    """Spans that begin where a passage does, as sentence pairs should, and are as long as they may be.
-
-    A span goes back to the start of the passage that it begins in, unless that is more than half a length away. A token may then be
-    in two spans of a pass or in none; where spans are cut changes from pass to pass.
-
-    Args:
-        store: a `TokenCorpus` or what has its attributes.
-        spans: `Spans`.
-        length: tokens of a span at the most.
-    """
-    passages = np.asarray(store.passage_starts)
-    begin = passages[np.searchsorted(passages, spans.starts, side="right") - 1]
-    starts = np.where(spans.starts - begin <= length // 2, begin, spans.starts)
-    ends = np.minimum(starts + length, np.asarray(store.document_starts)[spans.documents + 1])
-    return Spans(spans.keys, spans.documents, starts, ends)
 
 
 def shortened(spans, rate, length):
@@ -123,4 +137,29 @@ def shortened(spans, rate, length):
     """
     short = uniform_at(spans.keys, 0, Stream.PAIR) < rate
     targets = np.where(short, 2 + below(uniform_at(spans.keys, 1, Stream.PAIR), length - 1), length)
-    return Spans(spans.keys, spans.documents, spans.starts, np.minimum(spans.ends, spans.starts + targets)), targets
+    return replace(spans, ends=np.minimum(spans.ends, spans.starts + targets)), targets
+
+
+def _shares(counts):
+    """Where the shares of texts end that others are drawn by, from 0 to 1, `(texts + 1,)`.
+
+    A text with a part `f` of all spans and a share `w` is drawn for a span of another one with `w / (1 − w of that one)`.
+    Over all spans it is drawn with `f` if all `w · (1 − w)` are in one proportion to `f`; the proportion is what makes the sum 1.
+    """
+    sizes, number = np.unique(counts / counts.sum(), return_counts=True)
+
+    def shares(proportion, largest_above_half):
+        roots = np.sqrt(np.maximum(1 - 4 * sizes / proportion, 0))
+        found = (1 - roots) / 2
+        if largest_above_half:
+            found[-1] = (1 + roots[-1]) / 2
+        return found
+
+    low, high = 4 * sizes[-1], 1e9
+    above = number[-1] == 1 and (number * shares(low, False)).sum() < 1
+    for _ in range(100):
+        middle = np.sqrt(low * high)
+        less = (number * shares(middle, above)).sum() < 1
+        low, high = (middle, high) if less == above else (low, middle)
+    found = shares(low, above)[np.searchsorted(sizes, counts / counts.sum())]
+    return np.concatenate([[0.0], np.cumsum(found / found.sum())])

@@ -3,6 +3,8 @@
 import numpy as np
 
 from keras_bert_rebuild.data.random_numbers import keys, permuted
+from keras_bert_rebuild.data.repeated_passages import repeated_passages
+from keras_bert_rebuild.data.stretches_of import stretches_of
 
 
 class SomeDocuments:
@@ -11,22 +13,30 @@ class SomeDocuments:
     Args:
         corpus: a `TokenCorpus`, or anything that has its attributes.
         documents: the numbers of the documents, ascending, at least one.
+        without: the numbers of passages to leave out. What stands before and behind one are two documents of the same text, so
+            that nothing follows what it did not follow.
 
     Attributes:
         document_starts, passage_starts, num_tokens, vocabulary, cased: as of a `TokenCorpus`.
+        texts: the text that every document is of, numbered from 0 on, ascending, int64 `(documents,)`.
     """
 
-    def __init__(self, corpus, documents):
-        starts = np.asarray(corpus.document_starts)
+    def __init__(self, corpus, documents, without=()):
         passages = np.asarray(corpus.passage_starts)
+        starts = np.searchsorted(passages, np.asarray(corpus.document_starts))
+        documents = np.asarray(documents)
+        counts = starts[documents + 1] - starts[documents]
+        texts = np.repeat(np.arange(len(counts)), counts)
+        chosen = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]
+        if len(without):
+            kept = ~np.isin(chosen, without)
+            texts, chosen = texts[kept], chosen[kept]
+        begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(chosen, prepend=-1) > 1))
         self._corpus = corpus
-        self._origins = starts[documents]
-        self.document_starts = _sums(starts[np.asarray(documents) + 1] - self._origins)
-        first = np.searchsorted(passages, self._origins)
-        counts = np.searchsorted(passages, starts[np.asarray(documents) + 1]) - first
-        of_passage = np.repeat(np.arange(len(counts)), counts)
-        chosen = first[of_passage] + np.arange(len(of_passage)) - _sums(counts)[of_passage]
+        self._origins = passages[chosen[begins]]
         self.passage_starts = _sums(passages[chosen + 1] - passages[chosen])
+        self.document_starts = self.passage_starts[np.append(begins, len(chosen))]
+        self.texts = texts[begins]
         self.num_tokens = int(self.document_starts[-1])
         self.vocabulary = corpus.vocabulary
         self.cased = corpus.cased
@@ -36,7 +46,7 @@ class SomeDocuments:
         positions = np.asarray(positions)
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
-        documents = np.searchsorted(self.document_starts, positions, side="right") - 1
+        documents = stretches_of(self.document_starts, positions)
         return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
 
 
@@ -49,20 +59,48 @@ def split_documents(corpus, share, seed=0):
         seed: a whole number.
 
     Returns:
-        The documents to train on and those held out, two corpora.
+        The documents to train on, and of those held out what the former do not have: two corpora. See `unseen`.
 
     Raises:
-        ValueError: the corpus is too small to be parted so.
+        ValueError: the corpus is too small to be parted so, or held out are only passages that are in training too.
     """
     if not 0 < share < 1:
         raise ValueError(f"the share of the documents to hold out must be in (0, 1); got {share}.")
     count = len(corpus.document_starts) - 1
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
-        raise ValueError(f"to hold out {share} of {count} documents leaves fewer than 3 to train on.")
+        raise ValueError(
+            f"to hold out {share} of {count} documents leaves fewer than 3 to train on: part the text with blank lines, or hold "
+            "nothing out."
+        )
     chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
-    return SomeDocuments(corpus, others), SomeDocuments(corpus, chosen)
+    train = SomeDocuments(corpus, others)
+    return train, unseen(SomeDocuments(corpus, chosen), train)
+
+
+def unseen(held_out, train):
+    """What of a corpus another one does not have: all but the passages that stand in both.
+
+    Args:
+        held_out: a `TokenCorpus`, or anything that has its attributes, to test on.
+        train: the same, to train on.
+
+    Returns:
+        A `SomeDocuments`.
+
+    Raises:
+        ValueError: fewer than two documents have passages that are left, so that there would be no pairs of them.
+    """
+    count = len(held_out.document_starts) - 1
+    left = SomeDocuments(held_out, np.arange(count), repeated_passages(held_out, train))
+    texts = len(np.unique(left.texts))
+    if texts < 2:
+        raise ValueError(
+            f"of {count} documents held out at least 2 must have passages that training does not have, to test on them; {texts} "
+            f"{'has' if texts == 1 else 'have'}: hold out more, or nothing."
+        )
+    return left
 
 
 def _sums(lengths):

@@ -13,7 +13,7 @@ class Prepared:
     """What a run of `prepare` came to."""
 
     counts: dict
-    """Tokens, passages and documents in the shards of this part, and how many of the tokens are `[UNK]`."""
+    """Tokens, passages and documents that start in the shards of this part, and how many of the tokens are `[UNK]`."""
 
     shards: int
     """Shards of this part."""
@@ -57,6 +57,10 @@ class Preparation:
             return
         for path in part_files(self.output, "progress") + part_files(self.output, "index"):
             found = read_description(path)
+            if found["version"] != VERSION:
+                raise ValueError(
+                    f"expected a folder of its own for version {VERSION} of the format; {path} has version {found['version']}."
+                )
             ours = {**self.settings, "parts": self.part[1]}
             for name, value in {**found["settings"], "parts": found["part"][1]}.items():
                 if ours.get(name) != value:
@@ -73,7 +77,7 @@ class Preparation:
                 self.indexed[checked_record(record, self.index)["number"]] = record
 
     def tasks(self):
-        """Yield `(number, text)` of every block of this part that is not on disk."""
+        """Yield `(number, text, continues)` of every block of this part that is not on disk."""
         before = 0
         for block in self.reader.blocks():
             number, sizes = block.number, (block.file_bytes - before, block.text_bytes)
@@ -87,7 +91,7 @@ class Preparation:
                 continue
             self._begin()
             self.begun[number] = sizes
-            task = number, block.text
+            task = number, block.text, block.continues
             del block
             yield task
             del task  # before the next block is read
@@ -106,7 +110,7 @@ class Preparation:
         if self.part[1] == 1 and not counts["tokens"]:
             self._discard()
             raise ValueError(f"the corpus must hold at least one word; {self.reader.path} holds none.")
-        left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_documents", "cut_lines")}
+        left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_lines")}
         write_json(self.index, {**self.description, **counts, **left_out, "blocks": self.blocks, "shards": records})
         for record in records:
             (self.output / record_file(record["number"])).unlink(missing_ok=True)

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
-from keras_bert_rebuild.data.examples import Examples, from_passage_starts, shortened
+from keras_bert_rebuild.data.examples import Examples, shortened
 from keras_bert_rebuild.data.length_windows import WINDOW, length_windows
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS
+from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 from keras_bert_rebuild.data.rows import lay_out
-from keras_bert_rebuild.data.segment_pairs import next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 
@@ -173,13 +174,12 @@ class PretrainingBatches(EpochBatches):
     def _examples(self, positions):
         """The keys of the draws of some examples, and their segments."""
         spans = self.examples.at(positions)
-        if self.next_sentence is not None:
-            spans = from_passage_starts(self.store, spans, self.examples.length)
         spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
         if self.next_sentence == "nsp":
-            segments = next_sentence_pairs(self.store, spans, targets, self.random_next_rate)
+            others = self.examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+            segments = next_sentence_pairs(self.store, self.tables, spans, others, targets, self.random_next_rate)
         elif self.next_sentence == "sop":
-            segments = sentence_order_pairs(self.store, spans, self.random_next_rate)
+            segments = sentence_order_pairs(self.store, self.tables, spans, targets, self.random_next_rate)
         else:
             segments = single_segments(spans)
         return spans.keys, segments

@@ -29,6 +29,9 @@ class Block:
     file_bytes: int
     """Bytes read of the files so far, as they lie on disk."""
 
+    continues: bool = False
+    """Whether the first document is the rest of the last one of the block before."""
+
     @property
     def documents(self):
         """Lists of passages, strings."""
@@ -44,8 +47,8 @@ class CorpusReader:
     Args:
         path: a file or a folder of files in UTF-8, plain, `.gz` or `.xz`.
         document_per_file: a file is one document, whatever blank lines are in it.
-        block_bytes: text of a block, at most, but for a single line that is longer. Blocks are cut where a document ends; a
-            document longer than a block is cut between passages, which is counted in `cut_documents`.
+        block_bytes: text of a block, at most, but for a single line that is longer. Blocks are cut where a document ends; one that
+            is longer than a block is cut between passages, and the next block says that it goes on.
         line_bytes: longer lines are cut into passages, which is counted in `cut_lines`.
         strict: a line that is not UTF-8 is an error; otherwise it is left out and counted in `bad_lines`.
 
@@ -74,54 +77,51 @@ class CorpusReader:
         digest = hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
         return {"files": len(self.files), "bytes": self.file_bytes, "sha256": digest}
 
-    def notes(self, documents=True):
-        """What was left out or cut so far: lines for the user; those on cut documents where `documents` is true."""
+    def notes(self):
+        """What was left out or cut so far: lines for the user."""
         notes = [f"{name}, line {number}: not UTF-8, left out" for name, number in self.first_bad_lines]
         if self.bad_lines > len(notes):
             notes.append(f"and {self.bad_lines - len(notes):,} more lines that are not UTF-8")
         if self.cut_lines:
             notes.append(f"{self.cut_lines:,} lines longer than {self.line_bytes:,} bytes were cut into several passages")
-        if self.cut_documents and documents:
-            notes.append(f"{self.cut_documents:,} documents longer than {self.block_bytes:,} bytes were cut into several")
         return notes
 
     def blocks(self):
         """Yield every `Block` of the corpus, from the first."""
         self._restart()
         # Texts are kept joined: strings of their own would take several times the memory.
-        number, text, size = 0, bytearray(), 0  # of the block: the documents that have ended
-        document, document_size, was_cut = bytearray(), 0, False
+        number, text, size, continues = 0, bytearray(), 0, False  # of the block: the documents that have ended
+        document, document_size, goes_on = bytearray(), 0, False
         for passage, length in self._lines():
             if not passage:
                 if document:
+                    continues = continues if text else goes_on
                     # In two steps: joined first they would be in memory once more, and leave a hole too small for the next ones.
                     text += b"\n\n" if text else b""
                     text += document
                     size += document_size
-                document, document_size, was_cut = bytearray(), 0, False
+                document, document_size, goes_on = bytearray(), 0, False
                 continue
             if text and size + document_size + length > self.block_bytes:
-                block = Block(number, text, size, self._read())
+                block = Block(number, text, size, self._read(), continues)
                 number, text, size = number + 1, bytearray(), 0
                 yield block
                 del block
             if document and document_size + length > self.block_bytes:
-                block = Block(number, document, document_size, self._read())
-                number, document, document_size = number + 1, bytearray(), 0
-                self.cut_documents += not was_cut
-                was_cut = True
+                block = Block(number, document, document_size, self._read(), goes_on)
+                number, document, document_size, goes_on = number + 1, bytearray(), 0, True
                 yield block
                 del block
             document += b"\n" + passage.encode() if document else passage.encode()
             document_size += length
         if text:
-            yield Block(number, text, size, self._read())
+            yield Block(number, text, size, self._read(), continues)
         elif number == 0:
             but = f" that is UTF-8, and {self.bad_lines:,} that are not" if self.bad_lines else ""
             raise ValueError(f"the corpus must hold at least one line of text; {self.path} holds none{but}.")
 
     def _restart(self):
-        self.bad_lines = self.cut_lines = self.cut_documents = 0
+        self.bad_lines = self.cut_lines = 0
         self.first_bad_lines = []
         self._read = lambda: 0
 

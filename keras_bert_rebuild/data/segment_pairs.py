@@ -1,13 +1,27 @@
-"""The two segments of an example, and whether the second one follows."""
+"""The two segments of an example, and whether the second one follows.
+
+Whatever the label is, a pair is cut by the same rule, so that lengths, edges and boundaries tell nothing of it:
+
+- Of next sentences the first segment is the same for both labels. The second begins at a place of its own window, where the first
+  one ends, or at one of a window of another document, a place of the same kind: where a passage begins if both windows have such a
+  place, else where a sentence does, else a word. Its length is the same either way: what fits, or, where one of the two documents
+  ends before that, a number of tokens drawn from those that both have.
+- Of swapped sentences both segments begin and end at places of one kind: of passages and sentences the one that the window has more
+  of, and of words where there are too few of these.
+"""
 
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
+from keras_bert_rebuild.data.pair_windows import KINDS, PASSAGE, SENTENCE, WORD, PairWindows
+from keras_bert_rebuild.data.random_numbers import Stream, below, uniform_at
 
 # Draws of the stream PAIR; 0 and 1 are those of `examples.shortened`.
-_BOUNDARY, _RANDOM, _DOCUMENT, _PASSAGE = 2, 3, 4, 5
+_PLACE, _LABEL, OTHER_SPAN, _OTHER_PLACE, _LENGTH, _FRONT, _BACK = range(2, 9)
+
+# Tokens that a next sentence is shorter than it might be, at most: a sixteenth of the length, and so many.
+_SHORTER = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,57 +41,78 @@ class Segments:
         return Segments(*(getattr(self, field.name)[examples] for field in fields(self)))
 
 
-def next_sentence_pairs(store, spans, targets, random_next_rate=0.5):
+def next_sentence_pairs(store, tables, spans, others, targets, random_next_rate=0.5):
     """Pairs for the next-sentence task.
-
-    The first segment is a span up to one of its inner boundaries of passages, drawn at random, or up to any token where it has
-    none. The second is the rest of the span, or as many tokens of another document, from the start of a passage, drawn at random.
-    Google's code always pairs a span that lies within a passage with another document; where passages are paragraphs most pairs
-    would then be random ones, and here they are not. Only a span of a single token always is. Where the two segments do not fit,
-    the longer loses tokens of its front and its back, drawn at random.
 
     Args:
         store: a corpus of at least two documents.
+        tables: the `VocabularyTables` of the corpus.
         spans: `Spans`.
-        targets: tokens that both segments may have together, `(examples,)`, at least 2.
+        others: for each a span of another document, as from `Examples.of_other_documents`.
+        targets: tokens that both segments have together at the most, `(examples,)`, at least 2.
         random_next_rate: rate of random second segments.
 
     Returns:
-        `Segments`; their label is 1 where the second segment is a random one.
+        `Segments`; their label is 1 where the second segment is a random one, as it always is behind a document of one token.
 
-    Reference: Devlin et al., 2019, appendix A.2; `create_instances_from_document` of google-research/bert.
+    Reference: Devlin et al., 2019, appendix A.2. `create_instances_from_document` of google-research/bert cuts random segments by
+    another rule than true ones.
     """
-    boundary = _division(store, spans)
-    is_random = (boundary == spans.ends) | (uniform_at(spans.keys, _RANDOM, Stream.PAIR) < random_next_rate)
-    starts, lengths = spans.starts.copy(), boundary - spans.starts
-    second_starts, second_lengths = boundary.copy(), spans.ends - boundary
-    rows = np.flatnonzero(is_random)
-    second_starts[rows], passage, rest = _random_passages(store, spans, rows)
-    room = np.maximum(targets[rows] - lengths[rows], passage)
-    second_lengths[rows] = np.minimum(np.minimum(room, rest), targets.max())
-    _fit(spans.keys, starts, lengths, second_starts, second_lengths, targets)
-    return Segments(starts, lengths, second_starts, second_lengths, is_random.astype("int32"))
+    windows = [PairWindows(store, tables, each, targets) for each in (spans, others)]
+    draws = [uniform_at(spans.keys, draw, Stream.PAIR) for draw in (_PLACE, _OTHER_PLACE)]
+    # Of a document of one token nothing is left behind the first segment; as another one it is the second.
+    own, other = windows[0].starts + 1, np.minimum(windows[1].starts + 1, windows[1].ends - 1)
+    rows = np.arange(len(own))
+    for kind in KINDS:
+        some = [(window.take(rows), draw[rows]) for window, draw in zip(windows, draws, strict=True)]
+        places = [window.place(kind, window.starts + 1, window.limits - 1, draw) for window, draw in some]
+        both = (places[0] >= 0) & (places[1] >= 0)
+        own[rows[both]], other[rows[both]] = places[0][both], places[1][both]
+        rows = rows[~both]
+    alone = own == windows[0].ends
+    is_random = alone | (uniform_at(spans.keys, _LABEL, Stream.PAIR) < random_next_rate)
+    first_lengths = own - windows[0].starts
+    room = targets - first_lengths
+    common = np.minimum(np.where(alone, room, windows[0].ends - own), windows[1].ends - other)
+    # Else true second segments would end a fixed number of tokens behind the start of a sentence, random ones anywhere.
+    draw = uniform_at(spans.keys, _LENGTH, Stream.PAIR)
+    shorter = np.minimum(below(draw, np.minimum(targets // 16, _SHORTER) + 1), room - 1)
+    second_lengths = np.where(common >= room, room - shorter, 1 + below(draw, np.minimum(common, room)))
+    return Segments(windows[0].starts, first_lengths, np.where(is_random, other, own), second_lengths, is_random.astype("int32"))
 
 
-def sentence_order_pairs(store, spans, swap_rate=0.5):
-    """Pairs for the sentence-order task: the two parts of a span, in their order or swapped.
-
-    A span is divided at one of its inner boundaries of passages, drawn at random, and at any token where it has none. The second
-    part of a span of one token is empty.
+def sentence_order_pairs(store, tables, spans, targets, swap_rate=0.5):
+    """Pairs for the sentence-order task: the two parts of a window, in their order or swapped.
 
     Args:
         store: a corpus.
+        tables: the `VocabularyTables` of the corpus.
         spans: `Spans`.
+        targets: tokens that both segments have together at the most, `(examples,)`, at least 2.
         swap_rate: rate of swapped pairs.
 
     Returns:
-        `Segments`; their label is 1 where the two are swapped.
+        `Segments`; their label is 1 where the two are swapped. The second part of a document of one token is empty, its label 0.
 
     Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
     """
-    boundary = _division(store, spans)
-    swapped = (uniform_at(spans.keys, _RANDOM, Stream.PAIR) < swap_rate) & (boundary < spans.ends)
-    first, second = (spans.starts, boundary - spans.starts), (boundary, spans.ends - boundary)
+    window = PairWindows(store, tables, spans, targets)
+    draw, front, back = (uniform_at(spans.keys, number, Stream.PAIR) for number in (_PLACE, _FRONT, _BACK))
+    starts, ends = window.origins.copy(), np.minimum(window.origins + targets, window.ends)
+    middles = np.minimum(starts + 1 + below(draw, np.maximum(ends - starts - 1, 1)), ends)
+    left = np.ones(len(starts), bool)
+    by_passages = window.count(PASSAGE) >= window.count(SENTENCE)
+    for kind, wanted in ((PASSAGE, by_passages), (SENTENCE, True), (PASSAGE, ~by_passages), (WORD, True)):
+        rows = np.flatnonzero(left & wanted)
+        some = window.take(rows)
+        start, end = some.edges(kind, front[rows], back[rows])
+        middle = some.middle(kind, start, end, draw[rows])
+        found = (start >= 0) & (middle >= 0)
+        done = rows[found]
+        starts[done], middles[done], ends[done] = start[found], middle[found], end[found]
+        left[done] = False
+    swapped = (uniform_at(spans.keys, _LABEL, Stream.PAIR) < swap_rate) & (middles < ends)
+    first, second = (starts, middles - starts), (middles, ends - middles)
     pairs = [np.where(swapped, b, a) for a, b in zip((*first, *second), (*second, *first), strict=True)]
     return Segments(*pairs, swapped.astype("int32"))
 
@@ -86,44 +121,3 @@ def single_segments(spans):
     """Every span as an example of one segment."""
     nothing = np.zeros_like(spans.starts)
     return Segments(spans.starts, spans.ends - spans.starts, spans.ends, nothing, nothing.astype("int32"))
-
-
-def _division(store, spans):
-    """Where spans are divided: at a start of a passage inside, drawn at random, else at any token; a single token is not."""
-    draws = uniform_at(spans.keys, _BOUNDARY, Stream.PAIR)
-    low = np.searchsorted(store.passage_starts, spans.starts, side="right")
-    count = np.searchsorted(store.passage_starts, spans.ends, side="left") - low
-    at_passage = np.asarray(store.passage_starts)[low + below(draws, np.maximum(count, 1))]
-    anywhere = spans.starts + 1 + below(draws, np.maximum(spans.ends - spans.starts - 1, 1))
-    return np.where(count > 0, at_passage, np.minimum(anywhere, spans.ends))
-
-
-def _random_passages(store, spans, rows):
-    """For some spans a passage of another document: its start, its length, and the tokens up to the end of the document."""
-    of_document, of_passage = (uniform_at(spans.keys[rows], draw, Stream.PAIR) for draw in (_DOCUMENT, _PASSAGE))
-    own = spans.documents[rows]
-    other = below(of_document, len(store.document_starts) - 2)
-    other += other >= own
-    begin, end = np.asarray(store.document_starts)[other], np.asarray(store.document_starts)[other + 1]
-    low = np.searchsorted(store.passage_starts, begin, side="left")
-    high = np.searchsorted(store.passage_starts, end, side="left")
-    passage = low + below(of_passage, high - low)
-    start, following = np.asarray(store.passage_starts)[passage], np.asarray(store.passage_starts)[passage + 1]
-    return start, following - start, end - start
-
-
-def _fit(keys, starts, lengths, second_starts, second_lengths, targets):
-    """Cut the segments, in place, until both fit: always the longer one, the second where they are as long."""
-    rows = np.flatnonzero(lengths + second_lengths > targets)
-    if not len(rows):
-        return
-    room = targets[rows]
-    kept = np.minimum(lengths[rows], np.maximum(room - second_lengths[rows], room - room // 2))
-    cuts = lengths[rows] - kept, second_lengths[rows] - (room - kept)
-    # Each token that goes is one of the front with a probability of a half.
-    front = uniform(keys[rows], int((cuts[0] + cuts[1]).max()), Stream.CUT) < 0.5
-    order = np.arange(front.shape[1])
-    of_first = order < cuts[0][:, None]
-    starts[rows] += (front & of_first).sum(axis=1)
-    second_starts[rows] += (front & ~of_first & (order < (cuts[0] + cuts[1])[:, None])).sum(axis=1)
-    lengths[rows], second_lengths[rows] = kept, room - kept

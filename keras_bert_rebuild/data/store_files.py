@@ -3,7 +3,8 @@
     vocab.txt                   the vocabulary, byte for byte
     shard-000000.ids.npy        token ids of a block of the corpus, `(tokens,)`
     shard-000000.passages.npy   where its passages start and, last, the number of its tokens, int64
-    shard-000000.documents.npy  the same of its documents
+    shard-000000.documents.npy  the same of its documents; what lies before the first start goes on with the last document of the
+                                shard before
     index.json                  settings, counts, size and SHA-256 of every file; of a corpus made in parts every part has its own,
                                 index-00002-of-00008.json
 
@@ -17,7 +18,8 @@ import json
 import numpy as np
 
 FORMAT = "keras_bert_rebuild tokens"
-VERSION = 1
+# Version 1 is read, too: in it every shard starts a document, also one that goes on from the shard before.
+VERSION = 2
 KINDS = ("ids", "passages", "documents")
 COUNTS = ("tokens", "passages", "documents", "unknown")
 

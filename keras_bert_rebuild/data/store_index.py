@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, KINDS, VERSION, part_file, shard_file
 
@@ -27,7 +28,7 @@ def read_description(path):
         known = False
     if not known:
         raise ValueError(f"expected a file that `keras-bert prepare` wrote; {path} is damaged or something else.")
-    if version != VERSION:
+    if version not in (1, VERSION):
         raise ValueError(f"expected version {VERSION} of the format; {path} has {version!r}: prepare the corpus again.")
     return value
 
@@ -73,7 +74,7 @@ def read_indexes(folder):
             raise ValueError(f"expected all {parts} parts of the tokens; {folder} has no {part_file('index', (number, parts))}.")
     records = []
     for path, index in zip(paths, indexes, strict=True):
-        if len(paths) != parts or index["settings"] != indexes[0]["settings"] or index.get("blocks") != indexes[0].get("blocks"):
+        if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("version", "settings", "blocks")):
             raise ValueError(f"expected the parts of one run; {path} is of another than {paths[0].name}.")
         if not isinstance(index.get("shards"), list):
             raise ValueError(f"expected a list of shards; {path} has none.")
@@ -82,6 +83,12 @@ def read_indexes(folder):
     blocks, numbers = indexes[0].get("blocks"), [record["number"] for record in records]
     if len(numbers) != blocks or numbers != list(range(len(numbers))):
         raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
+    if indexes[0]["version"] == 1 and indexes[0].get("cut_documents"):
+        warnings.warn(
+            f"{folder} has {indexes[0]['cut_documents']} long documents in parts that count as documents of their own, some of "
+            "which may be held out while others are trained on: prepare the corpus again to have them whole.",
+            stacklevel=3,
+        )
     return _checked_settings(indexes[0]["settings"], paths[0]), records
 
 

@@ -7,7 +7,7 @@ def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
     """The same numbers as of a `PretrainingBatches`, made by TensorFlow's threads while a model trains.
 
     Args:
-        batches: a `PretrainingBatches`; the dataset begins with its epoch.
+        batches: a `PretrainingBatches`; the dataset begins with its epoch, and as many threads make batches as it has `workers`.
         epochs: how many epochs the dataset has, one behind the other; None for no end. With more than one, tell `fit` its
             `steps_per_epoch`.
 
@@ -20,24 +20,24 @@ def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
         epoch, index = divmod(number, steps)
         return batches.batch(start + epoch, index)
 
-    return _dataset(batch, None if epochs is None else epochs * steps, static=batches.lengths is None)
+    return _dataset(batch, None if epochs is None else epochs * steps, batches.made_ahead_by, static=batches.lengths is None)
 
 
 def tf_stretch_of_batches(batches):
-    """The same numbers as of one epoch of a `PyDataset` whose batches are of several lengths.
+    """The same numbers as of one epoch of `EpochBatches` that are of several lengths, made by as many of TensorFlow's threads.
 
     Keras tells from the first two batches of a `PyDataset` what may vary, and here they may be as long as each other by chance.
 
     Args:
-        batches: a `PyDataset` of batches `((tokens, segments, chosen), labels)`.
+        batches: `EpochBatches` of batches `((tokens, segments, chosen), labels)`.
 
     Returns:
         A `tf.data.Dataset` of the batches in their order, of any length.
     """
-    return _dataset(batches.__getitem__, len(batches), static=False)
+    return _dataset(batches.__getitem__, len(batches), batches.made_ahead_by, static=False)
 
 
-def _dataset(batch, count, static):
+def _dataset(batch, count, threads, static):
     import tensorflow as tf
 
     example = batch(0)
@@ -54,7 +54,7 @@ def _dataset(batch, count, static):
         return tf.nest.pack_sequence_as(example, made)
 
     numbers = tf.data.Dataset.counter(dtype=tf.int64) if count is None else tf.data.Dataset.range(count)
-    return numbers.map(make, num_parallel_calls=1, deterministic=True).prefetch(tf.data.AUTOTUNE)
+    return numbers.map(make, num_parallel_calls=max(1, threads), deterministic=True).prefetch(tf.data.AUTOTUNE)
 
 
 def _flat(batch):

@@ -1,6 +1,7 @@
 """Token ids on disk, read where they lie."""
 
 import functools
+import hashlib
 import os
 import threading
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.store_files import sha256_of, shard_file
 from keras_bert_rebuild.data.store_index import read_indexes
+from keras_bert_rebuild.data.stretches_of import stretches_of
 
 # An open map takes a file descriptor, and processes often have 1,024.
 _MAPS_OPEN = 512
@@ -25,6 +27,7 @@ class TokenStore:
         num_tokens: number of token ids.
         vocabulary: the tokens in the order of their ids.
         cased: whether case and accents were kept.
+        sha256: which store it is: a digest of the SHA-256 of its files and its vocabulary, as `prepare` wrote them.
 
     Raises:
         ValueError: the folder is not complete, a file has another size than when it was written, or the vocabulary is another.
@@ -35,6 +38,8 @@ class TokenStore:
         settings, records = read_indexes(self.path)
         self._files = {name: file for record in records for name, file in record["files"].items()}
         self.cased = settings["cased"]
+        checksums = [settings["vocabulary"]["sha256"], *(f"{name} {file['sha256']}" for name, file in sorted(self._files.items()))]
+        self.sha256 = hashlib.sha256("\n".join(checksums).encode()).hexdigest()
         self._dtype = np.dtype(settings["dtype"])
         for name, file in self._files.items():
             _check_size(self.path / name, file["bytes"])
@@ -62,16 +67,16 @@ class TokenStore:
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
         if len(self._records) == 1:
             return self._ids(0)[positions].astype("int32")
-        flat = positions.ravel()
-        shards = np.searchsorted(self._starts, flat, side="right") - 1
-        result = np.empty(flat.size, "int32")
-        order = np.argsort(shards, kind="stable")
-        bounds = np.flatnonzero(np.diff(shards[order])) + 1
-        for start, stop in zip([0, *bounds], [*bounds, flat.size], strict=True):
-            group = order[start:stop]
-            if len(group):
-                shard = shards[group[0]]
-                result[group] = self._ids(shard)[flat[group] - self._starts[shard]]
+        if not positions.size:
+            return np.zeros(positions.shape, "int32")
+        shards = stretches_of(self._starts, positions)
+        # What is of one shard is read together: single positions, or whole rows.
+        wanted = positions.reshape(shards.size, -1)
+        result = np.empty(wanted.shape, "int32")
+        order = np.argsort(shards, axis=None, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(shards.ravel()[order])) + 1):
+            shard = shards.flat[group[0]]
+            result[group] = self._ids(shard)[wanted[group] - self._starts[shard]]
         return result.reshape(positions.shape)
 
     @functools.cached_property
@@ -82,7 +87,11 @@ class TokenStore:
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
         """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
-        return self._joined("documents")
+        # A shard begins with the rest of a document of the shard before, or with a start. Where that one has no tokens, nobody can
+        # tell whose rest it is: it is a document.
+        numbers = [record["number"] for record in self._records]
+        anew = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
+        return np.union1d(self._joined("documents"), self._starts[anew])
 
     def verify(self) -> None:
         """Compare the SHA-256 of every file with what was written.

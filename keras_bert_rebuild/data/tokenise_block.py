@@ -10,16 +10,17 @@ from keras_bert_rebuild.data.store_files import record_file, write_json, write_s
 _SLICE = 300_000
 
 
-def encode_block(text, encode_flat):
+def encode_block(text, encode_flat, continues=False):
     """Tokenise a block.
 
     Args:
         text: that of a `Block`.
         encode_flat: from a list of strings to `(ids, lengths)`, arrays `(tokens,)` and `(strings,)`.
+        continues: the first document started in the block before.
 
     Returns:
         A dictionary of arrays: `ids`, and where `passages` and `documents` start and, last, the number of ids, int64. Passages and
-        documents without tokens are left out.
+        documents without tokens are left out, and so is the start of a document that started before.
     """
     ids, lengths, blank, lines = [], [], [], 0
     start = 0
@@ -39,7 +40,7 @@ def encode_block(text, encode_flat):
     return {
         "ids": np.concatenate(ids),
         "passages": np.unique(np.concatenate([[0], ends])),
-        "documents": np.unique(np.concatenate([[0], ends[blank], total])),
+        "documents": np.unique(np.concatenate([ends[:0] if continues else [0], ends[blank], total])),
     }
 
 
@@ -52,7 +53,7 @@ def make_shard_writer(folder, cased, dtype):
         dtype: of the ids on disk.
 
     Returns:
-        A function from `(number, text)` to what the index says of the shard.
+        A function from `(number, text, continues)` to what the index says of the shard.
     """
     from keras_bert_rebuild.text.tokens import TOKEN_UNK
     from keras_bert_rebuild.text.vocabulary import load_vocabulary
@@ -63,7 +64,7 @@ def make_shard_writer(folder, cased, dtype):
     unknown = vocabulary[TOKEN_UNK]
 
     def write(task):
-        number, text = task
+        number, text, continues = task
         # A tokenizer remembers the words it has met. One for every block forgets them, or memory would grow with the corpus.
         tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False)
 
@@ -71,7 +72,7 @@ def make_shard_writer(folder, cased, dtype):
             ids, lengths = tokenizer.encode_flat(texts)
             return ids.astype(dtype), lengths
 
-        arrays = encode_block(text, encode_flat)
+        arrays = encode_block(text, encode_flat, continues)
         record = {
             "number": number,
             "tokens": len(arrays["ids"]),

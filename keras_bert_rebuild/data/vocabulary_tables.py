@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_bert_rebuild.data.sentence_ends import sentence_marks
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -24,6 +25,9 @@ class VocabularyTables:
 
     continues: np.ndarray
     """True at tokens that go on with the word of the token before them: those that start with `##`."""
+
+    sentence_marks: np.ndarray
+    """What tokens are to the end of a sentence, as from `sentence_marks`, uint8."""
 
     replacements: np.ndarray
     """The ids that random replacements are drawn from, int32: all but special and unused tokens."""
@@ -56,4 +60,5 @@ def vocabulary_tables(vocabulary):
     if not len(replacements):
         raise ValueError(f"the vocabulary must hold a token that is not special, to mask with; got {len(tokens)} special ones.")
     continues = np.array([token.startswith("##") and token != "##" for token in tokens])
-    return VocabularyTables(pad, ids[TOKEN_CLS], ids[TOKEN_SEP], ids[TOKEN_MASK], special, continues, replacements)
+    ids_of = pad, ids[TOKEN_CLS], ids[TOKEN_SEP], ids[TOKEN_MASK]
+    return VocabularyTables(*ids_of, special, continues, sentence_marks(tokens), replacements)

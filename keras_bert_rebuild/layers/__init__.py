@@ -17,6 +17,7 @@ from keras_bert_rebuild.layers.extract import Extract
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.inputs import get_inputs
 from keras_bert_rebuild.layers.layer_normalization import LayerNormalization
+from keras_bert_rebuild.layers.look_up import Embedding
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
@@ -31,6 +32,7 @@ __all__ = [
     "Add",
     "Dense",
     "Dropout",
+    "Embedding",
     "EmbeddingSimilarity",
     "Extract",
     "FeedForward",

@@ -9,7 +9,7 @@ class Dropout(keras.layers.Dropout):
 
         outputs = inputs / (1 - rate) where a number is kept, else 0
 
-    There the rate is rounded to a 65,536th.
+    There the rate is rounded to a 65,536th, and replicas of a `MirroredStrategy` drop other numbers; Keras's drop the same.
 
     Args:
         rate: the part of the numbers that is dropped in training, in [0, 1).
@@ -23,8 +23,8 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs, training=False):
-        if not training or not 0 < self.rate < 1 or self.noise_shape is not None or keras.config.backend() != "tensorflow":
+        if not training or not 0 < self.rate < 1 or keras.config.backend() != "tensorflow":
             return super().call(inputs, training=training)
         from keras_bert_rebuild.layers.tensorflow_kernels import drop
 
-        return drop(inputs, self.rate, self.seed_generator.next())
+        return drop(inputs, self.rate, self.seed_generator.next(), self.noise_shape)

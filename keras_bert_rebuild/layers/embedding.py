@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
 from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
+from keras_bert_rebuild.layers.look_up import Embedding
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 
@@ -53,7 +52,7 @@ def get_embedding(
     tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, **settings("Token"))
     summed, table = tokens(inputs[0])
     if segment_num:
-        segments = keras.layers.Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
+        segments = Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
         summed = Add(name="Embedding-Token-Segment")([summed, segments])
     position = PositionEmbedding(pos_num, embed_dim, mode="add", offset=position_offset, **settings("Position"))
     return position(summed), table

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.look_up import look_up
+
 MODE_EXPAND = "expand"
 MODE_ADD = "add"
 MODE_CONCAT = "concat"
@@ -87,7 +89,7 @@ class PositionEmbedding(keras.layers.Layer):
         table = ops.cast(self.embeddings, self.compute_dtype)
         if self.mode == MODE_EXPAND:
             positions = ops.clip(ops.cast(inputs, "int32"), -self.input_dim, self.input_dim)
-            return ops.take(table, positions + self.input_dim, axis=0)
+            return look_up(table, positions + self.input_dim)
         self._check_length(inputs.shape[1])
         length = ops.shape(inputs)[1]
         # The reshape changes nothing; a length known only at run time fails here where a short table would be broadcast.

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.look_up import look_up
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TaskEmbedding(keras.layers.Layer):
@@ -54,7 +56,7 @@ class TaskEmbedding(keras.layers.Layer):
     def call(self, inputs):
         sequence, task = inputs
         task = ops.cast(task, "int32")
-        vectors = ops.cast(ops.take(self.embeddings, task, axis=0), self.compute_dtype)  # (B, 1, D) or (B, L, D)
+        vectors = ops.cast(look_up(self.embeddings, task), self.compute_dtype)  # (B, 1, D) or (B, L, D)
         if self.mask_zero:
             vectors = vectors * ops.cast(ops.not_equal(task, 0), vectors.dtype)[..., None]
         return ops.cast(sequence, self.compute_dtype) + vectors

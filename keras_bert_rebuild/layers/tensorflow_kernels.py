@@ -70,15 +70,19 @@ def _activation_kernels(activation):
     return compile_by_xla(activation), backward
 
 
-def drop(x, rate, seed):
+def drop(x, rate, seed, noise_shape=None):
     """Dropout, whose gradient is the same dropout of what comes from above.
 
     Args:
         x: any tensor.
         rate: the part that is dropped, in (0, 1), rounded to a 65,536th; the others are divided by 1 − rate.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
+        noise_shape: that of what is drawn, which is broadcast, a size of None being that of the tensor; None for its whole shape.
     """
-    keep, gain = draw(tf.shape(x), rate, seed)
+    shape = tf.shape(x)
+    if noise_shape is not None:
+        shape = [shape[i] if size is None else size for i, size in enumerate(noise_shape)]
+    keep, gain = draw(shape, rate, seed)
 
     @tf.custom_gradient
     def dropped(x):
@@ -90,13 +94,23 @@ def drop(x, rate, seed):
 def draw(shape, rate, seed):
     """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. Arguments as of `drop`.
 
-    Half of the time of dropout is random numbers, and 16 bits are enough.
+    Half of the time of dropout is random numbers, and 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are equal,
+    draw numbers that have nothing to do with each other.
     """
     threshold = min(round(rate * 2**16), 2**16 - 1)
     count = tf.reduce_prod(shape)
-    bits = tf.random.stateless_uniform([(count + 3) // 4], tf.cast(seed, "int32"), minval=None, maxval=None, dtype=tf.uint64)
+    seed = _of_replica(tf.cast(seed, "int32"))
+    bits = tf.random.stateless_uniform([(count + 3) // 4], seed, minval=None, maxval=None, dtype=tf.uint64)
     numbers = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:count]
     return tf.reshape(numbers >= tf.constant(threshold, tf.uint16), shape), tf.constant(1 / (1 - threshold / 2**16), "float32")
+
+
+def _of_replica(seed):
+    """A seed for each replica, made of one; where there is but one replica, the seed itself."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return seed
+    return tf.random.fold_in(seed, context.replica_id_in_sync_group)
 
 
 @compile_by_xla

@@ -5,9 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.look_up import Embedding
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TokenEmbedding(keras.layers.Embedding):
+class TokenEmbedding(Embedding):
     """Look up the vector of every token and hand on the whole table for the tied output layer.
 
         outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings

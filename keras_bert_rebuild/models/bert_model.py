@@ -8,11 +8,17 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.models.checked_data import CheckedLoader, checked_data
+from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, threads_of
+from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
+from keras_bert_rebuild.models.even_parts import check_even_batches, checking_even
+from keras_bert_rebuild.models.flat_labels import flat_labels
+from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.host_check import IdRule, check_ids
-from keras_bert_rebuild.models.memory import available_bytes
+from keras_bert_rebuild.models.label_means import LabelMeans, noted_means
+from keras_bert_rebuild.models.prediction_memory import check_prediction_fits
 
 # Which model of this thread is inside one of its compiled steps. Replicas of MirroredStrategy are threads: an attribute of the
 # model would leak from one to the other.
@@ -39,6 +45,9 @@ class BertModel(keras.Model):
     config: Any = None
     """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
 
+    _looked_at = None  # the dataset of a training or an evaluation that has not yet begun
+    _label_means: Any = None
+
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         if self.config is not None:
@@ -60,40 +69,99 @@ class BertModel(keras.Model):
             inputs = self._check_inputs(inputs)
         return super().__call__(inputs, *args, **kwargs)
 
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *args: Any, **kwargs: Any) -> None:
+        check_losses(self.output_names, loss, self._answer_of)
+        super().compile(optimizer, loss, loss_weights, *args, **kwargs)
+        self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        # Keras's own does nothing but warn where `compile` is overridden.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def _answer_of(self, head, loss):
+        """What a head answers with in a step that is compiled with this loss."""
+        return answer_of(self, head)
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        return super().metrics if self._label_means is None else [*super().metrics, self._label_means.metric]
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        # Not later: what is computed inside of a gradient of JAX leaves it in the variables of metrics alone.
+        with noted_means() as notes:
+            loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+        if self._label_means is not None:
+            self._label_means.update(notes, self.losses, ops.shape(keras.tree.flatten(y_pred)[0])[0])
+        return loss
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        ignored = getattr(self.loss, "ignored", None)
+        if ignored is not None:
+            labels = ops.reshape(y, ops.shape(y_pred)[:-1])
+            y, y_pred, sample_weight = flat_labels(labels, y_pred, ops.not_equal(labels, ignored), sample_weight)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        results = super().get_metrics_result()
+        return results if self._label_means is None else self._label_means.reported(results)
+
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
-        x, y = self._check_data(x, y)
+        self._check_can_train(kwargs.get("class_weight"))
+        parts, batch_size = parts_of_batch(self), args[0] if args else kwargs.get("batch_size")
+        x, y = self._check_data(x, y, parts, batch_size, kwargs.get("validation_split", 0.0))
         if isinstance(validation_data, (list, tuple)):
-            validation_data = (*self._check_data(*validation_data[:2]), *validation_data[2:])
+            held_out = self._check_data(*validation_data[:2], parts, kwargs.get("validation_batch_size") or batch_size)
+            validation_data = (*held_out, *validation_data[2:])
         elif validation_data is not None:
-            validation_data, _ = self._check_data(validation_data)
+            validation_data, _ = self._check_data(validation_data, None, parts)
         if validation_data is not None:
             kwargs["validation_data"] = validation_data
-        if not (_is_arrays(x) or isinstance(x, keras.utils.PyDataset)) or isinstance(x, CheckedLoader):
+        if isinstance(x, CheckedPyDataset):
+            kwargs["shuffle"] = x.take_shuffle(kwargs.get("shuffle"))
+        elif not _is_arrays(x):
             kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
+        self._let_look(x)
         self._build_optimizer()
-        return super().fit(x, y, *args, **kwargs)
+        with threads_of(x, validation_data):
+            return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
-            x, y = self._check_data(x, y)
-        return super().evaluate(x, y, *args, **kwargs)
+        if kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
+            return super().evaluate(x, y, *args, **kwargs)
+        x, y = self._check_data(x, y, parts_of_batch(self), args[0] if args else kwargs.get("batch_size"))
+        self._let_look(x)
+        with threads_of(x):
+            return super().evaluate(x, y, *args, **kwargs)
 
     def predict(
         self, x: Any, batch_size: int | None = None, verbose: str | int = "auto", steps: int | None = None, callbacks: Any = None
     ) -> Any:
-        x, _ = self._check_data(x)
-        self._check_prediction_fits(x, batch_size, steps)
-        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
+        x, _ = self._check_data(x, None, self._parts_of_any(), batch_size)
+        if _is_arrays(x):
+            check_prediction_fits(self.outputs, x, batch_size, steps)
+        with threads_of(x):
+            return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self._check_can_train(kwargs.get("class_weight"))
         self._build_optimizer()
-        return super().train_on_batch(*self._check_data(x, y), *args, **kwargs)
+        return super().train_on_batch(*self._check_single(x, y), *args, **kwargs)
 
     def test_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return super().test_on_batch(*self._check_data(x, y), *args, **kwargs)
+        return super().test_on_batch(*self._check_single(x, y), *args, **kwargs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        return super().predict_on_batch(self._check_data(x)[0])
+        return super().predict_on_batch(self._check_single(x)[0])
+
+    def make_train_function(self, force: bool = False) -> Any:
+        self._begin()
+        return super().make_train_function(force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        self._begin()
+        return super().make_test_function(force)
 
     def train_step(self, *args: Any) -> Any:
         with self._step("train", args[-1]):
@@ -125,6 +193,25 @@ class BertModel(keras.Model):
         """The labels of the batch of the training or test step that this thread is in."""
         return keras.utils.unpack_x_y_sample_weight(_STEP.now[2])[1]
 
+    def _check_can_train(self, class_weight):
+        warn_of_unused_devices(self)
+        if class_weight is not None and "MLM" in self.output_names:
+            raise ValueError(
+                f"class_weight must be left out where labels are tokens, as those of MLM are; got {class_weight!r:.80}: weigh "
+                "examples or labels by sample_weight."
+            )
+
+    def _let_look(self, x):
+        """Tell a dataset that Keras may take a look at its first batch, to build metrics, before its epochs begin."""
+        self._looked_at = x if isinstance(x, CheckedPyDataset) else None
+        if self._looked_at is not None:
+            self._looked_at.looked_at = True
+
+    def _begin(self):
+        if self._looked_at is not None:
+            self._looked_at.looked_at = False
+        self._looked_at = None
+
     def _build_optimizer(self):
         """Let the optimizer make its state here, and take it up where it came from a legacy .h5 file, not inside a traced step.
 
@@ -148,11 +235,22 @@ class BertModel(keras.Model):
             max_length=position.max_length if position is not None and name != "Input-Task" else None,
         )
 
-    def _check_data(self, x, y=None):
+    def _check_data(self, x, y=None, parts=1, batch_size=None, split=0.0):
         """Check what a user gives to `fit` and the like: arrays now, anything else batch by batch."""
-        if _is_arrays(x):
-            return self._check_batch((x, y))
-        return checked_data(x, self._check_batch), y
+        if not _is_arrays(x):
+            return checked_data(x, checking_even(parts, self._check_batch)), y
+        x, y = self._check_batch((x, y))
+        check_even_batches(parts, x, batch_size, split)
+        return x, y
+
+    def _check_single(self, x, y=None):
+        """Check a batch that is given alone."""
+        return self._check_data(x, y, self._parts_of_any(), math.inf)
+
+    def _parts_of_any(self):
+        """How many equal parts a batch must have in any step: on TensorFlow predictions of unequal ones are put together, and every
+        replica is given the whole of a batch that comes alone."""
+        return 1 if keras.config.backend() == "tensorflow" else parts_of_batch(self)
 
     def _check_batch(self, batch):
         x, *rest = batch if isinstance(batch, tuple) else (batch,)
@@ -181,30 +279,6 @@ class BertModel(keras.Model):
         if on_host is not None:
             check_ids(self._id_rule(name), on_host)
         return value
-
-    def _check_prediction_fits(self, x, batch_size, steps):
-        """Refuse a prediction that would fill the memory, before it starts."""
-        arrays = [value for value in keras.tree.flatten(x) if hasattr(value, "shape")] if _is_arrays(x) else []
-        if not arrays or not arrays[0].shape:
-            return
-        examples = arrays[0].shape[0]
-        if steps is not None:
-            examples = min(examples, steps * (batch_size or 32))
-        length = max((array.shape[1] for array in arrays if len(array.shape) > 1), default=1)
-        shapes = [(examples, *(length if n is None else n for n in output.shape[1:])) for output in self.outputs]
-        needed = sum(math.prod(shape) * _item_size(output) for shape, output in zip(shapes, self.outputs, strict=True))
-        available = available_bytes()
-        if available is not None and needed > available:
-            shown = " and ".join(str(shape) for shape in shapes)
-            raise MemoryError(
-                f"predict would answer with arrays of shape {shown}, {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB of memory "
-                "are free: predict fewer examples at a time, or only the outputs you need."
-            )
-
-
-def _item_size(tensor):
-    name = keras.backend.standardize_dtype(tensor.dtype)
-    return {"bfloat16": 2}.get(name) or np.dtype(name).itemsize
 
 
 def _is_arrays(x):

@@ -1,8 +1,13 @@
 """Put a host check between the data that a user gives to `fit` and the device, whatever kind of data it is."""
 
+import contextlib
+import random
 import types
+import warnings
 
 import keras
+
+from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 
 def checked_data(data, check):
@@ -30,17 +35,56 @@ def checked_data(data, check):
     return data
 
 
+@contextlib.contextmanager
+def threads_of(*data):
+    """Whatever `checked_data` gave, have its threads end behind this, at once after an error or an interrupt."""
+    is_over = False
+    try:
+        yield
+        is_over = True
+    finally:
+        for one in data:
+            if isinstance(one, CheckedPyDataset):
+                one.close(wait=is_over)
+
+
 class CheckedPyDataset(keras.utils.PyDataset):
-    """A `PyDataset` that checks the batches of another one; its workers, length and epoch hooks are those of the other."""
+    """A `PyDataset` that checks the batches of another one, whose length and epoch hooks it has, and makes them ahead.
+
+    Keras hears nothing of the other's workers: what its threads made for a look at the first batch stays in their queue on JAX and
+    torch, and some batches are trained on twice, others never. Here the other's `workers`, if there is more than one, are threads
+    that make and check up to `max_queue_size` batches ahead.
+
+    `use_multiprocessing` is answered with a warning and one thread: processes forked beside a running backend can hang, and what
+    was made for processes need not bear several threads.
+
+    Args:
+        dataset: the other. If it has `made_ahead_by`, as `EpochBatches` have, that is the number of threads, its order is not
+            changed, and its epochs are those that a model is trained or evaluated on.
+        check: as of `checked_data`.
+    """
+
+    looked_at: bool = False
+    """Whether Keras only looks at the first batch now, which is no epoch, though it begins one and ends it.
+
+    Users' datasets are told of it all the same, as Keras does.
+    """
 
     def __init__(self, dataset, check):
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
-        self.dataset = dataset
-        self.check = check
+        super().__init__(workers=0)
+        self.dataset, self.check = dataset, check
+        self._in_order = hasattr(dataset, "made_ahead_by")
+        self._threads = dataset.made_ahead_by if self._in_order else dataset.workers if dataset.workers > 1 else 0
+        if dataset.use_multiprocessing and dataset.workers > 0:
+            self._threads = 1
+            warnings.warn(
+                f"the batches of {type(dataset).__name__} are made by one thread, not by {dataset.workers} processes as "
+                "use_multiprocessing=True asks: processes forked beside a running backend can hang.",
+                stacklevel=5,
+            )
+        self._order = None  # of the pass over the dataset, where it is drawn here
+        self._draws = False
+        self._ahead = None
 
     @property
     def num_batches(self):
@@ -50,13 +94,49 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return len(self.dataset)
 
     def __getitem__(self, index):
-        return self.check(as_tuples(self.dataset[index]))
+        ahead = self._ahead
+        if ahead is None:
+            return self._make(index)
+        if index == 0 and self._draws:
+            ahead.forget()
+            self._order = list(range(self.num_batches))
+            random.shuffle(self._order)
+        return ahead.at(index)
+
+    def take_shuffle(self, shuffle=None):
+        """What Keras is to be told of `shuffle`, since the order of the batches is drawn here where threads have to know it.
+
+        It is drawn as Keras does, for every pass, by Python's `random`, which `keras.utils.set_random_seed` sets.
+
+        Args:
+            shuffle: what the user said; None for nothing.
+        """
+        has_end = self.num_batches is not None
+        if shuffle is None:
+            shuffle = has_end and not self._in_order  # Keras has it for all, and warns where there is no end
+        self._draws = bool(shuffle and has_end and self._threads and not self._in_order)
+        return shuffle and not self._draws
 
     def on_epoch_begin(self):
-        self.dataset.on_epoch_begin()
+        self.close()
+        if not (self.looked_at and self._in_order):
+            self.dataset.on_epoch_begin()
+        threads = 0 if self.looked_at else self._threads
+        self._ahead = ReadAhead(self._make, self.num_batches, threads, self.dataset.max_queue_size)
 
     def on_epoch_end(self):
-        self.dataset.on_epoch_end()
+        self.close()
+        if not (self.looked_at and self._in_order):
+            self.dataset.on_epoch_end()
+
+    def close(self, wait=True):
+        """Let the threads end, of which one may be making a batch that nobody wants; with `wait` it is waited for."""
+        if self._ahead is not None:
+            self._ahead.forget(wait)
+            self._ahead = None
+
+    def _make(self, index):
+        return self.check(as_tuples(self.dataset[index if self._order is None else self._order[index]]))
 
 
 class CheckedLoader(keras.utils.PyDataset):

@@ -11,7 +11,9 @@ from keras import ops
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.bert_model import BertModel, concrete
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN, label_log_probabilities
+from keras_bert_rebuild.models.flat_labels import flat_labels
 from keras_bert_rebuild.models.host_check import IdRule, check_ids, check_predictions, takes_ids
+from keras_bert_rebuild.models.label_slots import labelled_first
 from keras_bert_rebuild.models.metric_needs import LOG_PROBABILITIES, LOGITS, PROBABILITIES, check_needs_no_vocabulary, needs_of
 from keras_bert_rebuild.models.rematerialised import blocks_of, run_rematerialised
 
@@ -81,11 +83,8 @@ class PretrainingModel(BertModel):
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
         self.__dict__["_metric_needs"] = needs
 
-    def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        # Keras's own does nothing but warn where `compile` is overridden.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.built:
-            self.optimizer.build(self.trainable_variables)
+    def _answer_of(self, head, loss):
+        return LOGITS if getattr(loss, "takes_logits", False) else super()._answer_of(head, loss)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **({"remat": True} if self.remat else {})}
@@ -107,7 +106,7 @@ class PretrainingModel(BertModel):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if self._has_own_loss():
             y_pred = {head: self._for_metrics(head, answer) for head, answer in self._by_head(y_pred).items()}
-            y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight)
+            y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight, flat=True)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
     def _for_metrics(self, head, answer):
@@ -215,18 +214,10 @@ class PretrainingModel(BertModel):
         slots = self._max_predictions()
         if slots is None or not self._computes_logits():
             return None, labelled
-        length = labelled.shape[1]
-        if length is None:  # a TensorFlow graph of any length
-            length = ops.shape(labelled)[1]
-            slots = ops.minimum(slots, length)
-        else:
-            slots = min(slots, length)
-        order = ops.cast(length - ops.arange(length), "int32")  # `top_k` prefers the front of the sequence
-        keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
-        return positions, keys > length
+        return labelled_first(labelled, slots)
 
-    def _aligned(self, x, y, y_pred, sample_weight):
-        """Labels, predictions and weights as lists of one item a head, those of the MLM head `(batch, slots)`.
+    def _aligned(self, x, y, y_pred, sample_weight, flat=False):
+        """Labels, predictions and weights as lists of one item a head, those of the MLM head `(batch, slots)`, flat `(positions,)`.
 
         The mask of the labelled slots is attached to its predictions: on JAX it is lost with every transformation.
         """
@@ -248,7 +239,10 @@ class PretrainingModel(BertModel):
             weight = None if weight is None else ops.take_along_axis(weight, positions, axis=1)
         if self._computes_chunks("MLM"):
             mlm = ops.full_like(mlm, LABEL_COLUMN)
-        masked = self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")])
+        if flat:
+            mlm, masked, weight = flat_labels(mlm, y_pred["MLM"], labelled, weight)
+        else:
+            masked = self.get_layer("MLM")([y_pred["MLM"], ops.cast(labelled, "int32")])
         y = {head: ops.reshape(label, (-1,)) if head in CLASSES and ids[head] else label for head, label in y.items()}
         weights = None if sample_weight is None else self._listed({**weights, "MLM": weight})
         return self._listed({**y, "MLM": mlm}), self._listed({**y_pred, "MLM": masked}), weights
@@ -257,6 +251,10 @@ class PretrainingModel(BertModel):
         """A value for every output, from a dictionary, a list, or one value that all outputs share."""
         heads = self.output_names
         if isinstance(values, dict):
+            if values and not set(heads) & set(values):
+                raise ValueError(
+                    f"expected values by the names of the outputs, {', '.join(heads)}; got {', '.join(map(str, values))}."
+                )
             return {head: values.get(head) for head in heads}
         values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
         if len(values) != len(heads):

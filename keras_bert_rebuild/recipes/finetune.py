@@ -11,7 +11,7 @@ import keras
 
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback
-from keras_bert_rebuild.recipes.finetune_data import check_differ, examples_of, loss_weights, name_of
+from keras_bert_rebuild.recipes.finetune_data import check_differ, count_in_training, examples_of, loss_weights, name_of
 from keras_bert_rebuild.recipes.finetune_judge import details, judge
 from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
@@ -122,6 +122,7 @@ def finetune(
         "best_step": callback.best_step,
         "steps": callback.step,
         "examples": {name: len(rows) for name, rows in examples.items()},
+        "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
     }

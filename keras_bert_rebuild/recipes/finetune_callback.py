@@ -21,7 +21,7 @@ class FinetuneCallback(CountedCallback):
         settings: `FinetuneSettings`.
         batches: what it is trained on.
         dev: examples to evaluate on.
-        schedule: the rate by the step, a `WarmupLinearDecay`.
+        schedule: the rate by the steps done before, a `WarmupLinearDecay`.
         table: a `MetricsTable` for the rows.
         report: called with every row, and with `{"step", "evaluated"}`, the part of the rows, while an evaluation runs.
         save: called where an evaluation was better than all before.
@@ -38,11 +38,10 @@ class FinetuneCallback(CountedCallback):
         self.evaluated, self.waited = 0, 0
         self.train_seconds = 0.0
         self._started = time.perf_counter()
-        self._sums = 0.0, 0  # of the losses of this epoch's batches so far and of their examples, as of the last row
-        self._seen = 0
+        self._seen = self._seen_before = 0  # examples of this epoch so far, and of it at the last row
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._epoch, self._sums, self._seen = epoch, (0.0, 0), 0
+        self._epoch, self._seen, self._seen_before = epoch, 0, 0
         self._sizes = [len(bucket.indexes) for bucket in self.batches.batches(self.batches.epoch)]
 
     def on_train_batch_end(self, batch, logs=None):
@@ -57,21 +56,19 @@ class FinetuneCallback(CountedCallback):
                 row.update(self._evaluate(step))
             self.table.write(row)
             self.report(row)
+            self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels behind this one
             self._started = time.perf_counter()
         if last or (self.settings.patience is not None and self.waited >= self.settings.patience):
             self.trained.stop_training = True
 
-    def _row(self, step, mean):
-        """The row of a step, from Keras's mean loss of the epoch so far."""
-        if not math.isfinite(mean):
+    def _row(self, step, loss):
+        """The row of a step, from the mean loss since the row before."""
+        if not math.isfinite(loss):
             raise NonFiniteLossError(f"The loss is not a number after step {step}; a lower learning_rate may help.")
-        total, before = mean * self._seen, self._sums
-        self._sums = total, self._seen
-        examples = self._seen - before[1]
+        examples, self._seen_before = self._seen - self._seen_before, self._seen
         seconds = time.perf_counter() - self._started
         self.train_seconds += seconds
-        rate = float(keras.ops.convert_to_numpy(self.schedule(step)))  # on JAX the optimizer's own is with the trainer
-        loss = (total - before[0]) / examples
+        rate = float(keras.ops.convert_to_numpy(self.schedule(step - 1)))  # of the steps done before this one
         values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
         return dict(zip(COLUMNS, values, strict=True))
 

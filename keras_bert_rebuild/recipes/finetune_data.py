@@ -1,10 +1,14 @@
 """The examples of a fine-tuning, read and looked at before anything is trained or written."""
 
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 from keras_bert_rebuild.data.read_labelled import read_examples
 from keras_bert_rebuild.recipes.finetune_settings import BALANCED
+
+# The parts of an example that a model is not shown.
+NOT_SHOWN = ("id", "label", "tags", "spans", "answers", "score", "where")
 
 
 def examples_of(given, spec, settings, labelled=True):
@@ -53,6 +57,18 @@ def check_differ(examples, spec, given):
 def _tags(example):
     """The tags of words, or O and the labels of the spans of a text."""
     return example.tags or () if hasattr(example, "words") else ("O", *(label for _, _, label in example.spans or ()))
+
+
+def count_in_training(examples, train):
+    """How many examples show a model what one of those to train on shows, whatever the answer is."""
+    seen = {_shown(example) for example in train}
+    return sum(_shown(example) in seen for example in examples)
+
+
+def _shown(example):
+    """The texts of an example as a key."""
+    values = (getattr(example, field.name) for field in fields(example) if field.name not in NOT_SHOWN)
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 def loss_weights(examples, spec, settings):

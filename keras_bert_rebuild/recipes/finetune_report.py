@@ -39,6 +39,7 @@ def report_text(found, settings, picture):
         f"Model {settings['model']}, trained on {settings['train']} ({found['examples']['train']:,} examples), "
         f"seed {settings['seed']}. Best {found['metric']} on {settings['dev']} at step {found['best_step']:,} "
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
+        *_in_train(found),
         "",
         f"| score | {' | '.join(judged)} |",
         f"|---|{'---:|' * len(judged)}",
@@ -64,6 +65,12 @@ def report_text(found, settings, picture):
         "",
     ]
     return "\n".join(lines)
+
+
+def _in_train(found):
+    """What the scores are too good by."""
+    counts = [f"{count:,} of the {found['examples'][name]:,} of {name}" for name, count in found["in_train"].items() if count]
+    return ["", f"Shown in training, too, are the texts of {' and '.join(counts)}."] if counts else []
 
 
 def _judged(found):

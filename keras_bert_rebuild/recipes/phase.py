@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 # The least that may be.
 LEAST = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
@@ -22,12 +22,20 @@ class Phase:
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
+    """Positions to predict of an example, at the most; None: as many as the mask rate of the run asks for."""
 
     def __post_init__(self):
         check_whole_numbers(self, LEAST, optional=("max_predictions",))
-        if self.max_predictions is None:
-            object.__setattr__(self, "max_predictions", math.ceil(0.15 * self.seq_len) + 1)
+
+    def with_predictions(self, mask_rate):
+        """The phase with a number of positions to predict: the given one, or one that a rate of masking never meets.
+
+        What is masked of an example is the rate of its tokens, rounded, and special tokens are none of them; or it is its shortest
+        word or run of words, which may be longer where only a few tokens are to be masked: hence one more.
+        """
+        if self.max_predictions is not None:
+            return self
+        return replace(self, max_predictions=min(math.ceil(mask_rate * self.seq_len) + 1, self.seq_len))
 
 
 def as_phase(phase, index):

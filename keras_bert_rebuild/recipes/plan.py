@@ -26,6 +26,7 @@ SETTINGS = (
     "batch_size",
     "seq_len",
     "max_predictions",
+    "mask_rate",
     "dtype",
     "next_sentence",
     "optimizer",
@@ -101,7 +102,7 @@ def plan(
     per_device = phase.batch_size // (topology.count * passes)
     memory = step_memory(config, run, topology.kind, per_device)
     largest = largest_batch(config, run, topology.kind, topology.device.memory)
-    predictions = cast(int, phase.max_predictions)  # a phase fills it in
+    predictions = cast(int, phase.max_predictions)  # `all_phases` fills it in
     work = Work(
         phase.batch_size * phase.seq_len,
         phase.batch_size * phase.seq_len**2,

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.corpus import corpus_digest
 from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
@@ -23,7 +24,7 @@ from keras_bert_rebuild.recipes.pretrain_settings import OF_A_START, PretrainSet
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.recipes.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.whole_model import whole_model
-from keras_bert_rebuild.training.distribution import distribute
+from keras_bert_rebuild.training.distribution import choose_devices
 from keras_bert_rebuild.training.hosts import DisagreementError, check_agreement
 from keras_bert_rebuild.training.watched_hosts import watched_hosts
 
@@ -57,7 +58,8 @@ def pretrain(
         The model with the averaged weights, where `ema` is set.
 
     Raises:
-        ValueError: settings that cannot be, another run in the folder, a store that is not complete.
+        ValueError: settings that cannot be, another run in the folder, a store that is not complete, documents held out that have
+            nothing that is not in training, too.
         StoppedError: a signal asked for the end; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
     """
@@ -65,7 +67,7 @@ def pretrain(
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
     else:
         settings = replace(settings, **changes)
-    where = distribute(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
+    where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_can(settings, where)
     with watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)):
         return _pretrain(store, output, settings, where, report)
@@ -146,4 +148,5 @@ def _described(corpus):
         "documents": len(corpus.document_starts) - 1,
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
+        "sha256": corpus_digest(corpus),
     }

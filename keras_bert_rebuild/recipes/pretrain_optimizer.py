@@ -8,6 +8,12 @@ from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb}
 
 
+def rate_schedule(settings):
+    """The rate of a run as a function of the optimizer steps done before."""
+    warmup, total = settings.resolved()["warmup_steps"], settings.total_steps
+    return WarmupLinearDecay(settings.learning_rate, min(warmup, total), total)
+
+
 def make_optimizer(model, settings):
     """The optimizer of a run, not yet built.
 
@@ -15,10 +21,9 @@ def make_optimizer(model, settings):
         model: the model to train, whose blocks have rates of their own where `layer_decay` says so.
         settings: `PretrainSettings`.
     """
-    warmup, total = settings.resolved()["warmup_steps"], settings.total_steps
     accumulation = settings.gradient_accumulation_steps
     return OPTIMIZERS[settings.optimizer](
-        WarmupLinearDecay(settings.learning_rate, min(warmup, total), total),
+        rate_schedule(settings),
         weight_decay=settings.weight_decay,
         rate_multipliers=None if settings.layer_decay == 1 else layer_rates(model, settings.layer_decay),
         ema_momentum=settings.ema,

@@ -69,14 +69,14 @@ class PretrainSettings:
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Positions to predict of an example, at the most; None: 15 % of its tokens, and one more."""
+    """Positions to predict of an example, at the most, whatever `mask_rate` says; None: as many as it asks for, and one more."""
 
     phases: Sequence[Any] = ()
     """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
     four: BERT's was 90 % of the steps at 128 and the rest at 512."""
 
     gradient_accumulation_steps: int = 1
-    """Micro-batches of an optimizer step."""
+    """Micro-batches of an optimizer step, each of which counts the same, however many labels it has."""
 
     next_sentence: str = "nsp"
     """The second task: "nsp", "sop" or "none"."""
@@ -128,7 +128,7 @@ class PretrainSettings:
     """Positions whose logits are held at once; None for all."""
 
     held_out: float = 0.01
-    """Part of the documents that are evaluated on and never trained on; 0 for none."""
+    """Part of the documents that are never trained on; evaluated on is what of them is not in training, too. 0 for none."""
 
     evaluate_steps: int | None = None
     """Optimizer steps between evaluations; None: ten in a run."""
@@ -215,10 +215,11 @@ class PretrainSettings:
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
-        """The phases of the run, one where none are given."""
-        if self.phases:
-            return tuple(self.phases)
-        return (Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),)
+        """The phases of the run, one where none are given, with all numbers filled in."""
+        given = tuple(self.phases) or (
+            Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),
+        )
+        return tuple(phase.with_predictions(self.mask_rate) for phase in given)
 
     @property
     def total_steps(self) -> int:

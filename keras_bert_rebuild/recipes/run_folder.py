@@ -36,7 +36,7 @@ class RunFolder:
         start: what else to note of this start of the run, plain values by name.
 
     Raises:
-        ValueError: the folder holds something else, or a run with other settings: each is listed.
+        ValueError: the folder holds something else, or a run on another corpus or with other settings: each is listed.
     """
 
     def __init__(self, path, settings, start=None):
@@ -102,10 +102,17 @@ def write_yaml(path, values):
 
 
 def _check_same(before, now, path):
-    names = [name for name in {**before, **now} if name not in FREE and before.get(name) != now.get(name)]
-    if names:
-        listed = "; ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
-        raise ValueError(f"{path} holds a run with other settings: {listed}. Choose another folder, or the same settings.")
+    # Of its corpus a run of an earlier version noted less; what it noted is compared.
+    known, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
+    _refuse("on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()], path)
+    names = [name for name in {**before, **now} if name not in (*FREE, "corpus")]
+    _refuse("with other settings", "settings", [(name, before.get(name), now.get(name)) for name in names], path)
+
+
+def _refuse(what, same, values, path):
+    listed = "; ".join(f"{name} was {before!r} and is {now!r}" for name, before, now in values if before != now)
+    if listed:
+        raise ValueError(f"{path} holds a run {what}: {listed}. Choose another folder, or the same {same}.")
 
 
 def _git(*arguments):

@@ -1,11 +1,10 @@
 """A run cut into stretches of steps, between which something is to be done."""
 
-import threading
 from dataclasses import dataclass
 
-import keras
 import numpy as np
 
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.recipes.model_flops import Work
 
 
@@ -52,7 +51,7 @@ def stretches(phase_ends, start, log_steps, evaluate_steps, save_steps):
     return found
 
 
-class StretchOfBatches(keras.utils.PyDataset):
+class StretchOfBatches(EpochBatches):
     """The batches of a stretch, and how much work they are.
 
     Args:
@@ -62,24 +61,20 @@ class StretchOfBatches(keras.utils.PyDataset):
     """
 
     def __init__(self, batches, start, stop, workers=0):
-        super().__init__(workers=workers)
+        super().__init__(repeat=True, workers=workers)
         self._batches, self._start, self._stop = batches, start, stop
-        self._lock = threading.Lock()
         self._works = {}
 
     def work_of_first(self, count):
         """The `Work` of the first so many batches; more may have been made than were trained on."""
-        with self._lock:
-            return sum((self._works[index] for index in range(count)), Work())
+        return sum((self._works[index] for index in range(count)), Work())
 
     def __len__(self):
         return self._stop - self._start
 
-    def __getitem__(self, index):
+    def batch(self, epoch, index):
         batch = self._batches.batch(0, self._start + index)
-        work = work_of(batch, self._batches.tables.pad_id)
-        with self._lock:
-            self._works[index] = work
+        self._works[index] = work_of(batch, self._batches.tables.pad_id)
         return batch
 
 

@@ -10,7 +10,7 @@ import keras
 from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
-from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer
+from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
 from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.training.averaged_weights import averaged_weights
@@ -24,7 +24,8 @@ from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
 
-# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the steps since the row before.
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the row before, and the rate
+# is the one that the step was made with.
 QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
 COLUMNS = (
     "step",
@@ -71,7 +72,7 @@ class TrainingRun:
         self.report = report or (lambda row: None)
         self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
-        self.optimizer = make_optimizer(model, settings)
+        self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
         self.accumulation = settings.gradient_accumulation_steps
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
 
@@ -108,10 +109,13 @@ class TrainingRun:
                     if board is not None:
                         board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
                     self.report(row)
-                    if stretch.saves or signals.received is not None:
+                    stops = signals.received is not None  # asked once: a signal that comes later finds the next stretch
+                    if stops or stretch.saves:
                         self._save(step, row)
-                    if signals.received is not None:
-                        raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
+                    if stops:
+                        break
+                if signals.received is not None:  # also one that came while the last checkpoint was written
+                    raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
         finally:
             if board is not None:
                 board.close()
@@ -167,7 +171,7 @@ class TrainingRun:
         row = {
             "step": step // self.accumulation,
             "phase": stretch.phase,
-            "learning_rate": float(keras.ops.convert_to_numpy(self.optimizer.learning_rate)),
+            "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
             **self._quality({name: values[-1] for name, values in logs.items()}),
             "tokens": work.tokens,
             "tokens_per_second": work.tokens / seconds,

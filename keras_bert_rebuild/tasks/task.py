@@ -147,7 +147,7 @@ class Task(abc.ABC):
         Args:
             encoded: as from `encode`.
             batch_size: rows of a batch.
-            seed: for a random order, another one every epoch; None for none.
+            seed: for a random order, another one every epoch; None for none: the short examples first, as for an evaluation.
             **kwargs: as of `BucketedBatches`.
 
         Raises:

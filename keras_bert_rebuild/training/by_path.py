@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.training.dense_gradients import dense_gradients
 from keras_bert_rebuild.training.path_patterns import NO_DECAY, check_patterns, first_match, matches_any
 
 # Keras's own averages move with every batch instead of every optimizer step, and ours are asked for by `ema_momentum` alone.
@@ -101,9 +102,7 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
 
     def apply(self, grads, trainable_variables=None):
-        # What a TensorFlow lookup gives as gradient names a row once for each time it was looked up. Keras takes the norm of the
-        # parts, not of their sum: the global norm of a segment table, two rows, would be far off.
-        super().apply([ops.add(g, 0.0) if hasattr(g, "dense_shape") else g for g in grads], trainable_variables)
+        super().apply(dense_gradients(grads), trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

@@ -5,6 +5,9 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.models.head_answers import answer_of
+from keras_bert_rebuild.models.metric_needs import LOGITS
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 
@@ -31,7 +34,9 @@ def compile_model(
     """Compile a pretraining model with `AdamWarmup` and the losses of its heads.
 
     Args:
-        model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`.
+        model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`. Any other functional
+            model whose outputs are those heads trains with the same losses, computed of its probabilities, at all positions:
+            one that Keras made of keras_bert's `.h5` file, or of the inputs and outputs of a model.
         weight_decay: share of a weight taken away at a rate of 1; 0 for none.
         decay_steps: optimizer steps after which the learning rate is 0.
         warmup_steps: optimizer steps of rising rate.
@@ -45,12 +50,17 @@ def compile_model(
             third more work. None leaves the model as it is (`model.remat`).
         weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
         optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`, at the masked positions; they are given probabilities, or logits where all of a head are
-            accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single word counts for every head.
+        metrics: as for `model.compile`, at the masked positions, which stand one behind the other whatever example they are of;
+            they are given probabilities, or logits where all of a head are accuracies or have a true attribute `takes_logits`, such
+            as `Perplexity`. A single word counts for every head.
         **kwargs: further arguments of `model.compile`.
 
     Returns:
         The model.
+
+    Raises:
+        ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is no
+            `PretrainingModel`; one whose outputs are neither probabilities nor logits.
     """
     if optimizer is None:
         optimizer = AdamWarmup(
@@ -60,9 +70,14 @@ def compile_model(
             weight_decay=weight_decay,
             weight_decay_pattern=weight_decay_pattern,
         )
-    heads = model.output_names
-    of_mlm: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
-    loss = [PretrainingLoss(**of_mlm if head == "MLM" else {}) for head in heads]
+    heads = _heads_of(model)
+    if isinstance(model, PretrainingModel):
+        of_mlm: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
+        loss = [PretrainingLoss(**of_mlm if head == "MLM" else {}) for head in heads]
+    else:
+        _check_is_not_asked_for(model, max_predictions=max_predictions, loss_chunk=loss_chunk, remat=remat or None)
+        _check_metrics_take_probabilities(metrics)
+        loss = [PretrainingLoss(from_logits=_known_answer(model, head) == LOGITS) for head in heads]
     if isinstance(metrics, str):
         metrics = [metrics] * len(heads)
     elif isinstance(metrics, tuple):
@@ -77,3 +92,36 @@ def compile_model(
 
         sum_before_clipping(model.optimizer)
     return model
+
+
+def _heads_of(model):
+    if not getattr(model, "output_names", None):
+        raise ValueError(f"compile_model must have a functional model, whose outputs have names; got a {type(model).__name__}.")
+    return model.output_names
+
+
+def _check_is_not_asked_for(model, **arguments):
+    """Refuse what only the step of a `PretrainingModel` can do."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} must be left out but for a PretrainingModel, as get_model and from_pretrained make one, the latter of "
+                f"keras_bert's .h5 files too; got {name}={value} with a {type(model).__name__}."
+            )
+
+
+def _check_metrics_take_probabilities(metrics):
+    for metric in keras.tree.flatten(metrics):
+        if getattr(metric, "takes_logits", False):
+            raise ValueError(f"metrics must take what the model answers with, unless it is a PretrainingModel; got {metric.name}.")
+
+
+def _known_answer(model, head):
+    answer = answer_of(model, head)
+    if answer is None:
+        layer = type(model.get_layer(head)).__name__
+        raise ValueError(
+            "compile_model must see whether an output is of a layer with a softmax or of a dense one without activation; got "
+            f"{head}, of a {layer}: give model.compile the losses that fit."
+        )
+    return answer

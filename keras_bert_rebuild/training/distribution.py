@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import keras
 
+from keras_bert_rebuild.models.devices_in_use import enter_devices, expect_use, leave_devices
 from keras_bert_rebuild.training.hosts import host_count, host_index, join_hosts
 
 KINDS = ("auto", "none", "mirrored", "data", "model")
@@ -32,7 +33,8 @@ def distribute(
             compile_model(model, max_predictions=20).fit(batches)
 
     A batch is that of all devices together, and so are its loss and its gradient: a training has the same numbers on one device and
-    on several, but for rounding and, with "mirrored", for what dropout draws.
+    on several, but for rounding and, with "mirrored", for what dropout draws. Outside of the `with` nothing changes, other than
+    after `keras.distribution.set_distribution`: a `BertModel` that trains on one device though several were chosen says so.
 
     Args:
         kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical processors);
@@ -49,6 +51,14 @@ def distribute(
     Raises:
         ValueError: the backend or the devices cannot do it; the sentence says what can.
     """
+    where = choose_devices(kind, model_devices, hosts, host_index, coordinator)
+    if where.devices > 1:
+        expect_use(kind, where.devices)
+    return where
+
+
+def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None, coordinator=None):
+    """The same for code that enters what it is given: nobody is warned."""
     if kind not in KINDS:
         raise ValueError(f"distribute must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
     if model_devices is not None and kind != "model":
@@ -87,9 +97,11 @@ class Distribution(contextlib.AbstractContextManager):
     def __enter__(self) -> Self:
         self._entered.append(self._scope())
         self._entered[-1].__enter__()
+        enter_devices(self.replicas // self.data_count)
         return self
 
     def __exit__(self, *error: Any) -> Any:
+        leave_devices()
         return self._entered.pop().__exit__(*error)
 
     def check_batch(self, name: str, size: int) -> None:

@@ -68,6 +68,8 @@ def add_lora(
     if alpha is not None and not alpha > 0:
         raise ValueError(f"alpha must be above 0; got {alpha}.")
     kernels = _kernels(model)
+    if not kernels:
+        raise ValueError(f"the model must have dense layers, to whose kernels matrices are added; {model.name} has none.")
     if has_lora(model) or getattr(getattr(model, "optimizer", None), "built", False):
         raise ValueError("add_lora must come before training, once: the model has low-rank matrices or an optimizer at work.")
     for pattern in patterns:

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.training.mean_over_labels import mean_over_labels
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingLoss(keras.losses.Loss):
@@ -13,19 +15,21 @@ class PretrainingLoss(keras.losses.Loss):
         loss = log Σ_v exp(logits[v]) − logits[label]
 
     `PretrainingModel` asks a compiled loss for its attributes `takes_logits`, `max_predictions` and `chunk` and does as they say.
+    No other model does: its heads answer with probabilities, and the loss is to be told so.
 
     Args:
         max_predictions: for the MLM head, how many positions of an example are projected onto the vocabulary; None for all.
         chunk: for the MLM head, how many positions of the batch are projected onto the vocabulary at once, and again in the
             backward pass; None for all. The loss is then given log-probabilities, and is −logits[label].
         reduction: by default the mean over the labelled positions.
+        from_logits: False takes probabilities, of which the least that counts is 1e-37: the loss is −log p[label].
 
     Call arguments:
         y_true: labels, `(batch, length)` for tokens and `(batch,)` for classes, or the same with a last axis of 1.
-        y_pred: logits, `(batch, length, vocabulary)` or `(batch, classes)`; with `chunk` log-probabilities.
+        y_pred: logits, `(batch, length, vocabulary)` or `(batch, classes)`; with `chunk` log-probabilities; or probabilities.
 
     Raises:
-        ValueError: `max_predictions` or `chunk` is less than 1.
+        ValueError: `max_predictions` or `chunk` is less than 1, or given beside `from_logits=False`.
 
     Example:
 
@@ -36,8 +40,6 @@ class PretrainingLoss(keras.losses.Loss):
     Reference: Devlin et al., 2019, section 3.1 and appendix A.2; `max_predictions_per_seq` of google-research/bert.
     """
 
-    takes_logits = True
-
     def __init__(
         self,
         max_predictions: int | None = None,
@@ -45,24 +47,22 @@ class PretrainingLoss(keras.losses.Loss):
         reduction: str | None = "sum_over_batch_size",
         *,
         chunk: int | None = None,
+        from_logits: bool = True,
         **kwargs: Any,
     ) -> None:
         if max_predictions is not None and max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1, or None for all positions; got {max_predictions}.")
         if chunk is not None and chunk < 1:
             raise ValueError(f"chunk must be at least 1 position, or None for all at once; got {chunk}.")
+        if not from_logits and (max_predictions, chunk) != (None, None):
+            raise ValueError(f"max_predictions and chunk are for a loss from logits; got {max_predictions} and {chunk}.")
         super().__init__(name=name, reduction=reduction, **kwargs)
+        self.takes_logits = self.from_logits = from_logits
         self.max_predictions = max_predictions
         self.chunk = chunk
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        loss = super().__call__(y_true, y_pred, sample_weight)
-        mask = getattr(y_pred, "_keras_mask", None)
-        if mask is None or keras.config.backend() != "tensorflow":
-            return loss
-        from keras_bert_rebuild.training.tensorflow_replicas import share_of_labels
-
-        return loss * share_of_labels(mask)
+        return mean_over_labels(self, super().__call__(y_true, y_pred, sample_weight), y_pred, sample_weight)
 
     def call(self, y_true, y_pred):
         labels = ops.cast(y_true, "int32")
@@ -70,9 +70,15 @@ class PretrainingLoss(keras.losses.Loss):
             labels = labels[..., 0]  # (B, L, 1) → (B, L)
         # What stands where no label is may be anything, -100 for one: it is weighted with 0 and must only be finite.
         labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
-        if self.chunk is not None:
-            return -ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
+        if self.chunk is not None or not self.from_logits:
+            right = ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
+            return -right if self.from_logits else -ops.log(ops.maximum(ops.cast(right, "float32"), 1e-37))
         return ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
 
     def get_config(self):
-        return {**super().get_config(), "max_predictions": self.max_predictions, "chunk": self.chunk}
+        return {
+            **super().get_config(),
+            "max_predictions": self.max_predictions,
+            "chunk": self.chunk,
+            "from_logits": self.from_logits,
+        }

@@ -1,5 +1,7 @@
 """Metrics of pretraining that are taken from logits."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -11,8 +13,8 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
         perplexity = exp(−mean log p[label])
 
     It takes the logarithms of probabilities, which `PretrainingModel` gives to the metrics of a head that all have a true attribute
-    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Unlike the exponential of a logged loss it
-    counts every position once, however they are spread over batches.
+    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Every position counts once, however they are
+    spread over batches.
 
     Args:
         name, dtype: as for any metric.
@@ -29,11 +31,11 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
     takes_logits = True
     takes_log_probabilities = True
 
-    def __init__(self, name="perplexity", dtype=None):
+    def __init__(self, name: str = "perplexity", dtype: Any = None) -> None:
         super().__init__(fn=cross_entropy, name=name, dtype=dtype)
         self._direction = "down"
 
-    def result(self):
+    def result(self) -> Any:
         return ops.exp(super().result())
 
     def get_config(self):

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.training.dense_gradients import dense_gradients
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class AdamWarmup(keras.optimizers.Adam):
@@ -95,6 +97,9 @@ class AdamWarmup(keras.optimizers.Adam):
             super().set_weights(weights)
         else:
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
+
+    def apply(self, grads, trainable_variables=None):
+        super().apply(dense_gradients(grads), trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
         step = ops.cast(self.iterations + 1, "float32")

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.training.mean_over_labels import counted, mean_over_labels
+
 IGNORED = -100
 
 
@@ -31,6 +33,9 @@ class LabelLoss(keras.losses.Loss):
     2.52
     """
 
+    from_logits = True
+    ignored = IGNORED
+
     def __init__(
         self,
         class_weights: Sequence[float] | None = None,
@@ -42,19 +47,26 @@ class LabelLoss(keras.losses.Loss):
         self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        return super().__call__(y_true, _without_mask(y_pred), sample_weight)
+        # Without the mask of padding, with which Keras would weight the losses once more.
+        y_pred = ops.multiply(y_pred, 1.0)
+        value = super().__call__(y_true, y_pred, sample_weight)
+        _, weights = self._labels_and_weights(y_true, y_pred)
+        return mean_over_labels(self, value, y_pred, sample_weight, weights)
 
     def call(self, y_true, y_pred):
-        labels = ops.reshape(ops.cast(y_true, "int32"), ops.shape(y_pred)[:-1])
-        counts = labels != IGNORED
-        labels = ops.where(counts, labels, 0)
+        labels, weights = self._labels_and_weights(y_true, y_pred)
         losses = ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
-        weights = ops.cast(counts, losses.dtype)
-        if self.class_weights is not None:
-            weights = weights * ops.take(ops.convert_to_tensor(self.class_weights, dtype=losses.dtype), labels)
         # Keras divides by all there are; what is meant is the sum of the weights.
         share = ops.cast(ops.size(weights), losses.dtype) / ops.maximum(ops.sum(weights), 1e-9)
         return losses * weights * share
+
+    def _labels_and_weights(self, y_true, y_pred):
+        labels = ops.reshape(ops.cast(y_true, "int32"), ops.shape(y_pred)[:-1])
+        counts = labels != IGNORED
+        labels, weights = ops.where(counts, labels, 0), ops.cast(counts, self.dtype)
+        if self.class_weights is not None:
+            weights = weights * ops.take(ops.convert_to_tensor(self.class_weights, dtype=self.dtype), labels)
+        return labels, weights
 
     def get_config(self):
         return {**super().get_config(), "class_weights": self.class_weights}
@@ -71,12 +83,11 @@ class SpanLoss(keras.losses.Loss):
     Reference: Devlin et al., 2019, section 4.2; `compute_loss` in `run_squad.py` of google-research/bert, which counts padding too.
     """
 
+    from_logits = True
+
     def __call__(self, y_true, y_pred, sample_weight=None):
-        mask = getattr(y_pred, "_keras_mask", None)
-        y_pred = _without_mask(y_pred)
-        if mask is not None:
-            # Not −inf: a probability of 0 has no gradient, and the loss of a row without tokens would be NaN.
-            y_pred = ops.where(ops.cast(mask, "bool")[..., None], y_pred, -10000.0)
+        # Not −inf: a probability of 0 has no gradient, and the loss of a row without tokens would be NaN.
+        y_pred = ops.where(ops.cast(counted(y_pred), "bool")[..., None], y_pred, -10000.0)
         return super().__call__(y_true, y_pred, sample_weight)
 
     def call(self, y_true, y_pred):
@@ -90,6 +101,9 @@ class InBatchNegativesLoss(keras.losses.Loss):
     """For pairs that belong together: the second of every pair must be found among those of the batch, and the first likewise.
 
         s[i, j] = scale · cos(first_i, second_j)        loss_i = ½ (log Σ_j exp(s[i, j]) + log Σ_j exp(s[j, i])) − s[i, i]
+
+    It depends on the batch by its nature: the more pairs, the more there is to choose from. A mean over batches of other sizes is
+    that of other tasks.
 
     Args:
         scale: what cosines are multiplied with before the softmax.
@@ -151,17 +165,14 @@ class ChoiceLoss(keras.losses.Loss):
         y_pred: logits `(questions · choices, 1)`.
     """
 
+    from_logits = True
+
     def call(self, y_true, y_pred):
         choices = y_true.shape[-1]
         labels = ops.reshape(y_true, (-1, choices, choices))[:, 0]
         logits = ops.where(labels < 0, -10000.0, ops.reshape(y_pred, (-1, choices)))
         right = ops.sum(ops.where(labels > 0, logits, 0.0), axis=-1)
         return ops.repeat(ops.logsumexp(logits, axis=-1) - right, choices)
-
-
-def _without_mask(tensor):
-    """A tensor without the mask of padding, with which Keras would weight the losses once more."""
-    return ops.multiply(tensor, 1.0)
 
 
 def _pairs(vectors):

@@ -11,6 +11,8 @@ from pathlib import Path
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.training.dense_gradients import dense_gradients
+
 # Where a machine has a TPU, as Cloud TPU and Colab tell.
 TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
 
@@ -38,17 +40,27 @@ def replica_count():
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def share_of_labels(mask):
-    """What to multiply the mean over the labels of this replica with, so that the mean over replicas is the mean over all labels.
+def over_replicas(value, count):
+    """The mean over the labels of all replicas, from that of one.
 
     Args:
-        mask: true where a label counts, of this replica.
+        value: what Keras makes of the labels of this replica: their mean, divided by the number of replicas.
+        count: how many labels that are, or the sum of what they count.
+
+    Returns:
+        What this replica adds to the mean over all labels, which has the gradient; that mean; and an equal part of the count of all
+        labels. Outside of a step of replicas, value, value and count.
     """
-    context = tf.distribute.get_replica_context()
-    if context is None or replica_count() == 1:
-        return 1.0
-    count = ops.sum(ops.cast(mask, "float32"))
-    return ops.divide_no_nan(count * replica_count(), context.all_reduce(tf.distribute.ReduceOp.SUM, count))
+    context, replicas = tf.distribute.get_replica_context(), replica_count()
+    if context is None or replicas == 1:
+        return value, value, count
+    total = value * replicas * count
+    total_of_all, count_of_all = context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.stop_gradient(total), count])
+    return (
+        ops.divide_no_nan(total, count_of_all),
+        ops.divide_no_nan(total_of_all, count_of_all),
+        count_of_all / replicas,
+    )
 
 
 def sum_before_clipping(optimizer):
@@ -62,7 +74,7 @@ def sum_before_clipping(optimizer):
 
     def apply_to_sums(grads, trainable_variables=None):
         context = tf.distribute.get_replica_context()
-        dense = [None if grad is None else tf.convert_to_tensor(grad) for grad in grads]
+        dense = dense_gradients(grads)
         sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [grad for grad in dense if grad is not None]))
         apply([None if grad is None else next(sums) for grad in dense], trainable_variables)
 

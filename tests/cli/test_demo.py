@@ -2,9 +2,12 @@
 
 import re
 import types
+from itertools import pairwise
 
 import keras
+import numpy as np
 import pytest
+from rich.console import Console
 
 from keras_bert_rebuild.cli import demo
 from keras_bert_rebuild.cli.main import main
@@ -59,6 +62,20 @@ def test_the_demo_runs_and_the_same_seed_gives_the_same_loss(capsys, corpus, sma
         results.append(losses(said)[0])
     assert results[0] == results[1]
     assert (tmp_path / "out1" / "vocab.txt").read_bytes() == (tmp_path / "out2" / "vocab.txt").read_bytes()
+
+
+def test_what_the_demo_tests_on_is_not_in_training_as_ids():
+    """Passages lose their case and words their rest: two texts may have the same ids."""
+    words = [f"w{i}" for i in range(60)]
+    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
+    train = [["w1 w2", "w3 unknown"], ["w5 w6 w7", "w9"]]
+    test = [["w8 w8", "W1 W2", "w2 w1", "w4"], ["w3 strange", "w5 w6"]]
+    corpora = demo._encode_parts(Console(quiet=True), train, test, vocabulary)
+    seen, tested = ([corpus.ids_at(range(a, b)).tolist() for a, b in pairwise(corpus.passage_starts)] for corpus in corpora)
+    assert [[vocabulary[word] for word in passage.split()] for passage in ("w8 w8", "w2 w1", "w4", "w5 w6")] == tested
+    assert len(seen) == 4
+    starts = np.searchsorted(corpora[1].passage_starts, corpora[1].document_starts)
+    assert np.diff(starts).tolist() == [1, 2, 1]  # nothing follows what it did not follow
 
 
 def test_minutes_choose_the_steps(monkeypatch):

@@ -73,7 +73,7 @@ def test_a_corpus_of_one_document_is_one_sentence(capsys, tmp_path):
     (tmp_path / "one.txt").write_text("One line of text.\n")
     code, said = refused(capsys, "demo", "--corpus", str(tmp_path / "one.txt"), "--output", str(tmp_path / "out"))
     assert code == 2
-    assert "at least 2 documents" in said
+    assert "at least 4 documents" in said
 
 
 def test_an_output_that_is_a_file_is_one_sentence(capsys, tmp_path):

@@ -44,16 +44,21 @@ def test_writing_documents_and_reading_them_again_changes_nothing(tmp_path_facto
 
 
 @given(DOCUMENTS, st.integers(0, 3))
-def test_nothing_tested_on_occurs_in_training(documents, seed):
+def test_some_documents_are_held_out_that_have_something_new(documents, seed):
     try:
         train, test = hold_out(documents, every=4, seed=seed)
     except ValueError as error:
-        assert "occur in one document only" in str(error)  # noqa: PT017
+        assert ("occur in one document only" in str(error)) == (len(documents) >= 4)  # noqa: PT017
         return
+    assert min(len(train), len(test)) >= 2
+    assert sorted(train + test) == sorted(documents)
     seen = {passage for document in train for passage in document}
-    assert train
-    assert test
-    assert not any(passage in seen for document in test for passage in document)
+    assert sum(any(passage not in seen for passage in document) for document in test) >= 2
+
+
+def test_documents_whose_passages_are_repeated_cannot_be_tested_on():
+    with pytest.raises(ValueError, match="occur in one document only"):
+        hold_out([["the same"], ["the same", "again"], ["again"]] * 20)
 
 
 def test_one_document_in_twenty_is_held_out_and_the_same_ones_again():
@@ -64,9 +69,10 @@ def test_one_document_in_twenty_is_held_out_and_the_same_ones_again():
     assert hold_out(documents, seed=1) != (train, test)
 
 
-def test_one_document_cannot_be_split():
-    with pytest.raises(ValueError, match="at least 2 documents"):
-        hold_out([["alone"]])
+def test_three_documents_cannot_be_split():
+    with pytest.raises(ValueError, match=r"at least 4 documents to hold 2 out, .*; got 3"):
+        hold_out([["one"], ["two"], ["three"]])
+    assert [len(part) for part in hold_out([["one"], ["two"], ["three"], ["four"]])] == [2, 2]
 
 
 def test_prose_leaves_code_and_lists_of_arguments_out():

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from small_corpus import SPECIAL, small_corpus
 
 from keras_bert_rebuild.data.corpus import TokenCorpus, encode_documents
-from keras_bert_rebuild.data.examples import Examples, Spans, from_passage_starts, shortened
-from keras_bert_rebuild.data.random_numbers import keys
-from keras_bert_rebuild.data.segment_pairs import _fit, next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.examples import Examples, shortened
+from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
+from keras_bert_rebuild.data.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 
 LENGTH = 21
 
@@ -26,19 +27,9 @@ def one_pass(store, number=0, length=LENGTH, seed=0):
     return examples.at(number * len(examples) + np.arange(len(examples)))
 
 
-def many_spans(store, count=20000):
-    return Examples(store, LENGTH).at(np.arange(count))
-
-
 def within(rate, expected, count):
     """Whether a rate is within five standard deviations of what a binomial draw gives."""
     return abs(rate - expected) < 5 * math.sqrt(expected * (1 - expected) / count)
-
-
-def has_inner_boundary(store, spans):
-    return np.array(
-        [np.isin(store.passage_starts, np.arange(s + 1, e)).any() for s, e in zip(spans.starts, spans.ends, strict=True)]
-    )
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=12), st.integers(2, 40), st.integers(0, 3), st.integers(0, 2**64 - 1))
@@ -101,102 +92,130 @@ def test_a_part_of_the_spans_is_cut_to_lengths_from_2_on():
     assert (shortened(spans, 0, 100)[0].ends == spans.ends).all()
 
 
+def test_other_spans_are_drawn_as_often_as_they_are_there():
+    starts = np.array([0, 100, 250, 500, 850])
+    store = TokenCorpus(np.zeros(850, "int32"), starts, starts, SPECIAL)
+    examples = Examples(store, LENGTH)
+    spans = examples.at(np.arange(40000))
+    other = examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT))
+    assert (other.documents != spans.documents).all()
+    assert (other.keys == spans.keys).all()
+    assert (other.passes == spans.passes).all()
+    same_pass = [one_pass(store, number) for number in range(3)]
+    for number, each in enumerate(same_pass):
+        there = set(zip(each.starts, each.ends, strict=True))
+        assert set(zip(*(places[spans.passes == number] for places in (other.starts, other.ends)), strict=True)) <= there
+    for document in range(4):
+        share = (spans.documents == document).mean()
+        assert within((other.documents == document).mean(), share, 40000)
+
+
+def test_a_document_of_more_than_half_the_tokens_is_drawn_for_all_others():
+    starts = np.array([0, 900, 1000])
+    examples = Examples(TokenCorpus(np.zeros(1000, "int32"), starts, starts, SPECIAL), LENGTH)
+    spans = examples.at(np.arange(500))
+    assert (examples.of_other_documents(spans, uniform_at(spans.keys, 0, Stream.CUT)).documents == 1 - spans.documents).all()
+
+
+def pairs_of(store, count=20000, random_next_rate=0.5, targets=None):
+    examples = Examples(store, LENGTH)
+    spans = examples.at(np.arange(count))
+    others = examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+    targets = np.full(count, LENGTH) if targets is None else targets
+    tables = vocabulary_tables([*store.vocabulary, "a"])
+    return spans, others, next_sentence_pairs(store, tables, spans, others, targets, random_next_rate)
+
+
 def test_half_of_the_second_segments_are_of_another_document(corpus):
-    spans = many_spans(corpus)
-    pairs = next_sentence_pairs(corpus, spans, np.full(len(spans.keys), LENGTH))
-    inner, single = has_inner_boundary(corpus, spans), spans.ends - spans.starts == 1
-    for kind in (inner, ~inner & ~single):
-        assert within(pairs.labels[kind].mean(), 0.5, kind.sum())
-    assert pairs.labels[single].all()
-    other = np.searchsorted(corpus.document_starts, pairs.second_starts, side="right") - 1
-    assert (other != spans.documents)[pairs.labels == 1].all()
-    assert (other == spans.documents)[pairs.labels == 0].all()
+    spans, others, pairs = pairs_of(corpus)
+    assert within(pairs.labels.mean(), 0.5, 20000)
+    documents = np.searchsorted(corpus.document_starts, pairs.second_starts, side="right") - 1
+    assert (documents == np.where(pairs.labels == 1, others.documents, spans.documents)).all()
+    first = np.searchsorted(corpus.document_starts, pairs.first_starts, side="right") - 1
+    assert (first == spans.documents).all()
 
 
-def test_random_documents_are_drawn_evenly_of_all_but_the_own():
-    store = small_corpus(documents=5, passages=4)
-    spans = many_spans(store, 20000)
-    pairs = next_sentence_pairs(store, spans, np.full(20000, LENGTH), random_next_rate=1)
-    other = np.searchsorted(store.document_starts, pairs.second_starts, side="right") - 1
-    for own in range(5):
-        drawn = np.bincount(other[spans.documents == own], minlength=5)
-        assert drawn[own] == 0
-        assert all(within(n / drawn.sum(), 0.25, drawn.sum()) for i, n in enumerate(drawn) if i != own)
+def test_only_the_place_of_the_second_segment_depends_on_the_label(corpus):
+    _, _, follows = pairs_of(corpus, random_next_rate=0)
+    _, _, random = pairs_of(corpus, random_next_rate=1)
+    for name in ("first_starts", "first_lengths", "second_lengths"):
+        assert (getattr(follows, name) == getattr(random, name)).all()
+    assert (follows.second_starts == follows.first_starts + follows.first_lengths).all()
+    assert (follows.second_starts != random.second_starts).all()
+    kinds = [np.isin(pairs.second_starts, corpus.passage_starts) for pairs in (follows, random)]
+    assert (kinds[0] == kinds[1]).all()
+    assert kinds[0].mean() > 0.7
 
 
-def test_segments_that_follow_are_the_two_parts_of_a_span(corpus):
-    spans = many_spans(corpus)
-    pairs = next_sentence_pairs(corpus, spans, np.full(len(spans.keys), LENGTH), random_next_rate=0)
-    follows = pairs.labels == 0
-    assert (pairs.first_starts == spans.starts)[follows].all()
-    assert (pairs.first_starts + pairs.first_lengths == pairs.second_starts)[follows].all()
-    assert (pairs.second_starts + pairs.second_lengths == spans.ends)[follows].all()
-    assert np.isin(pairs.second_starts, corpus.passage_starts)[follows & has_inner_boundary(corpus, spans)].all()
+def test_both_segments_fit_and_stay_within_their_documents(corpus):
+    targets = np.random.default_rng(0).integers(2, LENGTH + 1, 20000)
+    _, _, pairs = pairs_of(corpus, targets=targets)
+    total = pairs.first_lengths + pairs.second_lengths
+    assert (total <= targets).all()
+    assert pairs.first_lengths.min() >= 1
+    assert pairs.second_lengths.min() >= 1
+    # Full but for a token where no document ends too early.
+    assert np.mean(total >= targets - 1) > 0.8
+    for starts, lengths in ((pairs.first_starts, pairs.first_lengths), (pairs.second_starts, pairs.second_lengths)):
+        first, last = (np.searchsorted(corpus.document_starts, x, side="right") for x in (starts, starts + lengths - 1))
+        assert (first == last).all()
+
+
+def test_behind_a_document_of_one_token_the_next_is_random():
+    starts = np.array([0, 1, 2, 40])
+    store = TokenCorpus(np.zeros(40, "int32"), starts, starts, SPECIAL)
+    spans, _, pairs = pairs_of(store, 300, random_next_rate=0)
+    assert (pairs.labels == (spans.documents < 2)).all()
     assert (pairs.second_lengths >= 1).all()
 
 
-def test_random_segments_fill_the_room_that_is_left(corpus):
-    spans = many_spans(corpus)
-    targets = np.full(len(spans.keys), LENGTH)
-    pairs = next_sentence_pairs(corpus, spans, targets, random_next_rate=1)
-    total = pairs.first_lengths + pairs.second_lengths
-    ends = pairs.second_starts + pairs.second_lengths
-    assert total.max() <= LENGTH
-    assert pairs.second_lengths.min() >= 1
-    assert pairs.first_lengths.min() >= 1
-    assert ((total == LENGTH) | np.isin(ends, corpus.document_starts)).all()
-    inner = has_inner_boundary(corpus, spans) & (spans.ends - spans.starts < LENGTH)
-    assert np.isin(pairs.second_starts, corpus.passage_starts)[inner & (total < LENGTH)].all()
+def orders_of(store, count=20000, swap_rate=0.5):
+    spans = Examples(store, LENGTH).at(np.arange(count))
+    return spans, sentence_order_pairs(store, vocabulary_tables([*store.vocabulary, "a"]), spans, np.full(count, LENGTH), swap_rate)
 
 
-def google_lengths(first, second, room):
-    """The lengths that `truncate_seq_pair` leaves."""
-    while first + second > room:
-        first, second = (first - 1, second) if first > second else (first, second - 1)
-    return first, second
-
-
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 30), st.integers(0, 2**64 - 1))
-def test_the_longer_segment_is_cut_first(first, second, room, seed):
-    starts, lengths, second_starts, second_lengths = (np.array([n]) for n in (100, first, 200, second))
-    _fit(keys(seed, 0, np.arange(1)), starts, lengths, second_starts, second_lengths, np.array([room]))
-    assert (lengths[0], second_lengths[0]) == google_lengths(first, second, room)
-    assert 100 <= starts[0] <= 100 + first - lengths[0]
-    assert 200 <= second_starts[0] <= 200 + second - second_lengths[0]
-
-
-def test_tokens_go_from_the_front_as_often_as_from_the_back():
-    count = 4000
-    starts, lengths, second_starts, second_lengths = (np.full(count, n) for n in (0, 30, 0, 40))
-    _fit(keys(0, 0, np.arange(count)), starts, lengths, second_starts, second_lengths, np.full(count, 40))
-    assert set(lengths) == {20}
-    for cut, of in ((starts, 10), (second_starts, 20)):
-        assert abs(cut.mean() - of / 2) < 5 * math.sqrt(of / 4 / count)
-        assert abs(cut.var() - of / 4) < 0.15 * of / 4
-
-
-def test_half_of_the_parts_of_a_span_are_swapped(corpus):
-    spans = many_spans(corpus)
-    pairs = sentence_order_pairs(corpus, spans)
-    whole = spans.ends - spans.starts > 1
-    assert within(pairs.labels[whole].mean(), 0.5, whole.sum())
+def test_half_of_the_parts_of_a_window_are_swapped(corpus):
+    spans, pairs = orders_of(corpus)
+    assert within(pairs.labels.mean(), 0.5, 20000)
+    assert (pairs.first_lengths + pairs.second_lengths <= LENGTH).all()
     swapped = pairs.labels == 1
     first, second = (pairs.first_starts, pairs.first_lengths), (pairs.second_starts, pairs.second_lengths)
     begin, size = (np.where(swapped, b, a) for a, b in zip(first, second, strict=True))
     middle, rest = (np.where(swapped, a, b) for a, b in zip(first, second, strict=True))
-    assert (begin == spans.starts).all()
     assert (begin + size == middle).all()
-    assert (middle + rest == spans.ends).all()
-    assert np.isin(middle, corpus.passage_starts)[has_inner_boundary(corpus, spans)].all()
-    assert (size >= 1).all()
-    assert (rest >= 1)[whole].all()
+    assert (np.searchsorted(corpus.document_starts, begin, side="right") - 1 == spans.documents).all()
+    assert (np.searchsorted(corpus.document_starts, middle + rest - 1, side="right") - 1 == spans.documents).all()
+    assert size.min() >= 1
+    assert rest.min() >= 1
 
 
-def test_a_span_of_one_token_is_not_swapped():
-    spans = Spans(keys(0, 0, np.arange(50)), *(np.full(50, n) for n in (0, 3, 4)))
-    pairs = sentence_order_pairs(small_corpus(), spans, swap_rate=1)
-    assert not pairs.labels.any()
-    assert set(pairs.second_lengths) == {0}
+def test_the_edges_of_swapped_parts_are_of_one_kind(corpus):
+    _, pairs = orders_of(corpus)
+    edges = [pairs.first_starts, pairs.first_starts + pairs.first_lengths]
+    edges += [pairs.second_starts, pairs.second_starts + pairs.second_lengths]
+    kinds = np.stack([np.isin(edge, corpus.passage_starts) for edge in edges])
+    assert (kinds.all(axis=0) | ~kinds.any(axis=0)).all()
+    assert kinds[0].mean() > 0.3
+    assert not np.isin(edges, corpus.document_starts).any()
+
+
+def test_all_words_of_a_document_are_seen_but_for_some_at_its_edges(corpus):
+    _, pairs = orders_of(corpus)
+    seen = np.zeros(corpus.num_tokens + 1, int)
+    for starts, lengths in ((pairs.first_starts, pairs.first_lengths), (pairs.second_starts, pairs.second_lengths)):
+        np.add.at(seen, starts, 1)
+        np.add.at(seen, starts + lengths, -1)
+    missed = np.flatnonzero(np.cumsum(seen)[:-1] == 0)
+    begins, ends = corpus.document_starts[:-1], corpus.document_starts[1:]
+    assert np.isin(missed, [begins, begins + 1, ends - 1, ends - 2]).all()
+
+
+def test_a_document_of_one_token_is_not_swapped():
+    starts = np.array([0, 1, 40])
+    store = TokenCorpus(np.zeros(40, "int32"), starts, starts, SPECIAL)
+    spans, pairs = orders_of(store, 200, swap_rate=1)
+    assert (pairs.labels == spans.documents).all()
+    assert set(pairs.second_lengths[spans.documents == 0]) == {0}
 
 
 def test_a_single_segment_is_the_span(corpus):
@@ -205,17 +224,3 @@ def test_a_single_segment_is_the_span(corpus):
     assert (single.first_starts == spans.starts).all()
     assert (single.first_lengths == spans.ends - spans.starts).all()
     assert not single.second_lengths.any()
-
-
-def test_spans_of_pairs_begin_where_passages_do_or_half_a_length_away_from_it():
-    store = small_corpus(documents=8, seed=5)
-    length = 16
-    spans = Examples(store, length, seed=1).at(np.arange(200))
-    moved = from_passage_starts(store, spans, length)
-    begin = np.array([store.passage_starts[store.passage_starts <= start].max() for start in spans.starts])
-    near = spans.starts - begin <= length // 2
-    assert near.any()
-    assert (moved.starts == np.where(near, begin, spans.starts)).all()
-    ends = store.document_starts[moved.documents + 1]
-    assert (moved.ends == np.minimum(moved.starts + length, ends)).all()
-    assert (store.document_starts[moved.documents] <= moved.starts).all()

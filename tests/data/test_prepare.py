@@ -4,6 +4,7 @@ import gc
 import gzip
 import json
 import lzma
+import math
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.prepare import prepare
@@ -52,10 +53,10 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def expected(corpus, cased=False, **options):
+def expected(corpus, cased=False):
     """Passages of ids, grouped by document, tokenised one by one."""
     tokenizer = WordPieceTokenizer(TOKENS, cased=cased)
-    documents = [d for block in CorpusReader(corpus, **options).blocks() for d in block.documents]
+    documents = [d for block in CorpusReader(corpus, block_bytes=math.inf).blocks() for d in block.documents]
     encoded = [[tokenizer.encode_flat([passage])[0].tolist() for passage in document] for document in documents]
     return [passages for document in encoded if (passages := [ids for ids in document if ids])]
 
@@ -97,8 +98,32 @@ def test_any_documents_in_blocks_of_any_size_are_stored(tmp_path_factory, docume
     (folder / "v.txt").write_text("\n".join(TOKENS), encoding="utf-8")
     text = "\n\n".join("\n".join(document) for document in [*documents, ["a boat"]])
     (folder / "a.txt").write_text(text, encoding="utf-8")
-    prepare(folder / "a.txt", folder / "v.txt", folder / "out", cased=cased, workers=1, block_bytes=block_bytes)
-    assert stored(TokenStore(folder / "out")) == expected(folder / "a.txt", cased, block_bytes=block_bytes)
+    prepared = prepare(folder / "a.txt", folder / "v.txt", folder / "out", cased=cased, workers=1, block_bytes=block_bytes)
+    assume(all(len(np.load(path)) for path in (folder / "out").glob("*.ids.npy")))  # see below
+    assert stored(TokenStore(folder / "out")) == expected(folder / "a.txt", cased)
+    assert prepared.counts["documents"] == len(expected(folder / "a.txt", cased))
+
+
+@pytest.mark.parametrize("first", ["\u200b", "boat"])
+def test_a_shard_without_a_token_ends_a_document(tmp_path, vocabulary, first):
+    (tmp_path / "a.txt").write_text(f"the\n\n{first}\n\u200b\nriver\nboats\n\na", encoding="utf-8")
+    prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, block_bytes=4)
+    boat = [[[9]]] if first == "boat" else []
+    assert stored(TokenStore(tmp_path / "out")) == [[[12]], *boat, [[13], [9, 10]], [[5]]]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_document_of_many_shards_is_one_document(tmp_path, vocabulary, workers):
+    """Also where it is made in parts, one of them twice."""
+    documents = [["a boat"] * 3, [f"the river {word}" for word in WORDS * 4], ["boats ."] * 2, list(WORDS * 9)]
+    (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in documents), encoding="utf-8")
+    for part in ((1, 2), (0, 2), (1, 2)):
+        done = prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=workers, block_bytes=60, part=part)
+        assert not done.notes
+    store = TokenStore(tmp_path / "out")
+    assert len(list((tmp_path / "out").glob("*.ids.npy"))) > 20
+    assert stored(store) == expected(tmp_path / "a.txt")
+    assert len(store.document_starts) == 4 + 1
 
 
 def test_slices_of_a_block_change_nothing(tmp_path, corpus, vocabulary, monkeypatch):
@@ -115,7 +140,7 @@ def test_words_of_earlier_blocks_take_no_memory(tmp_path, vocabulary):
     try:
         held = []
         for number in range(8):
-            write((number, bytearray(" ".join(f"w{number * 1000 + i}" for i in range(1000)), "ascii")))
+            write((number, bytearray(" ".join(f"w{number * 1000 + i}" for i in range(1000)), "ascii"), False))
             gc.collect()
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
@@ -308,6 +333,20 @@ def test_a_folder_of_other_settings_is_refused_and_left_alone(tmp_path, corpus, 
     with pytest.raises(ValueError, match=message) as error:
         prepare(corpus, vocabulary, output, workers=1, **options)
     assert str(error.value).count("\n") == 0
+    assert contents(output) == before
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_folder_of_another_version_is_refused_and_left_alone(tmp_path, corpus, vocabulary, finished):
+    output = tmp_path / "out"
+    prepare(corpus, vocabulary, output, workers=1)
+    index = output / "index.json"
+    index.write_text(json.dumps({**json.loads(index.read_bytes()), "version": 1}))
+    if not finished:
+        index.rename(output / "progress.json")
+    before = contents(output)
+    with pytest.raises(ValueError, match=r"a folder of its own for version 2 of the format; .*\.json has version 1\.$"):
+        prepare(corpus, vocabulary, output, workers=1)
     assert contents(output) == before
 
 

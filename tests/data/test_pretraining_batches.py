@@ -66,8 +66,8 @@ def test_a_batch_alone_is_the_batch_in_sequence(corpus, kind, masking):
 
 
 GOLDENS = {
-    "nsp": "55870ff0cac9858ff9be2a5372d59dda28477631da1d96a95e167d6f855151cc",
-    "sop": "9551b4a6dd04a61f0590d512235dd56406ab9c22ea9f9dee801d9a1a529f64db",
+    "nsp": "08a729be32b516d98ed4e571cf9483ded0b37f869064511c23e24146f1878e18",
+    "sop": "2650b7ce431053f91fc43d84ad094f904e0f9ffa13facb8880f19527d982303c",
     None: "961f1c410f05ab5c57d8c5ef9e5f06702db702b0b15f634a38ff9cd0973bbc53",
 }
 
@@ -213,11 +213,11 @@ def test_a_model_trains_on_them(corpus, kind, heads):
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind):
+@pytest.mark.parametrize(("kind", "workers"), [*zip(KINDS, (0, 1, 4), strict=True)])
+def test_a_tensorflow_dataset_has_the_same_numbers(corpus, kind, workers):
     from keras_bert_rebuild.data.tf_pretraining_batches import tf_pretraining_batches
 
-    data = batches(corpus, next_sentence=kind, start_epoch=2, steps_per_epoch=3)
+    data = batches(corpus, next_sentence=kind, start_epoch=2, steps_per_epoch=3, workers=workers)
     got = list(tf_pretraining_batches(data, epochs=2).as_numpy_iterator())
     assert [digest(batch) for batch in got] == [digest(data.batch(epoch, i)) for epoch in (2, 3) for i in range(3)]
     endless = tf_pretraining_batches(data, epochs=None)

@@ -20,7 +20,7 @@ def write_corpus(path, rng):
     path.write_text("\n\n".join(documents), encoding="utf-8")
 
 
-@pytest.mark.parametrize("block_bytes", [1000, 10**6])
+@pytest.mark.parametrize("block_bytes", [150, 1000, 10**6])
 @pytest.mark.parametrize("next_sentence", ["nsp", "sop", None])
 def test_batches_of_a_store_are_those_of_the_same_text_in_memory(tmp_path, rng, next_sentence, block_bytes):
     write_corpus(tmp_path / "corpus.txt", rng)

@@ -53,6 +53,37 @@ def test_starts_are_those_of_passages_and_documents_that_have_tokens(folder):
     assert store.passage_starts.dtype == store.document_starts.dtype == "int64"
 
 
+def as_version_1(folder, cut_documents):
+    """Every shard starts a document, as it was in version 1."""
+    for path in folder.glob("*.documents.npy"):
+        np.save(path, np.union1d([0], np.load(path)))
+
+    def change(index):
+        index.update(version=1, cut_documents=cut_documents)
+        for record in index["shards"]:
+            path = folder / f"shard-{record['number']:06d}.documents.npy"
+            record["documents"] = len(np.load(path)) - 1
+            record["files"][path.name]["bytes"] = path.stat().st_size
+
+    change_json(folder / "index.json", change)
+
+
+def test_a_store_of_version_1_is_read_as_it_is(folder):
+    starts = TokenStore(folder).document_starts
+    as_version_1(folder, 0)
+    np.testing.assert_array_equal(TokenStore(folder).document_starts, starts)
+
+
+def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabulary):
+    (tmp_path / "a.txt").write_text("\n".join(["one two three"] * 20))
+    prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=60)
+    assert TokenStore(tmp_path / "store").document_starts.tolist() == [0, 60]
+    as_version_1(tmp_path / "store", 1)
+    with pytest.warns(UserWarning, match="has 1 long documents in parts .* prepare the corpus again"):
+        store = TokenStore(tmp_path / "store")
+    assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
+
+
 def test_a_position_that_is_none_is_an_error(folder):
     store = TokenStore(folder)
     for positions in ([-1], [store.num_tokens], [[0, 1], [2, 1000]]):
@@ -95,7 +126,7 @@ DAMAGED = {
     "index nests": (lambda f: (f / "index.json").write_text("[" * 100_000), "damaged or something else"),
     "index is not UTF-8": (lambda f: (f / "index.json").write_bytes(b"\xff\xff"), "damaged or something else"),
     "other format": (lambda f: change_json(f / "index.json", lambda i: i.update(format="x")), "damaged or something else"),
-    "other version": (lambda f: change_json(f / "index.json", lambda i: i.update(version=99)), "version 1 of the format"),
+    "other version": (lambda f: change_json(f / "index.json", lambda i: i.update(version=99)), "version 2 of the format"),
     "part of another name": (lambda f: change_json(f / "index.json", lambda i: i.update(part=[0, 2])), "damaged or something"),
     "no settings": (lambda f: change_json(f / "index.json", lambda i: i.update(settings={})), "settings of a corpus"),
     "objects": (lambda f: change_json(f / "index.json", lambda i: i["settings"].update(dtype="O")), "settings of a corpus"),
@@ -145,6 +176,31 @@ def test_parts_of_two_runs_do_not_make_a_store(tmp_path, vocabulary):
     (tmp_path / "out1" / "index-00001-of-00002.json").rename(tmp_path / "out0" / "index-00001-of-00002.json")
     with pytest.raises(ValueError, match="the parts of one run"):
         TokenStore(tmp_path / "out0")
+
+
+def test_parts_of_two_versions_do_not_make_a_store(tmp_path, vocabulary):
+    (tmp_path / "a.txt").write_text("one two\n\nthree")
+    for i in range(2):
+        prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, part=(i, 2))
+    change_json(tmp_path / "out" / "index-00001-of-00002.json", lambda index: index.update(version=1))
+    with pytest.raises(ValueError, match="the parts of one run"):
+        TokenStore(tmp_path / "out")
+
+
+def test_the_digest_of_a_store_is_of_its_bytes_alone(tmp_path, vocabulary):
+    texts = ["one two\n\nthree", "one two\n\nthree", "one\n\ntwo three", "two one\n\nthree"]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+        prepare(tmp_path / f"{i}.txt", vocabulary, tmp_path / f"out{i}", workers=1)
+    digests = [TokenStore(tmp_path / f"out{i}").sha256 for i in range(4)]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+    for i in range(2):
+        prepare(tmp_path / "0.txt", vocabulary, tmp_path / "parts", workers=1, part=(i, 2))
+    assert TokenStore(tmp_path / "parts").sha256 == digests[0]
+    vocabulary.write_text("\n".join([*TOKENS, "four"]))
+    prepare(tmp_path / "0.txt", vocabulary, tmp_path / "out", workers=1)
+    assert TokenStore(tmp_path / "out").sha256 not in digests
 
 
 def test_a_changed_byte_is_found_by_verify_alone(folder):

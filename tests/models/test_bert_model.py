@@ -1,5 +1,6 @@
 """What `fit` does around the steps of Keras."""
 
+import keras
 import pytest
 from small import small_batch
 from small_tasks import small_encoder
@@ -14,7 +15,7 @@ def test_a_training_step_is_traced_once(rng, monkeypatch):
     step = BertModel.train_step
     monkeypatch.setattr(BertModel, "train_step", lambda self, *batch: traced.append(batch) or step(self, *batch))
     model = small_encoder(heads=("classification",), labels=("no", "yes"))
-    model.compile("adam", "sparse_categorical_crossentropy")
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     ids, segments, _ = small_batch(rng)[0]
     model.fit((ids % 20, segments), rng.integers(0, 2, 8), batch_size=4, epochs=2, verbose=0)
     assert len(traced) == 1

@@ -286,3 +286,13 @@ def test_labels_that_are_too_few_for_a_loss_of_ids_are_refused(rng):
     x, (labels, nsp) = small_batch(rng)
     with pytest.raises(ValueError, match=r"labels of MLM: expected an id for every position, \(8, 12\); got shape \(8, 1, 1\)"):
         evaluated(compiled(small_model()), x, (labels[:, :1], nsp))
+
+
+def test_weights_of_classes_are_refused_where_labels_are_tokens(rng):
+    x, y = small_batch(rng)
+    model = compiled(small_model())
+    for train in (model.fit, model.train_on_batch):
+        with pytest.raises(
+            ValueError, match=r"class_weight must be left out where labels are tokens, as those of MLM are; got \{0: 2.0\}"
+        ):
+            train(x, y, class_weight={0: 2.0})

@@ -82,6 +82,25 @@ def test_a_step_equals_the_plain_one(plain, variant):
         np.testing.assert_allclose(got[path], gradient, atol=1e-5, err_msg=path)
 
 
+def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_labels(rng):
+    model = spread(small_model(transformer_num=1), rng)
+    weights, (x, y) = model.get_weights(), small_batch(rng)
+    x[2][:] = 0
+    x[2][:4, 1] = 1  # a label an example in the first half, and five in the second
+    x[2][4:, 1:6] = 1
+    assert (x[0][:, 1:6] > 0).all()
+    of_mlm = {"loss_weights": [1.0, 0.0]}
+    halves = [
+        one_step(weights, *([array[part] for array in arrays] for arrays in (x, y)), of_mlm)[1] for part in (slice(4), slice(4, 8))
+    ]
+    accumulated, whole = one_step(weights, x, y, of_mlm, batches=2)[1], one_step(weights, x, y, of_mlm)[1]
+    for path in whole:
+        few, many = (half[path] for half in halves)
+        np.testing.assert_allclose(accumulated[path], (few + many) / 2, atol=1e-5, err_msg=path)
+        np.testing.assert_allclose(whole[path], (4 * few + 20 * many) / 24, atol=1e-5, err_msg=path)
+    assert max(np.abs(accumulated[path] - whole[path]).max() for path in whole) > 0.01
+
+
 def test_a_step_in_bfloat16_equals_the_plain_one_to_its_three_digits(plain):
     weights, x, y, logs, expected = plain
     keras.config.set_dtype_policy("mixed_bfloat16")

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from reference import cross_entropy
 from small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import FinetuneSettings, finetune, load_task, predict, save_pretrained
@@ -69,6 +70,7 @@ def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
     assert report["confusion"] == [[6, 0], [0, 6]]
     assert report["classes"]["cat"] == {"precision": 1, "recall": 1, "f1": 1, "support": 6}
     assert report["examples"] == {"train": 12, "dev": 3, "test": 12}
+    assert report["in_train"]["test"] == 12
     assert rows[0] == {"step": 0, "steps": 36}
     assert "| accuracy | 1.0000 | 1.0000 |" in (folder / "report.md").read_text()
     assert (folder / "confusion.svg").read_text().count("<rect") == 1 + 4
@@ -77,13 +79,37 @@ def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
 def test_the_curve_has_the_mean_loss_since_the_row_before_and_the_scores(run):
     with (run[0] / "metrics.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in table] == sorted({*range(2, 37, 2), *range(3, 37, 3)})
+    steps = [int(row["step"]) for row in table]
+    assert steps == sorted({*range(2, 37, 2), *range(3, 37, 3)})
     assert [bool(row["dev_accuracy"]) for row in table] == [int(row["step"]) % 3 == 0 for row in table]
     losses = [float(row["loss"]) for row in table]
     assert losses[-1] < 0.2 < 0.6 < losses[0]
     rates = [float(row["learning_rate"]) for row in table]
-    assert max(rates) == rates[1] == pytest.approx(1e-2)  # at step 3, a tenth of all
-    assert rates[-1] == pytest.approx(0, abs=1e-8)
+    # A tenth of all steps, 3, are of rising rate, the first of them with 0; no step is made with the 0 behind the last.
+    np.testing.assert_allclose(rates, [1e-2 * min((n - 1) / 3, (37 - n) / 33) for n in steps], rtol=1e-5)
+
+
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(encoder, tmp_path, rng):
+    words, rows = ["the", "cat", "dog", "mat", "paris"], []
+    lengths = [1, 9, 2, 11, 1, 3, 12, 1, 5, 1]
+    examples = [TaggedWords(tuple(rng.choice(words, n)), tuple(rng.choice(["O", "x"], n))) for n in lengths]
+    weights = {"O": 1.0, "x": 3.0}
+    still = {"learning_rate": 1e-12, "dropout": 0.0, "epochs": 2, "log_steps": 2, "class_weights": weights, "metric": "accuracy"}
+    given = (encoder, examples, examples[:4], tmp_path / "run")
+    done = finetune("token_classification", *given, still, report=rows.append, **{**QUICK, "batch_size": 2})
+    batches = done.task.batches(done.task.encode(examples), 2, seed=FinetuneSettings().seed)
+    sums = []  # of the losses of a batch and of the weights of its labels
+    for epoch in (0, 1):
+        for index in range(len(batches)):
+            x, labels = batches.batch(epoch, index)
+            known = np.maximum(labels, 0)
+            counts = np.where(labels >= 0, np.array([weights[label] for label in done.task.labels])[known], 0)
+            losses = cross_entropy(done.task.model.predict_on_batch(x), known)
+            sums.append([(losses * counts).sum(), counts.sum()])
+    rows = [row for row in rows if "loss" in row]
+    assert [row["step"] for row in rows] == [2, 4, 5, 6, 8, 10]
+    parts = [np.sum(part, axis=0) for part in np.split(np.array(sums), [2, 4, 5, 6, 8])]
+    assert [row["loss"] for row in rows] == pytest.approx([total / count for total, count in parts], rel=1e-5)
 
 
 def test_the_folder_answers_as_the_task_does(run, tmp_path):

@@ -10,7 +10,8 @@ FOUND = {
     "metric": "spearman",
     "best_step": 3,
     "steps": 4,
-    "examples": {"train": 1200},
+    "examples": {"train": 1200, "dev": 1500, "test": 70},
+    "in_train": {"dev": 0, "test": 0},
     "dev": {"spearman": math.nan, "pearson": 0.5},
     "seconds": 2.4,
     "train_seconds": 1.2,
@@ -41,3 +42,9 @@ def test_tables_have_the_scores_the_labels_and_the_settings_that_are_set():
     assert "| freeze | ['a\\|b'] |" in text
     assert "lora_rank" not in text
     assert "![confusion matrix](confusion.svg)" in text
+
+
+def test_texts_that_are_in_training_too_are_counted_in_words():
+    text = report_text({**FOUND, "in_train": {"dev": 1200, "test": 3}}, SETTINGS, False)
+    assert "\n\nShown in training, too, are the texts of 1,200 of the 1,500 of dev and 3 of the 70 of test.\n\n" in text
+    assert "Shown in training" not in report_text(FOUND, SETTINGS, False)

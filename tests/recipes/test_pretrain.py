@@ -2,18 +2,26 @@
 
 import csv
 import os
+import shutil
 import signal
+from dataclasses import replace
 
 import keras
 import numpy as np
 import pytest
 import yaml
+from reference import cross_entropy
 from small_corpus import small_corpus
 
 from keras_bert_rebuild import from_pretrained
+from keras_bert_rebuild.data.held_out import split_documents
+from keras_bert_rebuild.recipes import training_run
+from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
 from keras_bert_rebuild.recipes.pretrain import pretrain
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.training_run import COLUMNS, NonFiniteLossError, StoppedError
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.stop_signal import StopOnSignal
 
 TINY = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
 SETTINGS = {
@@ -75,7 +83,7 @@ def test_a_run_leaves_settings_versions_curve_checkpoints_and_model(undisturbed)
     assert [int(row["step"]) for row in table] == [2, 3, 4, 6]
     assert [bool(row["held_out_mlm_loss"]) for row in table] == [False, True, False, True]
     np.testing.assert_allclose(float(table[-1]["mlm_perplexity"]), np.exp(float(table[-1]["mlm_loss"])), rtol=1e-4)
-    np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [1e-2, 7.5e-3, 5e-3, 0], atol=1e-9)
+    np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [5e-3, 1e-2, 7.5e-3, 2.5e-3], atol=1e-9)
 
 
 def test_the_model_that_is_written_is_the_average(undisturbed):
@@ -85,11 +93,59 @@ def test_the_model_that_is_written_is_the_average(undisturbed):
     assert not all(np.array_equal(a, b) for a, b in zip(written, weights, strict=True))
 
 
+def test_the_rate_of_a_row_is_the_one_that_its_step_was_made_with(monkeypatch, corpus, tmp_path):
+    rates = []
+
+    class Watch(StopOnSignal):
+        def on_train_batch_begin(self, batch, logs=None):
+            rates.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
+
+    monkeypatch.setattr(training_run, "StopOnSignal", Watch)
+    rows = []
+    pretrain(corpus, tmp_path / "run", SETTINGS, log_steps=1, held_out=0, report=rows.append)
+    accumulation = SETTINGS["gradient_accumulation_steps"]
+    assert len(rates) == 6 * accumulation
+    assert [row["learning_rate"] for row in rows[1:]] == rates[accumulation - 1 :: accumulation]  # the batch that makes the step
+    assert len(set(rates)) == 5  # 5e-3 on its way up and on its way down
+
+
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(corpus, tmp_path):
+    changes = {"gradient_accumulation_steps": 1, "lengths": [8, 12], "short_seq_prob": 0.5, "mask_rate": 0.3, "ema": None}
+    changes |= {"learning_rate": 1e-12, "warmup_steps": 0, "log_steps": 3, "evaluate_steps": 6, "save_steps": 6}
+    config = {**TINY, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 1.0}
+    settings, rows = PretrainSettings.from_dict({**SETTINGS, **changes, "model": config}), []
+    model = pretrain(corpus, tmp_path / "run", settings, report=rows.append)
+    train, held_out = split_documents(corpus, settings.held_out, settings.seed)
+    (phase,) = settings.all_phases
+    data = [training_batches(train, phase, settings), held_out_batches(held_out, phase, settings)]
+    expected = [
+        label_means(model, [data[i].batch(0, n) for n in numbers])
+        for i, numbers in ((0, range(3)), (0, range(3, 6)), (1, range(2)))
+    ]
+    assert [row["step"] for row in rows[1:]] == [3, 6]
+    got = [(rows[1], ""), (rows[2], ""), (rows[2], "held_out_")]
+    for (row, kind), (mlm, pair) in zip(got, expected, strict=True):
+        found = {name: row[f"{kind}{name}"] for name in ("loss", "mlm_loss", "pair_loss", "mlm_perplexity")}
+        assert found == pytest.approx(
+            {"loss": mlm + pair, "mlm_loss": mlm, "pair_loss": pair, "mlm_perplexity": np.exp(mlm)}, rel=1e-5
+        )
+
+
+def label_means(model, batches):
+    """The losses of both heads over all labels of some batches, from probabilities."""
+    losses = [], []
+    for x, (labels, pairs) in batches:
+        mlm, pair = (np.log(np.asarray(p, "float64")) for p in model.predict_on_batch(x))
+        losses[0].extend(cross_entropy(mlm, labels[..., 0])[x[2] == 1])
+        losses[1].extend(cross_entropy(pair, pairs[:, 0]))
+    return np.mean(losses[0]), np.mean(losses[1])
+
+
 class FallError(Exception):
     pass
 
 
-def test_a_run_stopped_again_and_again_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
+def test_a_run_stopped_again_and_again_ends_with_the_same_weights_whatever_makes_its_batches(corpus, undisturbed, tmp_path):
     folder, rows = tmp_path / "run", []
 
     def fall_at(step):
@@ -104,11 +160,11 @@ def test_a_run_stopped_again_and_again_ends_with_the_same_weights(corpus, undist
         return lambda row: os.kill(os.getpid(), number) if row["step"] == step else None
 
     with pytest.raises(StoppedError, match="Stopped after step 2 of 6") as stopped:
-        pretrain(corpus, folder, SETTINGS, report=ask_at(2, signal.SIGTERM))
+        pretrain(corpus, folder, SETTINGS, report=ask_at(2, signal.SIGTERM), workers=2)
     assert stopped.value.signal == signal.SIGTERM
     with pytest.raises(FallError):
-        pretrain(corpus, folder, SETTINGS, report=fall_at(4))
-    model = pretrain(corpus, folder, SETTINGS)
+        pretrain(corpus, folder, SETTINGS, report=fall_at(4), workers=5)
+    model = pretrain(corpus, folder, SETTINGS, workers=1)
     assert rows == [2, 3, 4]
     assert same_weights(model, undisturbed[2])
     for (step, state), (expected_step, expected) in [(newest(folder), newest(undisturbed[0]))]:
@@ -133,8 +189,32 @@ def test_other_settings_in_the_folder_of_a_run_are_an_error(corpus, undisturbed)
 
 
 def test_another_corpus_in_the_folder_of_a_run_is_an_error(undisturbed):
-    with pytest.raises(ValueError, match="corpus was"):
+    with pytest.raises(ValueError, match=r"holds a run on another corpus: tokens was \d+ and is \d+; .* or the same corpus\.$"):
         pretrain(small_corpus(documents=17, passages=4, longest=10), undisturbed[0], SETTINGS)
+
+
+def exchanged(corpus):
+    """The same but for its last two tokens."""
+    ids = corpus.ids.copy()
+    ids[-2:] = ids[:-3:-1]
+    return replace(corpus, ids=ids)
+
+
+def test_a_corpus_that_only_counts_and_begins_alike_is_another(corpus, undisturbed):
+    with pytest.raises(ValueError, match=r"holds a run on another corpus: sha256 was '\w{64}' and is '\w{64}'\. Choose"):
+        pretrain(exchanged(corpus), undisturbed[0], SETTINGS)
+
+
+def test_a_run_of_before_the_digest_goes_on_and_notes_it(corpus, undisturbed, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(undisturbed[0], folder)
+    noted = yaml.safe_load((folder / "settings.yaml").read_text())
+    without = {**noted, "corpus": {name: value for name, value in noted["corpus"].items() if name != "sha256"}}
+    (folder / "settings.yaml").write_text(yaml.safe_dump(without))
+    pretrain(corpus, folder, SETTINGS)
+    assert yaml.safe_load((folder / "settings.yaml").read_text()) == noted
+    with pytest.raises(ValueError, match="another corpus: sha256"):
+        pretrain(exchanged(corpus), folder, SETTINGS)
 
 
 @pytest.mark.parametrize(

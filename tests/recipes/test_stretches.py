@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import small_corpus
+from tiny_training import At
 
+from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
 from keras_bert_rebuild.recipes.model_flops import Work
 from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
+from keras_bert_rebuild.recipes.training_run import _fed
 
 STEPS = st.integers(1, 30)
 
@@ -30,16 +33,45 @@ def test_stretches_are_the_rest_of_the_run_without_gaps_and_end_where_something_
         assert not stretch.phase or stretch.start >= ends[stretch.phase - 1]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_the_work_of_a_stretch_is_that_of_its_batches(workers):
+def test_the_work_of_a_stretch_is_that_of_its_batches():
     corpus = small_corpus()
     data = PretrainingBatches(corpus, batch_size=4, seq_len=16, max_predictions=4, short_seq_prob=0.5)
-    stretch = StretchOfBatches(data, 2, 5, workers)
+    stretch = StretchOfBatches(data, 2, 5)
     assert len(stretch) == 3
     for i in range(3):
         for mine, theirs in zip(keras.tree.flatten(stretch[i]), keras.tree.flatten(data.batch(0, 2 + i)), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-    inputs = [data.batch(0, i)[0] for i in (2, 3)]
+    assert stretch.work_of_first(2) == work_of_tokens(data, (2, 3))
+
+
+def work_of_tokens(data, numbers):
+    inputs = [data.batch(0, i)[0] for i in numbers]
     lengths = np.concatenate([(tokens != 0).sum(axis=1) for tokens, _, _ in inputs])
     predictions = sum(int(chosen.sum()) for _, _, chosen in inputs)
-    assert stretch.work_of_first(2) == Work(int(lengths.sum()), int((lengths**2).sum()), predictions, 8)
+    return Work(int(lengths.sum()), int((lengths**2).sum()), predictions, len(lengths))
+
+
+@pytest.mark.parametrize("lengths", [None, [8, 12]])
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+def test_a_run_is_trained_on_its_batches_in_order_and_that_is_its_work(monkeypatch, workers, lengths):
+    corpus, seen = small_corpus(), []
+    step = BertModel.train_step
+
+    def noting(self, *args):
+        seen.append(keras.ops.convert_to_numpy(args[-1][0][0]))
+        return step(self, *args)
+
+    monkeypatch.setattr(BertModel, "train_step", noting)
+    inputs = [keras.Input((None,)) for _ in range(3)]
+    model = BertModel(inputs, keras.layers.Dense(1)(inputs[0][..., None]))
+    model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=True)
+    data = PretrainingBatches(corpus, 4, 16, 4, next_sentence=None, short_seq_prob=0.5, lengths=lengths)
+    stop = At(2, lambda callback: setattr(callback.model, "stop_training", True))
+    for first, last, callbacks in ((0, 5, []), (5, 6, []), (6, 15, [stop]), (8, 12, [])):
+        stretch = StretchOfBatches(data, first, last, workers)
+        model.fit(_fed(stretch, lengths), shuffle=False, verbose=0, callbacks=callbacks)
+        trained = range(first, 8 if callbacks else last)
+        assert stretch.work_of_first(len(trained)) == work_of_tokens(data, trained)
+    assert len(seen) == 12
+    for number, tokens in enumerate(seen):
+        np.testing.assert_array_equal(tokens, data.batch(0, number)[0][0])

@@ -37,6 +37,12 @@ def test_eight_devices_have_the_losses_of_one_with_dropout_too(eight, kind):
     np.testing.assert_allclose(eight["losses"][kind], eight["losses"]["one"], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["data", "model"])
+def test_eight_devices_report_the_means_over_the_labels_of_all(eight, kind):
+    for one, all_ in zip(eight["evaluated"]["one"], eight["evaluated"][kind], strict=True):
+        assert all_ == pytest.approx(one, rel=1e-6)
+
+
 def test_the_same_seed_drops_the_same(eight):
     assert eight["again"] == eight["losses"]["data"][:10]
 

@@ -30,7 +30,7 @@ SETTINGS = {
     "ema": 0.9,
     "held_out": 0,
     "save_steps": 2,
-    "workers": 0,
+    "workers": 2,
     "tensorboard": False,
 }
 BATCHES = SETTINGS["steps"] * SETTINGS["gradient_accumulation_steps"]

@@ -145,6 +145,8 @@ def test_bad_input_is_one_sentence(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             add_lora(model, **arguments)
+    with pytest.raises(ValueError, match="must have dense layers, to whose kernels matrices are added; bare has none"):
+        add_lora(keras.Sequential([keras.Input((3,)), keras.layers.LayerNormalization()], name="bare"), rank=2)
     with pytest.raises(ValueError, match="must have low-rank matrices to save"):
         save_lora(model, tmp_path / "lora.safetensors")
     with pytest.raises(ValueError, match="there is none"):

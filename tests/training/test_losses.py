@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from reference import cross_entropy
+from reference import cross_entropy, softmax
 
 from keras_bert_rebuild import PretrainingLoss
 
@@ -30,3 +30,24 @@ def test_no_predictions_at_all_are_an_error():
         PretrainingLoss(max_predictions=0)
     with pytest.raises(ValueError, match="chunk must be at least 1 position"):
         PretrainingLoss(chunk=0)
+
+
+@given(arrays("float32", (3, 6), elements=st.floats(-30, 30, width=32)), st.integers(0, 5))
+def test_the_loss_of_probabilities_is_that_of_their_logits(logits, label):
+    expected = cross_entropy(logits, np.full(3, label)).mean()
+    probabilities = softmax(logits.astype("float64")).astype("float32")
+    assert float(PretrainingLoss(from_logits=False)(np.full((3, 1), label), probabilities)) == pytest.approx(
+        expected, rel=1e-5, abs=1e-6
+    )
+
+
+def test_a_probability_of_0_has_a_finite_loss():
+    loss = PretrainingLoss(from_logits=False)
+    assert float(loss(np.array([1]), np.array([[1.0, 0.0]], "float32"))) == pytest.approx(85.2, abs=0.1)
+    assert PretrainingLoss.from_config(loss.get_config()).from_logits is False
+
+
+@pytest.mark.parametrize("arguments", [{"max_predictions": 3}, {"chunk": 8}])
+def test_gathering_and_chunks_are_for_logits(arguments):
+    with pytest.raises(ValueError, match="max_predictions and chunk are for a loss from logits; got"):
+        PretrainingLoss(from_logits=False, **arguments)

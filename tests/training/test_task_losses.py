@@ -4,7 +4,10 @@ import keras
 import numpy as np
 import pytest
 from reference import softmax
+from small_tasks import small_task
 
+from keras_bert_rebuild.data.labelled_examples import Question
+from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, InBatchNegativesLoss, LabelLoss, SpanLoss
 
 
@@ -40,6 +43,23 @@ def test_a_span_is_the_mean_of_both_ends_over_what_is_not_padding(rng):
     y_pred = keras.ops.convert_to_tensor(logits)
     y_pred._keras_mask = keras.ops.convert_to_tensor(np.arange(6)[None] < np.array(real)[:, None])
     assert float(SpanLoss()(spans, y_pred)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_span_leaves_padding_out_inside_of_a_compiled_step_too():
+    task = small_task(QuestionAnswerer)
+    examples = [
+        Question("1", "where", "the cat sat on the mat", ((4, "cat"),)),
+        Question("2", "who likes the dog", "anna and ben likes the red dog in paris", ((0, "anna"),)),
+    ]
+    (ids, *others), spans = task.batches(task.encode(examples), 2)[0]
+    logits = task.model.predict((ids, *others), verbose=0)
+    real = (ids != 0).sum(axis=1)
+    assert real[0] < real[1] <= ids.shape[1]
+    expected = np.mean([
+        cross_entropies(logits[row, : real[row], end], spans[row, end]) for row in (0, 1) for end in (0, 1)
+    ])  # fmt: skip
+    task.compile("sgd")
+    assert task.model.evaluate((ids, *others), spans, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
 def test_pairs_must_find_each_other_in_the_batch(rng):

@@ -32,8 +32,17 @@ def test_two_replicas_have_the_losses_of_one_device(two):
     np.testing.assert_allclose(two["losses"]["two"], two["losses"]["one"], rtol=0, atol=1e-4)
 
 
+def test_two_replicas_report_the_means_over_the_labels_of_both(two):
+    *batches, (one, both) = zip(*two["evaluated"].values(), strict=True)
+    assert both == pytest.approx(one, rel=1e-6)
+    for one, both in batches:  # after a batch Keras gives the mean of the accuracies of the replicas
+        losses = {name: value for name, value in one.items() if name.endswith("loss")}
+        assert {name: both[name] for name in losses} == pytest.approx(losses, rel=1e-6)
+
+
 def test_the_same_seed_drops_the_same_on_two_replicas(two):
     assert two["again"] == two["losses"]["dropped"][:10]
+    assert two["gone on"] == two["losses"]["dropped"][10:]
     assert abs(two["losses"]["dropped"][0] - two["losses"]["two"][0]) > 1e-3
 
 

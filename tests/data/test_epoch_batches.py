@@ -1,0 +1,111 @@
+"""A training has the batches of its epochs in their order, each once, however many threads make them."""
+
+import threading
+
+import keras
+import pytest
+from recording_model import Numbered, OtherModel, recording_model
+
+WORKERS = [0, 1, 2, 5]
+SECONDS = 60  # until a test that waits in vain fails
+
+
+def epochs(first, last, count):
+    return [(epoch, index) for epoch in range(first, last) for index in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+@pytest.mark.parametrize("workers", WORKERS)
+def test_trainings_have_the_batches_of_their_epochs_in_order(workers, count):
+    model, data = recording_model(), Numbered(count, workers=workers)
+    model.fit(data, epochs=3, verbose=0)
+    model.fit(data, epochs=2, verbose=0)  # Keras has built what it builds from a first look: no look any more
+    assert model.seen == epochs(0, 5, count)
+    assert data.epoch == 5
+    again = recording_model()
+    again.fit(Numbered(count, workers=workers, start_epoch=4), verbose=0)
+    assert again.seen == epochs(4, 5, count)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_evaluations_and_predictions_have_them_in_order_too(workers):
+    model = recording_model()
+    data, held_out = Numbered(3, workers=workers), Numbered(4, workers=workers, start_epoch=20, repeat=True)
+    model.evaluate(held_out, verbose=0)
+    model.fit(data, epochs=2, validation_data=held_out, verbose=0)
+    model.predict(held_out, verbose=0)
+    evaluated = epochs(20, 21, 4)
+    assert model.seen == [*evaluated, *epochs(0, 1, 3), *evaluated, *epochs(1, 2, 3), *evaluated, *evaluated]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_told_to_shuffle_a_training_has_them_once_each_in_another_order(workers):
+    model = recording_model()
+    model.fit(Numbered(30, workers=workers), shuffle=True, verbose=0)
+    assert model.seen != epochs(0, 1, 30)
+    assert sorted(model.seen) == epochs(0, 1, 30)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_a_model_that_is_not_of_the_package_has_them_in_order_where_it_is_told_not_to_shuffle(workers):
+    model = recording_model(OtherModel)
+    model.fit(Numbered(7, workers=workers), epochs=2, shuffle=False, verbose=0)
+    assert model.seen == epochs(0, 2, 7)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_an_epoch_that_was_stopped_begins_anew(workers):
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = batch == 2
+
+    model, data = recording_model(), Numbered(7, workers=workers)
+    model.fit(data, verbose=0)
+    model.fit(data, callbacks=[Stop()], verbose=0)
+    model.fit(data, verbose=0)
+    assert model.seen == [*epochs(0, 1, 7), *epochs(1, 2, 3), *epochs(1, 2, 7)]
+    assert not [thread for thread in threading.enumerate() if thread.name == "read-ahead"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_batches_are_made_while_the_model_trains_and_once_each(workers):
+    third = threading.Event()
+
+    class Watched(Numbered):
+        def batch(self, epoch, index):
+            if index == 2:
+                third.set()
+            return super().batch(epoch, index)
+
+    class Wait(keras.callbacks.Callback):
+        was_made = False
+
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 0:
+                self.was_made = third.wait(SECONDS)
+
+    data, wait = Watched(9, workers=workers), Wait()
+    recording_model().fit(data, callbacks=[wait], verbose=0)
+    assert wait.was_made
+    # For their shapes, Keras looks at the first batch, and at the first two on TensorFlow.
+    assert sorted(call for call in data.made if call[1] > 1) == epochs(0, 1, 9)[2:]
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_an_error_in_a_batch_ends_the_training_and_the_threads(workers):
+    class Broken(Numbered):
+        def batch(self, epoch, index):
+            if index == 3:
+                raise ValueError("no fourth batch")
+            return super().batch(epoch, index)
+
+    model = recording_model()
+    with pytest.raises(Exception, match="no fourth batch") as caught:  # TensorFlow has an error of its own for it
+        model.fit(Broken(9, workers=workers), verbose=0)
+    if keras.backend.backend() != "tensorflow":
+        assert caught.type is ValueError
+        assert model.seen == epochs(0, 1, 3)
+    for thread in threading.enumerate():
+        if thread.name == "read-ahead":
+            thread.join(SECONDS)
+            assert not thread.is_alive()

@@ -1,0 +1,29 @@
+"""A corpus of real English that is on every machine: the docstrings of the standard library, in paragraphs or in sentences."""
+
+import functools
+import re
+from collections import Counter
+
+from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@functools.cache
+def paragraphs():
+    """Documents of at least a hundred words, lists of paragraphs."""
+    return [document for document in map(docstring_document, docstring_files(())) if len(" ".join(document).split()) > 100]
+
+
+def sentences():
+    """The same documents, lists of sentences."""
+    return [[line for passage in document for line in re.split(r"(?<=[.!?])\s+", passage)] for document in paragraphs()]
+
+
+def corpus(some):
+    """Documents as a corpus whose tokens are words and marks."""
+    split = [[re.findall(r"\w+|[^\w\s]", passage.lower()) for passage in document] for document in some]
+    counts = Counter(word for document in split for passage in document for word in passage)
+    ids = {word: i for i, word in enumerate([*SPECIAL, *counts])}
+    return encode_documents(split, lambda passage: [ids[word] for word in passage], list(ids))

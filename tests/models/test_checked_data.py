@@ -1,0 +1,135 @@
+"""Datasets of users are asked by threads without a batch being lost, repeated or out of order."""
+
+import threading
+
+import keras
+import numpy as np
+import pytest
+from recording_model import Numbered, OwnDataset, numbered, recording_model
+
+SECONDS = 60  # until a test that waits in vain fails
+
+
+def seen(dataset, seed=3, **kwargs):
+    """What a training sees of a dataset."""
+    keras.utils.set_random_seed(seed)
+    model = recording_model()
+    model.fit(dataset, verbose=0, **kwargs)
+    return model.seen
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+def test_a_training_has_the_batches_in_order_as_they_are_after_the_hooks(workers):
+    got = seen(OwnDataset(7, workers=workers), epochs=3, shuffle=False)
+    assert [index for _, index in got] == [*range(7)] * 3
+    first = got[0][0]  # Keras ends an epoch before the first
+    assert [epoch - first for epoch, _ in got] == [0] * 7 + [1] * 7 + [2] * 7
+
+
+@pytest.mark.parametrize("count", [1, 9])
+@pytest.mark.parametrize("workers", [2, 5])
+def test_the_order_is_drawn_as_keras_draws_it_without_threads(workers, count):
+    expected = seen(OwnDataset(count), epochs=4)
+    assert seen(OwnDataset(count, workers=workers), epochs=4) == expected
+    assert count == 1 or seen(OwnDataset(count, workers=workers), epochs=4, seed=4) != expected
+    assert sorted(index for _, index in expected) == sorted([*range(count)] * 4)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_pass_over_several_epochs_is_one_pass(shuffle):
+    kwargs = {"epochs": 4, "steps_per_epoch": 4, "shuffle": shuffle}
+    expected = [index for _, index in seen(OwnDataset(8), **kwargs)]
+    got = [index for _, index in seen(OwnDataset(8, workers=3), **kwargs)]
+    assert got == expected
+    assert sorted(got[:8]) == sorted(got[8:]) == list(range(8))
+
+
+def test_a_dataset_without_an_end_goes_on():
+    got = seen(OwnDataset(None, workers=3), epochs=2, steps_per_epoch=5)
+    assert [index for _, index in got] == list(range(10))
+
+
+def test_evaluation_and_prediction_have_them_in_order_too():
+    model = recording_model()
+    model.evaluate(OwnDataset(6, workers=3), verbose=0)
+    model.predict(OwnDataset(5, workers=3), verbose=0)
+    model.fit(OwnDataset(4, workers=3), shuffle=False, validation_data=OwnDataset(3, workers=2), verbose=0)
+    assert [index for _, index in model.seen] == [*range(6), *range(5), *range(4), *range(3)]
+
+
+class Asked(OwnDataset):
+    """Notes the threads that asked, and how many at once."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.askers, self.most, self._now = set(), 0, 0
+        self._lock = threading.Lock()
+
+    def __getitem__(self, index):
+        with self._lock:
+            self.askers.add(threading.current_thread().name)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        batch = super().__getitem__(index)
+        with self._lock:
+            self._now -= 1
+        return batch
+
+
+def test_processes_become_one_thread_with_a_warning():
+    dataset = Asked(7, workers=3, use_multiprocessing=True)
+    with pytest.warns(UserWarning, match="the batches of Asked are made by one thread, not by 3 processes") as warned:
+        got = seen(dataset, epochs=2, shuffle=False)
+    assert [w.filename for w in warned if "one thread" in str(w.message)] == [__file__]
+    assert [index for _, index in got] == [*range(7)] * 2
+    assert "read-ahead" in dataset.askers
+    assert dataset.most == 1
+
+
+def test_one_worker_is_the_thread_that_keras_asks_in():
+    dataset = Asked(7)
+    seen(dataset)
+    assert "read-ahead" not in dataset.askers
+
+
+def test_as_many_batches_are_made_ahead_as_the_queue_may_hold():
+    fifth = threading.Event()
+
+    class Noted(OwnDataset):
+        def __getitem__(self, index):
+            made.append(index)
+            if index == 4:
+                fifth.set()
+            return super().__getitem__(index)
+
+    class Look(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 0:
+                waited.append(fifth.wait(SECONDS))
+            most.append(max(made) - batch)
+
+    made, waited, most = [], [], []
+    seen(Noted(40, workers=3, max_queue_size=4), callbacks=[Look()], shuffle=False)
+    assert waited == [True]
+    if keras.backend.backend() != "tensorflow":  # tf.data holds some besides, as many as it finds useful
+        assert max(most) == 4
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_batch_that_is_refused_is_an_error_whoever_made_it(workers):
+    class Broken(OwnDataset):
+        def __getitem__(self, index):
+            if index == 3:
+                raise ValueError("no fourth batch")
+            return super().__getitem__(index)
+
+    with pytest.raises(Exception, match="no fourth batch"):
+        seen(Broken(9, workers=workers), shuffle=False)
+
+
+def test_datasets_of_the_package_and_of_users_may_be_mixed():
+    model = recording_model()
+    data, held_out = Numbered(3, workers=2), OwnDataset(2, workers=2)
+    model.fit(data, epochs=2, validation_data=held_out, verbose=0)
+    assert [index for _, index in model.seen] == [0, 1, 2, 0, 1] * 2
+    np.testing.assert_array_equal(numbered(1, 2)[0], data.batch(1, 2)[0])

@@ -1,0 +1,94 @@
+"""A loss that takes logits for probabilities, or the other way round, is refused when a model is compiled."""
+
+import keras
+import pytest
+from small import small_batch, small_model
+
+from keras_bert_rebuild import BertConfig, PretrainingLoss, build_model
+from keras_bert_rebuild.models.head_answers import answer_of
+from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
+
+SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
+OF_LOGITS = [PretrainingLoss(), LabelLoss(), SpanLoss(), ChoiceLoss(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)]
+OF_PROBABILITIES = [
+    "sparse_categorical_crossentropy",
+    keras.losses.sparse_categorical_crossentropy,
+    keras.losses.SparseCategoricalCrossentropy(),
+    keras.losses.BinaryCrossentropy(),
+    PretrainingLoss(from_logits=False),
+]
+
+
+def model_of(*heads):
+    return build_model(BertConfig(labels=("a", "b"), **SIZES), heads)
+
+
+def test_what_the_heads_answer_with_is_seen_in_their_layers():
+    model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+    assert {head: answer_of(model, head) for head in model.output_names} == {
+        "MLM": "probabilities",
+        "NSP": "probabilities",
+        "SOP": "probabilities",
+        "Classification": "logits",
+        "Token-Classification": "logits",
+        "Question-Answering": "logits",
+    }
+    pooler = model_of("pooler")
+    assert answer_of(pooler, pooler.output_names[1]) is None
+
+
+@pytest.mark.parametrize("loss", OF_LOGITS, ids=lambda loss: type(loss).__name__)
+def test_a_loss_from_logits_does_not_fit_probabilities(loss):
+    for given in (loss, [loss], {"NSP": loss}):
+        with pytest.raises(
+            ValueError, match=r"the loss of NSP must take probabilities, .*\(from_logits=False\); got \w+, which takes logits"
+        ):
+            model_of("nsp").compile(loss=given)
+    model_of("classification").compile(loss=loss)
+
+
+@pytest.mark.parametrize("loss", OF_PROBABILITIES, ids=range(len(OF_PROBABILITIES)))
+def test_a_loss_from_probabilities_does_not_fit_logits(loss):
+    with pytest.raises(
+        ValueError, match=r"the loss of Classification must take logits, .*\(from_logits=True\); got \w+, which takes prob"
+    ):
+        model_of("classification").compile(loss=loss)
+    model_of("nsp").compile(loss=loss)
+
+
+def test_a_pretraining_model_gives_logits_to_the_loss_that_asks_for_them_and_to_no_other():
+    small_model().compile(loss=[PretrainingLoss(), "sparse_categorical_crossentropy"])
+    with pytest.raises(ValueError, match=r"the loss of NSP must take probabilities, .*; got LabelLoss, which takes logits"):
+        small_model().compile(loss=[PretrainingLoss(), LabelLoss()])
+
+
+OTHERS = {
+    "a word": "mse",
+    "none": None,
+    "a function": lambda y, p: keras.ops.mean(p - y, axis=-1),
+    "an object": keras.losses.KLDivergence(),
+}
+
+
+@pytest.mark.parametrize("loss", OTHERS.values(), ids=OTHERS.keys())
+def test_other_losses_are_left_alone(loss):
+    model_of("classification").compile(loss=loss)
+    model_of("nsp").compile(loss=loss)
+
+
+def test_a_compiled_model_comes_back_compiled(tmp_path):
+    model = model_of("classification")
+    model.compile(optimizer="adam", loss=LabelLoss([1.0, 2.0]))
+    model.optimizer.build(model.trainable_variables)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert again.loss.class_weights == [1.0, 2.0]
+    assert again.optimizer.built
+
+
+def test_labels_by_names_that_no_output_has_are_one_sentence(rng):
+    x, (labels, nsp) = small_batch(rng)
+    model = small_model()
+    model.compile(loss=PretrainingLoss())
+    with pytest.raises(ValueError, match="expected values by the names of the outputs, MLM, NSP; got tokens, next"):
+        model.evaluate(x, {"tokens": labels, "next": nsp}, verbose=0)

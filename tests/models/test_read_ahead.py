@@ -1,0 +1,190 @@
+"""What threads make ahead changes no answer, is bounded, and leaves no thread behind."""
+
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from other_process import finish, start
+
+from keras_bert_rebuild.models.read_ahead import ReadAhead
+
+SECONDS = 60  # until a test that waits in vain fails
+
+
+class Noted:
+    """A function that notes its calls, by index how often, and the most that were under way at once."""
+
+    def __init__(self, fails=()):
+        self.fails, self.calls, self.most, self._now = set(fails), [], 0, 0
+        self._lock = threading.Lock()
+
+    def __call__(self, index):
+        with self._lock:
+            self.calls.append(index)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0)  # let others in
+        with self._lock:
+            self._now -= 1
+        if index in self.fails:
+            raise LookupError(f"no {index}")
+        return index * index
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "read-ahead"]
+
+
+def wait_for(condition):
+    until = time.monotonic() + SECONDS
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    assert condition()
+
+
+COUNT = 12
+QUESTIONS = st.lists(st.one_of(st.integers(0, COUNT - 1), st.none()), max_size=30)
+
+
+@given(QUESTIONS, st.integers(0, 4), st.integers(0, 5), st.sets(st.integers(0, COUNT - 1), max_size=3))
+def test_every_answer_is_that_of_the_function_in_whatever_order_it_is_asked(questions, workers, ahead, fails):
+    function = Noted(fails)
+    values = ReadAhead(function, COUNT, workers, ahead)
+    for index in questions:
+        if index is None:
+            values.forget()
+        elif index in fails:
+            with pytest.raises(LookupError, match=f"no {index}"):
+                values.at(index)
+        else:
+            assert values.at(index) == index * index
+    values.forget()
+    assert threads() == []
+    assert function.most <= max(workers, 1)
+    assert all(0 <= index < COUNT for index in function.calls)
+
+
+@given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 6))
+def test_indexes_asked_for_in_their_order_are_made_once_each(count, workers, ahead):
+    function = Noted()
+    values = ReadAhead(function, count, workers, ahead)
+    assert [values.at(index) for index in range(count)] == [index * index for index in range(count)]
+    wait_for(lambda: not threads())  # by themselves, where there is nothing more to make
+    assert sorted(function.calls) == list(range(count))
+
+
+def test_questions_of_several_threads_are_all_answered():
+    values = ReadAhead(Noted(), 50, 3, 4)
+    wrong = []
+
+    def ask(start, step):
+        wrong.extend(i for i in range(start, 50, step) if values.at(i) != i * i)
+
+    askers = [threading.Thread(target=ask, args=arguments) for arguments in ((0, 1), (7, 3), (30, 2), (0, 1))]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join(SECONDS)
+    assert not any(asker.is_alive() for asker in askers)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("workers", "ahead"), [(1, 2), (3, 3), (4, 2), (2, 5)])
+def test_the_next_values_are_made_while_nobody_asks_and_no_more_of_them_than_may_be_held(workers, ahead):
+    calls, go_on = [], threading.Event()
+
+    def function(index):
+        calls.append(index)
+        if index:
+            go_on.wait(SECONDS)
+        return index
+
+    values = ReadAhead(function, None, workers, ahead)
+    assert values.at(0) == 0
+    wait_for(lambda: len(calls) == 1 + min(workers, ahead))
+    assert len(threads()) == min(workers, ahead)
+    go_on.set()
+    wait_for(lambda: not threads())
+    assert sorted(calls) == list(range(ahead + 1))
+    assert [values.at(index) for index in range(ahead + 1)] == list(range(ahead + 1))
+
+
+def test_values_that_nobody_will_ask_for_are_not_begun():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def function(index):
+        calls.append(index)
+        if index == 1:
+            begun.set()
+            go_on.wait(SECONDS)
+        return index
+
+    calls = []
+    values = ReadAhead(function, None, 1, 5)
+    values.at(0)
+    assert begun.wait(SECONDS)
+    values.forget(wait=False)
+    assert threads() != []  # it cannot be ended in the midst of a value
+    go_on.set()
+    wait_for(lambda: not threads())
+    assert calls == [0, 1]
+
+
+def test_questions_out_of_order_have_nothing_made_ahead():
+    function, order = Noted(), [5, 3, 8, 0, 6, 2, 9]
+    values = ReadAhead(function, None, 2, 3)
+    values.at(0)
+    values.forget()
+    function.calls.clear()
+    values.at(1)
+    for index in order:
+        values.at(index)
+    values.forget()
+    assert [index for index in function.calls if index in order and index > 4] == [5, 8, 6, 9]
+
+
+def test_an_error_waits_for_the_one_who_asks_for_its_value():
+    values = ReadAhead(Noted(fails=[2]), 5, 2, 4)
+    assert [values.at(0), values.at(1)] == [0, 1]
+    for _ in range(2):
+        with pytest.raises(LookupError, match="no 2"):
+            values.at(2)
+    assert values.at(3) == 9
+
+
+SCRIPT = """
+import os, sys, threading
+from keras_bert_rebuild.models.read_ahead import ReadAhead
+
+def function(index):
+    if index:
+        os.write(1, b"stuck\\n")  # not by the buffer of sys.stdout, whose lock a thread of a process that ends may hold
+        threading.Event().wait()
+    return index
+
+values = ReadAhead(function, None, 2, 3)
+values.at(0)
+if sys.argv[1] == "interrupt":
+    values.at(1)
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("way", ["end", "interrupt"])
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts with a signal")
+def test_a_value_that_is_never_made_keeps_no_process_alive(tmp_path, way):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = start(script, way)
+    if way == "interrupt":
+        assert process.stdout.readline() == "stuck\n"
+        process.send_signal(signal.SIGINT)
+    code, said, error = finish(process)
+    if way == "end":
+        assert (code, "end" in said) == (0, True), error
+    else:
+        assert "KeyboardInterrupt" in error

@@ -1,0 +1,81 @@
+"""A tiny model that notes what it is really trained, evaluated and asked on, and data that tell their epoch and index."""
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+
+
+class Recording:
+    """`seen` has the two numbers of every batch that a step was made with, in the order of the steps."""
+
+    def train_step(self, *args):
+        self._note(args[-1])
+        return super().train_step(*args)
+
+    def test_step(self, *args):
+        self._note(args[-1])
+        return super().test_step(*args)
+
+    def predict_step(self, *args):
+        self._note(args[-1])
+        return super().predict_step(*args)
+
+    def _note(self, batch):
+        x = keras.ops.convert_to_numpy(keras.utils.unpack_x_y_sample_weight(batch)[0])
+        self.__dict__["seen"].append(tuple(map(int, x[0])))
+
+
+class RecordingModel(Recording, BertModel):
+    pass
+
+
+class OtherModel(Recording, keras.Model):
+    """One that is not of the package."""
+
+
+def recording_model(kind=RecordingModel):
+    inputs = keras.Input((2,))
+    model = kind(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse", run_eagerly=True)  # a compiled step would note once, when it is traced
+    model.__dict__["seen"] = []
+    return model
+
+
+def numbered(epoch, index):
+    """A batch with two numbers in every row; small, so that the weights stay finite."""
+    return np.full((2, 2), [epoch, index], "float32"), np.zeros((2, 1), "float32")
+
+
+class Numbered(EpochBatches):
+    """As many batches an epoch as `count` says; `made` has those that were asked for."""
+
+    def __init__(self, count, **kwargs):
+        super().__init__(**kwargs)
+        self.count, self.made = count, []
+
+    def __len__(self):
+        return self.count
+
+    def batch(self, epoch, index):
+        self.made.append((epoch, index))
+        return numbered(epoch, index)
+
+
+class OwnDataset(keras.utils.PyDataset):
+    """A user's dataset, which tells in the first number how many epochs ended before."""
+
+    def __init__(self, count, **kwargs):
+        super().__init__(**kwargs)
+        self.count, self.ended = count, 0
+
+    @property
+    def num_batches(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return numbered(self.ended, index)
+
+    def on_epoch_end(self):
+        self.ended += 1
