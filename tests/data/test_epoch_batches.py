@@ -14,6 +14,13 @@ def epochs(first, last, count):
     return [(epoch, index) for epoch in range(first, last) for index in range(count)]
 
 
+def assert_no_thread_is_left():
+    for thread in threading.enumerate():
+        if thread.name == "read-ahead":
+            thread.join(SECONDS)
+            assert not thread.is_alive()
+
+
 @pytest.mark.parametrize("count", [1, 2, 7])
 @pytest.mark.parametrize("workers", WORKERS)
 def test_trainings_have_the_batches_of_their_epochs_in_order(workers, count):
@@ -64,7 +71,7 @@ def test_an_epoch_that_was_stopped_begins_anew(workers):
     model.fit(data, callbacks=[Stop()], verbose=0)
     model.fit(data, verbose=0)
     assert model.seen == [*epochs(0, 1, 7), *epochs(1, 2, 3), *epochs(1, 2, 7)]
-    assert not [thread for thread in threading.enumerate() if thread.name == "read-ahead"]
+    assert_no_thread_is_left()
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -105,7 +112,4 @@ def test_an_error_in_a_batch_ends_the_training_and_the_threads(workers):
     if keras.backend.backend() != "tensorflow":
         assert caught.type is ValueError
         assert model.seen == epochs(0, 1, 3)
-    for thread in threading.enumerate():
-        if thread.name == "read-ahead":
-            thread.join(SECONDS)
-            assert not thread.is_alive()
+    assert_no_thread_is_left()

@@ -63,7 +63,7 @@ def test_every_answer_is_that_of_the_function_in_whatever_order_it_is_asked(ques
         else:
             assert values.at(index) == index * index
     values.forget()
-    assert threads() == []
+    wait_for(lambda: not threads())  # one that has nothing more to do may take a moment
     assert function.most <= max(workers, 1)
     assert all(0 <= index < COUNT for index in function.calls)
 
@@ -91,6 +91,7 @@ def test_questions_of_several_threads_are_all_answered():
         asker.join(SECONDS)
     assert not any(asker.is_alive() for asker in askers)
     assert wrong == []
+    values.forget()
 
 
 @pytest.mark.parametrize(("workers", "ahead"), [(1, 2), (3, 3), (4, 2), (2, 5)])
@@ -106,11 +107,11 @@ def test_the_next_values_are_made_while_nobody_asks_and_no_more_of_them_than_may
     values = ReadAhead(function, None, workers, ahead)
     assert values.at(0) == 0
     wait_for(lambda: len(calls) == 1 + min(workers, ahead))
-    assert len(threads()) == min(workers, ahead)
     go_on.set()
     wait_for(lambda: not threads())
     assert sorted(calls) == list(range(ahead + 1))
     assert [values.at(index) for index in range(ahead + 1)] == list(range(ahead + 1))
+    values.forget()
 
 
 def test_values_that_nobody_will_ask_for_are_not_begun():
@@ -154,6 +155,7 @@ def test_an_error_waits_for_the_one_who_asks_for_its_value():
         with pytest.raises(LookupError, match="no 2"):
             values.at(2)
     assert values.at(3) == 9
+    values.forget()
 
 
 SCRIPT = """
@@ -162,7 +164,11 @@ from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 def function(index):
     if index:
+<<<<<<< ours
         os.write(1, b"stuck\\n")  # not by the buffer of sys.stdout, whose lock a thread of a process that ends may hold
+=======
+        print("stuck", end=" ", flush=True)
+>>>>>>> theirs
         threading.Event().wait()
     return index
 
@@ -181,7 +187,7 @@ def test_a_value_that_is_never_made_keeps_no_process_alive(tmp_path, way):
     script.write_text(SCRIPT)
     process = start(script, way)
     if way == "interrupt":
-        assert process.stdout.readline() == "stuck\n"
+        assert process.stdout.read(5) == "stuck"
         process.send_signal(signal.SIGINT)
     code, said, error = finish(process)
     if way == "end":
