@@ -159,16 +159,12 @@ def test_an_error_waits_for_the_one_who_asks_for_its_value():
 
 
 SCRIPT = """
-import os, sys, threading
+import sys, threading
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 def function(index):
     if index:
-<<<<<<< ours
-        os.write(1, b"stuck\\n")  # not by the buffer of sys.stdout, whose lock a thread of a process that ends may hold
-=======
         print("stuck", end=" ", flush=True)
->>>>>>> theirs
         threading.Event().wait()
     return index
 
