@@ -4,7 +4,7 @@ import inspect
 
 import keras
 
-from keras_bert_rebuild.layers import Masked
+from keras_bert_rebuild.layers import EmbeddingSimilarity, Masked
 from keras_bert_rebuild.models.metric_needs import LOGITS, PROBABILITIES
 
 
@@ -21,7 +21,7 @@ def answer_of(model, head):
     layer = model.get_layer(head)
     if isinstance(layer, Masked):  # passes on what another layer answers with
         layer = next((other for other in model.layers if other.output is layer.input[0]), layer)
-    if type(layer).__name__ in ("EmbeddingSimilarity", "Softmax"):
+    if isinstance(layer, (EmbeddingSimilarity, keras.layers.Softmax)):
         return PROBABILITIES
     activation = getattr(layer, "output_activation", getattr(layer, "activation", None))
     if activation is keras.activations.softmax:

@@ -25,7 +25,7 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> Frozen:
         A `Frozen`: how many numbers of the model stay and how many learn now.
 
     Raises:
-        ValueError: a pattern that is no regular expression or is found in no path.
+        ValueError: a pattern that is no regular expression or is found in no path, or a model without weights.
     """
     _check_found("freeze", model, patterns)
     for variable in model.weights:
@@ -50,6 +50,8 @@ def count_frozen(model):
 def _check_found(name, model, patterns):
     check_patterns(name, patterns)
     paths = [variable.path for variable in model.weights]
+    if not paths:
+        raise ValueError(f"{name} must have a model with weights, so one that is built; {model.name} has none.")
     for pattern in patterns:
         if not any(matches_any(path, [pattern]) for path in paths):
             raise ValueError(

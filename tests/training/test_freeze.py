@@ -1,5 +1,6 @@
 """What learns and what stays."""
 
+import keras
 import numpy as np
 import pytest
 from small_tasks import TOKENIZER, small_encoder, trained
@@ -45,4 +46,6 @@ def test_a_pattern_that_is_found_nowhere_is_one_sentence(change):
         change(model, ["Embedding", "Encoder-9"])
     with pytest.raises(ValueError, match="list of regular expressions"):
         change(model, "Embedding")
+    with pytest.raises(ValueError, match="must have a model with weights, so one that is built; empty has none"):
+        change(keras.Sequential([keras.layers.Dense(2)], name="empty"), ["kernel"])
     assert all(variable.trainable for variable in model.weights)

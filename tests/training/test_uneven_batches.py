@@ -34,7 +34,7 @@ def test_uneven_batches_are_one_sentence(tried):
     assert refused == dict.fromkeys(refused, f"ValueError: {SENTENCE.format(3)}") | {
         "validation": f"ValueError: {SENTENCE.format(7)}"
     }
-    assert uneven.pop("a validation split") == f"ValueError: {SENTENCE.format(3)}"
+    assert uneven.pop("a validation split") == f"ValueError: {SENTENCE.format(1)}"
     assert tried["empty"] == dict.fromkeys(tried["empty"], f"ValueError: {SENTENCE.format(1)}")
     if BACKEND == "tensorflow":
         assert SENTENCE.format(3) in uneven.pop("a tf.data.Dataset")
