@@ -108,7 +108,8 @@ class BertModel(keras.Model):
         return results if self._label_means is None else self._label_means.reported(results)
 
     def fit(self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any) -> keras.callbacks.History:
-        self._check_can_train(kwargs.get("class_weight"))
+        warn_of_unused_devices(self)
+        self._check_class_weight(kwargs.get("class_weight"))
         parts, batch_size = parts_of_batch(self), args[0] if args else kwargs.get("batch_size")
         x, y = self._check_data(x, y, parts, batch_size, kwargs.get("validation_split", 0.0))
         if isinstance(validation_data, (list, tuple)):
@@ -145,7 +146,8 @@ class BertModel(keras.Model):
             return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        self._check_can_train(kwargs.get("class_weight"))
+        warn_of_unused_devices(self)
+        self._check_class_weight(kwargs.get("class_weight"))
         self._build_optimizer()
         return super().train_on_batch(*self._check_single(x, y), *args, **kwargs)
 
@@ -193,8 +195,7 @@ class BertModel(keras.Model):
         """The labels of the batch of the training or test step that this thread is in."""
         return keras.utils.unpack_x_y_sample_weight(_STEP.now[2])[1]
 
-    def _check_can_train(self, class_weight):
-        warn_of_unused_devices(self)
+    def _check_class_weight(self, class_weight):
         if class_weight is not None and "MLM" in self.output_names:
             raise ValueError(
                 f"class_weight must be left out where labels are tokens, as those of MLM are; got {class_weight!r:.80}: weigh "
