@@ -25,7 +25,7 @@ SEQ_LEN = 64
 MAX_PREDICTIONS = 10
 BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
-DEFAULT_STEPS = 2400
+DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
