@@ -11,8 +11,8 @@ def add_arguments(parser):
 
 def run(args):
     """Draw the curves and return the exit code."""
+    from keras_bert_rebuild.files.durable import write_file
     from keras_bert_rebuild.recipes.curves import draw_curves, read_curves
-    from keras_bert_rebuild.training.durable_files import write_file
 
     curves = read_curves(args.folder)
     beside = args.folder if args.folder.is_dir() else args.folder.parent

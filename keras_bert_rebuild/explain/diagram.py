@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_bert_rebuild.training.durable_files import write_file
+from keras_bert_rebuild.files.durable import write_file
 
 # Kind of a box: fill, edge.
 COLOURS = {

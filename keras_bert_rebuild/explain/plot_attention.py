@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.explain.attention_maps import AttentionMaps
-from keras_bert_rebuild.training.durable_files import write_file
+from keras_bert_rebuild.files.durable import write_file
 
 
 def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.PathLike[str] | None = None, *, text: int = 0) -> Any:

@@ -13,7 +13,7 @@ from keras_bert_rebuild.explain.attention_page import attention_page
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
 from keras_bert_rebuild.explain.heads_that_fit import heads_that_fit
-from keras_bert_rebuild.training.durable_files import write_file
+from keras_bert_rebuild.files.durable import write_file
 
 
 class AttentionPage:

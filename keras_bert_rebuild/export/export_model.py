@@ -7,9 +7,9 @@ from pathlib import Path
 
 import keras
 
-from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
+from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained, write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row

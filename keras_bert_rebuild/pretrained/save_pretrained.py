@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_bert_rebuild.checkpoints.atomic import written_folder
 from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary

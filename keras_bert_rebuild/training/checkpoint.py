@@ -11,7 +11,7 @@ from pathlib import Path
 import keras
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
-from keras_bert_rebuild.training.durable_files import write_file
+from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.version import __version__
 
 ARRAYS, FACTS = "state.safetensors", "facts.json"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.durable import sync, sync_folder
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
-from keras_bert_rebuild.training.durable_files import sync, sync_folder
 from keras_bert_rebuild.training.train_state import ArraySource
 
 # A checkpoint, and the one that it takes the place of, which counts until it is there.

@@ -13,11 +13,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.training.durable_files import write_file
 from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
 
 # The kernels of queries and values: Hu et al., 2022, section 7.1.

@@ -7,8 +7,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.training.counted_callback import CountedCallback, is_finite
-from keras_bert_rebuild.training.durable_files import write_file
 
 
 class StopOnNonFiniteLoss(CountedCallback):

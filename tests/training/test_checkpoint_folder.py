@@ -258,7 +258,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, mo
             for name in calls:
                 patched.setattr(os, name, dying(name))
             patched.setattr(shutil, "rmtree", dying_rmtree)
-            patched.setattr("keras_bert_rebuild.training.durable_files.Path.unlink", lambda *args, **kwargs: None)
+            patched.setattr("keras_bert_rebuild.files.durable.Path.unlink", lambda *args, **kwargs: None)
             try:
                 CheckpointFolder(path, keep=1).save(20, {"new": np.ones(3)})
             except Killed:
