@@ -34,8 +34,8 @@ def probe_of_pairs(train: Any, test: Any = None, examples: int = 8000) -> Probe:
     )
     judged = examples_of(test, judged)
     tokens = len(train.tables.special)
-    columns = [edge_columns(segments, train.seq_len, tokens) for segments, _ in (seen, judged)]
-    return probe(*columns, seen[1], judged[1])
+    learnt, asked = (edge_columns(segments, train.seq_len, tokens) for segments, _ in (seen, judged))
+    return probe(learnt, asked, seen[1], judged[1])
 
 
 def examples_of(batches, numbers):

@@ -113,7 +113,8 @@ class BertModel(keras.Model):
         parts, batch_size = parts_of_batch(self), args[0] if args else kwargs.get("batch_size")
         x, y = self._check_data(x, y, parts, batch_size, kwargs.get("validation_split", 0.0))
         if isinstance(validation_data, (list, tuple)):
-            held_out = self._check_data(*validation_data[:2], parts, kwargs.get("validation_batch_size") or batch_size)
+            val_x, val_y = (*validation_data, None)[:2]
+            held_out = self._check_data(val_x, val_y, parts, kwargs.get("validation_batch_size") or batch_size)
             validation_data = (*held_out, *validation_data[2:])
         elif validation_data is not None:
             validation_data, _ = self._check_data(validation_data, None, parts)

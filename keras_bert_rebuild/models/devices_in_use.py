@@ -5,10 +5,10 @@ import warnings
 import keras
 
 # Kinds and numbers of devices that `distribute` answered with and that nobody has entered.
-_waiting = []
+_waiting: list[tuple[str, int]] = []
 
 # Of the devices that are entered, outermost first: into how many parts they cut a batch that this process makes.
-_parts = []
+_parts: list[int] = []
 
 
 def expect_use(kind, devices):

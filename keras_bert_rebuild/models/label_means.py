@@ -16,7 +16,8 @@ _NOTES = threading.local()
 def noted_means() -> Iterator[list[Any]]:
     """A list of what the losses that are computed inside, on this thread, say with `note_mean`."""
     outer = getattr(_NOTES, "now", None)
-    _NOTES.now = notes = []
+    notes: list[Any] = []
+    _NOTES.now = notes
     try:
         yield notes
     finally:
