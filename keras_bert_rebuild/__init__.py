@@ -21,7 +21,7 @@ from keras_bert_rebuild.version import __version__
 # Module, the names that are asked of it.
 _LAZY = (
     ("keras_bert_rebuild.config", ("BertConfig",)),
-    ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
+    ("keras_bert_rebuild.custom_objects", ("get_custom_objects", "set_custom_objects")),
     ("keras_bert_rebuild.data.gen_batch_inputs", ("gen_batch_inputs",)),
     ("keras_bert_rebuild.data.length_buckets", ("BucketedBatches", "bucket_batches")),
     ("keras_bert_rebuild.data.prepare", ("prepare",)),
@@ -40,6 +40,7 @@ _LAZY = (
     ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
     ("keras_bert_rebuild.explain.weight_names", ("weight_names",)),
     ("keras_bert_rebuild.models.build_model", ("build_model",)),
+    ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
     ("keras_bert_rebuild.models.get_model", ("get_model", "get_token_embedding")),
     (
         "keras_bert_rebuild.pretrained",
@@ -96,7 +97,7 @@ _LAZY = (
 )
 
 # Submodules that keras_bert has as attributes, and `explain` and `export`, which can be called.
-_SUBMODULES = ("bert", "datasets", "explain", "export", "loader", "optimizers", "tokenizer", "util")
+_SUBMODULES = ("activations", "backend", "bert", "datasets", "explain", "export", "loader", "optimizers", "tokenizer", "util")
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
 

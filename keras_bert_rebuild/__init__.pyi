@@ -1,5 +1,7 @@
 """What type checkers see of `__init__.py`, which imports most names when they are first asked for; a test compares the two."""
 
+from keras_bert_rebuild import activations as activations
+from keras_bert_rebuild import backend as backend
 from keras_bert_rebuild import bert as bert
 from keras_bert_rebuild import datasets as datasets
 from keras_bert_rebuild import loader as loader
@@ -8,6 +10,7 @@ from keras_bert_rebuild import tokenizer as tokenizer
 from keras_bert_rebuild import util as util
 from keras_bert_rebuild.config import BertConfig as BertConfig
 from keras_bert_rebuild.custom_objects import get_custom_objects as get_custom_objects
+from keras_bert_rebuild.custom_objects import set_custom_objects as set_custom_objects
 from keras_bert_rebuild.data.gen_batch_inputs import gen_batch_inputs as gen_batch_inputs
 from keras_bert_rebuild.data.length_buckets import BucketedBatches as BucketedBatches
 from keras_bert_rebuild.data.length_buckets import bucket_batches as bucket_batches
@@ -58,6 +61,8 @@ from keras_bert_rebuild.layers import get_inputs as get_inputs
 from keras_bert_rebuild.layers import quick_gelu as quick_gelu
 from keras_bert_rebuild.models.bert_model import BertModel as BertModel
 from keras_bert_rebuild.models.build_model import build_model as build_model
+from keras_bert_rebuild.models.get_encoders import get_encoder_component as get_encoder_component
+from keras_bert_rebuild.models.get_encoders import get_encoders as get_encoders
 from keras_bert_rebuild.models.get_model import get_model as get_model
 from keras_bert_rebuild.models.get_model import get_token_embedding as get_token_embedding
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel as PretrainingModel

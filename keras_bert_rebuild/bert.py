@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from keras_bert_rebuild.custom_objects import get_custom_objects
+from keras_bert_rebuild.custom_objects import get_custom_objects, get_encoder_custom_objects, set_custom_objects
 from keras_bert_rebuild.data.gen_batch_inputs import gen_batch_inputs
 from keras_bert_rebuild.layers import (
     EmbeddingSimilarity,
@@ -17,6 +17,7 @@ from keras_bert_rebuild.layers import (
     get_embedding,
     get_inputs,
 )
+from keras_bert_rebuild.models.get_encoders import get_encoder_component, get_encoders
 from keras_bert_rebuild.models.get_model import get_model, get_token_embedding
 from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK, get_base_dict
 from keras_bert_rebuild.training.compile_model import compile_model
@@ -42,9 +43,13 @@ __all__ = [
     "get_base_dict",
     "get_custom_objects",
     "get_embedding",
+    "get_encoder_component",
+    "get_encoder_custom_objects",
+    "get_encoders",
     "get_inputs",
     "get_model",
     "get_token_embedding",
     "keras",
     "np",
+    "set_custom_objects",
 ]

@@ -20,6 +20,7 @@ WHOLE_NUMBERS = (
     ("type_vocab_size", 0),
     ("pad_token_id", 0),
     ("num_tasks", 0),
+    ("adapter_size", 0),
     ("embedding_size", 1),
     ("num_hidden_groups", 1),
 )
@@ -119,6 +120,9 @@ class BertConfig:
     num_tasks: int = 0
     """Rows of the task table; 0 for a model without task embedding."""
 
+    adapter_size: int = 0
+    """Width inside the adapters, small blocks that learn while the encoder is frozen (`use_adapter` of `get_model`); 0 for none."""
+
     labels: Sequence[str] = ()
     """Names of the classes of a classification head, in the order of its outputs."""
 
@@ -204,7 +208,8 @@ class BertConfig:
         dense = d * d + d
         tables = (v + self.type_vocab_size + self.max_position_embeddings + self.num_tasks) * e
         embeddings = tables + 2 * e + (0 if self.embedding_size is None else e * d + d)
-        block = 4 * dense + (d * f + f + f * d + d) + 2 * 2 * d
+        adapter = 2 * d * self.adapter_size + self.adapter_size + d if self.adapter_size else 0
+        block = 4 * dense + (d * f + f + f * d + d) + 2 * 2 * d + 2 * adapter
         counts = {
             "mlm": d * e + e + 2 * e + v,
             "nsp": 2 * d + 2,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import keras
+
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 
@@ -15,6 +17,8 @@ def get_custom_objects() -> dict[str, Any]:
     """
     return {
         "gelu": layers.gelu,
+        "gelu_fallback": layers.gelu,
+        "gelu_tensorflow": layers.gelu_erf,
         "LayerNormalization": layers.LayerNormalization,
         "MultiHeadAttention": layers.MultiHeadSelfAttention,
         "MultiHeadSelfAttention": layers.MultiHeadSelfAttention,
@@ -35,3 +39,14 @@ def get_custom_objects() -> dict[str, Any]:
         "MaskedGlobalMaxPool1D": layers.MaskedGlobalMaxPool1D,
         "Add": layers.Add,
     }
+
+
+def get_encoder_custom_objects() -> dict[str, Any]:
+    """A new dictionary of the classes that keras_transformer has names for: those of the encoder blocks."""
+    names = ("LayerNormalization", "MultiHeadAttention", "FeedForward", "TrigPosEmbedding", "EmbeddingRet", "EmbeddingSim")
+    return {name: value for name, value in get_custom_objects().items() if name in names}
+
+
+def set_custom_objects() -> None:
+    """Let every loader of this process know the names of `get_custom_objects`, as older releases of keras_bert do."""
+    keras.saving.get_custom_objects().update(get_custom_objects())

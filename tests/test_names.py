@@ -36,12 +36,30 @@ NAMES_OF_KERAS_BERT = {
     ".tokenizer": "Tokenizer",
 }
 
+# What was there before 0.89: modules deleted since, and functions of keras_transformer.
+NAMES_OF_OLDER_RELEASES = {
+    "": "set_custom_objects get_encoders get_encoder_component activations backend",
+    ".bert": "set_custom_objects get_encoders get_encoder_component get_encoder_custom_objects",
+    ".backend": "keras utils activations applications backend datasets engine layers preprocessing wrappers callbacks constraints "
+    "initializers metrics models losses optimizers regularizers TF_KERAS EAGER_MODE",
+    ".activations": "gelu",
+    ".activations.gelu_fallback": "gelu",
+    ".activations.gelu_selection": "gelu",
+    ".activations.gelu_tensorflow": "gelu",
+}
+
 
 @pytest.mark.parametrize("module", NAMES_OF_KERAS_BERT)
 def test_every_name_of_keras_bert_is_importable_under_the_same_path(module):
     loaded = importlib.import_module(f"keras_bert_rebuild{module}")
     missing = [name for name in NAMES_OF_KERAS_BERT[module].split() if not hasattr(loaded, name)]
     assert not missing
+
+
+@pytest.mark.parametrize("module", NAMES_OF_OLDER_RELEASES)
+def test_names_of_older_releases_of_keras_bert_are_importable_under_the_same_path(module):
+    loaded = importlib.import_module(f"keras_bert_rebuild{module}")
+    assert not [name for name in NAMES_OF_OLDER_RELEASES[module].split() if not hasattr(loaded, name)]
 
 
 def test_every_public_name_exists_and_has_a_docstring():
@@ -71,7 +89,10 @@ def test_custom_objects_are_a_new_dictionary_with_the_names_of_keras_bert():
 
 
 def test_importing_the_package_imports_no_backend_but_the_chosen_one():
-    code = "import sys, keras_bert_rebuild; print(*[m for m in ('tensorflow', 'torch', 'jax') if m in sys.modules])"
+    code = (
+        "import sys, keras_bert_rebuild, keras_bert_rebuild.backend, keras_bert_rebuild.activations, keras_bert_rebuild.bert; "
+        "print(*[m for m in ('tensorflow', 'torch', 'jax') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout.split() == [keras.backend.backend()]
 

@@ -23,6 +23,7 @@ def config_of_layers(encoder):
     token, position = layers["Embedding-Token"], layers["Embedding-Position"]
     attention, feed_forward = (layers[f"Encoder-{numbers[0]}-{half}"] for half in HALVES)
     hidden_size = attention.query_dense.units
+    adapter = layers.get(f"{feed_forward.name}-Adapter")
     words = {function: word for word, function in ACTIVATIONS.items()}
     return BertConfig(
         vocab_size=token.input_dim,
@@ -38,6 +39,7 @@ def config_of_layers(encoder):
         position_offset=position.offset,
         type_vocab_size=layers["Embedding-Segment"].input_dim if "Embedding-Segment" in layers else 0,
         num_tasks=layers["Embedding-Task"].input_dim if "Embedding-Task" in layers else 0,
+        adapter_size=adapter.units if adapter is not None else 0,
         hidden_dropout_prob=0.1 if f"{ATTENTION.format(numbers[0])}-Dropout" in layers else 0.0,
         labels=_labels(layers),
     )

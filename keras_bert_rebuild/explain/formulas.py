@@ -3,7 +3,7 @@
 import math
 import re
 
-# Letter, what it counts. E, C, K, B and N are not in the article.
+# Letter, what it counts. E, U, C, K, B and N are not in the article.
 LETTERS = (
     ("T", "tokens of the vocabulary"),
     ("H", "hidden size"),
@@ -12,6 +12,7 @@ LETTERS = (
     ("A", "attention heads"),
     ("L", "layers"),
     ("FFD", "width inside the feed-forward block"),
+    ("U", "width inside an adapter"),
     ("P", "rows of the position table"),
     ("C", "classes"),
     ("K", "tasks"),
@@ -35,6 +36,7 @@ def letters_of(config, batch, length, predictions):
         "A": config.num_attention_heads,
         "L": config.num_hidden_layers,
         "FFD": config.intermediate_size,
+        "U": config.adapter_size,
         "P": config.max_position_embeddings,
         "C": len(config.labels),
         "K": config.num_tasks,

@@ -46,8 +46,10 @@ PARAMETERS: tuple = (
     (5,    EMBEDDING, "Normalisation",      "Embedding-Norm",                          "2·E"),
     (None, EMBEDDING, "Widening",           "Embedding-Mapping",                       "E·H + H"),
     (6,    BLOCK,     "Attention",          "Encoder-{n}-MultiHeadSelfAttention",      "A·D·(D/A)·3 + 3·D + D·D + D"),
+    (None, BLOCK,     "Adapter",            "Encoder-{n}-MultiHeadSelfAttention-Adapter", "(H·U + U) + (U·H + H)"),
     (7,    BLOCK,     "Normalisation",      "Encoder-{n}-MultiHeadSelfAttention-Norm", "2·H"),
     (8,    BLOCK,     "Feed-forward",       "Encoder-{n}-FeedForward",                 "(H·FFD + FFD) + (FFD·H + H)"),
+    (None, BLOCK,     "Adapter",            "Encoder-{n}-FeedForward-Adapter",         "(H·U + U) + (U·H + H)"),
     (9,    BLOCK,     "Normalisation",      "Encoder-{n}-FeedForward-Norm",            "2·H"),
     (10,   HEAD,      "MLM transform",      "MLM-Dense",                               "H·E + E"),
     (11,   HEAD,      "MLM normalisation",  "MLM-Norm",                                "2·E"),
@@ -70,8 +72,10 @@ WORK: dict[str, tuple] = {
     "Embedding-Norm":                          ("0",                       "B·S·E",             "0"),
     "Embedding-Mapping":                       ("2·B·S·E·H",               "B·S·E",             "0"),
     "Encoder-{n}-MultiHeadSelfAttention":      ("8·B·S·D·D + 4·B·S·S·D",   "5·B·S·D + A·B·S·S", "0"),
+    "Encoder-{n}-MultiHeadSelfAttention-Adapter": ("4·B·S·H·U",            "B·S·H + 2·B·S·U",   "0"),
     "Encoder-{n}-MultiHeadSelfAttention-Norm": ("0",                       "B·S·H",             "0"),
     "Encoder-{n}-FeedForward":                 ("4·B·S·H·FFD",             "B·S·H + 2·B·S·FFD", "0"),
+    "Encoder-{n}-FeedForward-Adapter":         ("4·B·S·H·U",               "B·S·H + 2·B·S·U",   "0"),
     "Encoder-{n}-FeedForward-Norm":            ("0",                       "B·S·H",             "0"),
     "MLM-Dense":                               ("2·B·N·H·E",               "B·N·H + B·N·E",     "0"),
     "MLM-Norm":                                ("0",                       "B·N·E",             "0"),
@@ -121,6 +125,7 @@ def steps_of(config, heads):
         "Embedding-Task": not config.num_tasks,
         "Embedding-Mapping": config.embedding_size is None,
     }
+    absent |= {step.layer: not config.adapter_size for step in STEPS if step.name == "Adapter"}
     if not config.num_hidden_layers:
         absent |= {step.layer: True for step in STEPS if step.part == BLOCK}
     return [

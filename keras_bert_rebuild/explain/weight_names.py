@@ -11,6 +11,12 @@ from keras_bert_rebuild.families import FAMILIES, bert
 
 FORMATS = ("huggingface", "google")
 
+# A small feed-forward block.
+ADAPTER = (
+    ("intermediate/kernel", "H", "U"), ("intermediate/bias", "U"),
+    ("output/kernel", "U", "H"), ("output/bias", "H"),
+)  # fmt: skip
+
 # The weights of a layer, by the name of the layer: its paths and their shapes, in letters. A layer that is not here has none.
 WEIGHTS = {
     "Embedding-Token": (("embeddings", "T", "E"),),
@@ -25,11 +31,13 @@ WEIGHTS = {
         ("value/kernel", "H", "H"), ("value/bias", "H"),
         ("output/kernel", "H", "H"), ("output/bias", "H"),
     ),
+    "Encoder-{n}-MultiHeadSelfAttention-Adapter": ADAPTER,
     "Encoder-{n}-MultiHeadSelfAttention-Norm": (("gamma", "H"), ("beta", "H")),
     "Encoder-{n}-FeedForward": (
         ("intermediate/kernel", "H", "FFD"), ("intermediate/bias", "FFD"),
         ("output/kernel", "FFD", "H"), ("output/bias", "H"),
     ),
+    "Encoder-{n}-FeedForward-Adapter": ADAPTER,
     "Encoder-{n}-FeedForward-Norm": (("gamma", "H"), ("beta", "H")),
     "MLM-Dense": (("kernel", "H", "E"), ("bias", "E")),
     "MLM-Norm": (("gamma", "E"), ("beta", "E")),
@@ -106,7 +114,8 @@ def weight_shapes(config, heads=("mlm", "nsp")):
     """Our variable paths and their shapes, from the config alone, in the order of the steps."""
     letters = {
         "T": config.vocab_size, "E": config.embedding_width, "G": config.type_vocab_size, "P": config.max_position_embeddings,
-        "K": config.num_tasks, "H": config.hidden_size, "FFD": config.intermediate_size, "C": len(config.labels), "2": 2,
+        "K": config.num_tasks, "H": config.hidden_size, "FFD": config.intermediate_size, "U": config.adapter_size,
+        "C": len(config.labels), "2": 2,
     }  # fmt: skip
     steps = steps_of(config, heads)
     in_blocks = [step.layer for step in steps if "{n}" in step.layer]

@@ -3,6 +3,7 @@
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.models.encoder_blocks import make_block, run_block
 
 
 def build_inputs(config, seq_len, padding_mask=False):
@@ -38,9 +39,7 @@ def build_encoder(config, inputs):
     blocks = [_make_block(config, i + 1) for i in range(config.num_distinct_blocks)]
     outputs = []
     for layer in range(config.num_hidden_layers):
-        for sub_layer, dropout, add, norm in blocks[config.block_of_layer(layer)]:
-            # LayerNorm(x + Dropout(layer(x))): post-LN, Vaswani et al., section 3.1.
-            x = norm(add([x, dropout(sub_layer(x))]))
+        x = run_block(blocks[config.block_of_layer(layer)], x)
         outputs.append(x)
     return outputs or [x], table
 
@@ -67,29 +66,18 @@ def make_dropout(rate, name):
 
 
 def _make_block(config, number):
-    """The layers of an encoder block, not yet connected: twice a sub-layer, its dropout, its sum and its norm."""
-    attention = layers.MultiHeadSelfAttention(
-        config.num_attention_heads,
-        activation=layers.get_activation(config.attention_act),
+    return make_block(
+        f"Encoder-{number}",
+        num_heads=config.num_attention_heads,
+        intermediate_size=config.intermediate_size,
+        attention_act=config.attention_act,
+        hidden_act=config.hidden_act,
+        dropout_rate=config.hidden_dropout_prob,
         attention_dropout=config.attention_probs_dropout_prob,
-        name=f"Encoder-{number}-MultiHeadSelfAttention",
-        **kernel_settings(config),
+        adapter_size=config.adapter_size,
+        norm_settings={"epsilon": config.layer_norm_eps},
+        kernel_settings=lambda: kernel_settings(config),
     )
-    feed_forward = layers.FeedForward(
-        config.intermediate_size,
-        activation=layers.get_activation(config.hidden_act),
-        name=f"Encoder-{number}-FeedForward",
-        **kernel_settings(config),
-    )
-    return [
-        (
-            sub_layer,
-            make_dropout(config.hidden_dropout_prob, f"{sub_layer.name}-Dropout"),
-            layers.Add(name=f"{sub_layer.name}-Add"),
-            make_norm(config, f"{sub_layer.name}-Norm"),
-        )
-        for sub_layer in (attention, feed_forward)
-    ]
 
 
 def _build_embedding(config, inputs):

@@ -1,5 +1,6 @@
 """keras_bert's `get_model`: its argument names on the outside, a `BertConfig` within."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import keras
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.old_arguments import check_arguments
 
 
 def get_model(
@@ -26,6 +28,8 @@ def get_model(
     output_layer_num: int | Sequence[int] = 1,
     use_task_embed: bool = False,
     task_num: int = 10,
+    use_adapter: bool = False,
+    adapter_units: int | None = None,
     *,
     padding_mask: bool = False,
     **config: Any,
@@ -49,6 +53,9 @@ def get_model(
             first, -1 the last, concatenated in reversed order (as in keras_bert).
         use_task_embed: add the vector of a task, from a further input.
         task_num: number of tasks.
+        use_adapter: add a small block that learns behind either half of an encoder block, before the sum. Which layers learn is for
+            `trainable` to say: prefixes such as "Encoder-1-FeedForward-Adapter" and "Encoder-1-FeedForward-Norm".
+        adapter_units: width inside the adapters; None for a hundredth of `embed_dim`, at least 1.
         padding_mask: a further, last input `Input-Mask`, not zero at real tokens, instead of taking token id 0 for padding.
         **config: further fields of `BertConfig`, such as `type_vocab_size` or `attention_probs_dropout_prob`.
 
@@ -59,8 +66,12 @@ def get_model(
 
     Raises:
         IndexError: `head_num` does not divide `embed_dim`; without `training`, no blocks or `output_layer_num` below 1.
-        ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist.
+        ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist, `adapter_units` below 1, an
+            argument that is none or was one of older releases of keras_bert; the sentence says what takes its place.
+
+    Reference: Houlsby et al., 2019 (https://arxiv.org/abs/1902.00751), for adapters, as keras_bert had them from 0.69 to 0.81.
     """
+    check_arguments(config, ARGUMENTS)
     # As keras_bert: no dropout of attention probabilities, and the initializers of the layers.
     config = {"attention_probs_dropout_prob": 0.0, "initializer_range": None, **config}
     bert_config = BertConfig(
@@ -74,6 +85,7 @@ def get_model(
         attention_act=attention_activation,
         hidden_act=feed_forward_activation,
         num_tasks=task_num if use_task_embed else 0,
+        adapter_size=_adapter_size(adapter_units, embed_dim) if use_adapter else 0,
         **config,
     )
     model = build_model(
@@ -85,6 +97,18 @@ def get_model(
         padding_mask=padding_mask,
     )
     return model if training else (model.inputs, model.outputs[0])
+
+
+def _adapter_size(units, hidden_size):
+    if units is None:
+        return max(1, hidden_size // 100)
+    if not units >= 1:
+        raise ValueError(f"adapter_units must be at least 1, or None for a hundredth of embed_dim; got {units!r}.")
+    return units
+
+
+# In the signature, without `config`.
+ARGUMENTS = tuple(inspect.signature(get_model).parameters)[:-1]
 
 
 def get_token_embedding(model: keras.Model) -> Any:

@@ -15,6 +15,9 @@ FIELDS = (
     ("hidden_act", "Encoder-1-FeedForward", "activation"),
 )
 
+# What keras_bert called its two forms of gelu in 0.66 to 0.70.
+OLD_ACTIVATIONS = {"gelu_tensorflow": "gelu_erf", "gelu_fallback": "gelu"}
+
 
 def config_from_keras_2(model_config, where):
     """The `BertConfig` of a model.
@@ -31,6 +34,8 @@ def config_from_keras_2(model_config, where):
         fields = {field: layers[layer][name] for field, layer, name in FIELDS}
     except (KeyError, TypeError) as error:
         raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
+    for field in ("hidden_act", "attention_act"):
+        fields[field] = OLD_ACTIVATIONS.get(fields[field], fields[field])
     if fields["attention_act"] == "linear":
         fields["attention_act"] = None
     return BertConfig(
@@ -38,5 +43,6 @@ def config_from_keras_2(model_config, where):
         num_hidden_layers=sum(name.startswith("Encoder-") and name.endswith("-FeedForward") for name in layers),
         hidden_dropout_prob=layers.get("Embedding-Dropout", {}).get("rate", 0.0),
         attention_probs_dropout_prob=0.0,
+        adapter_size=layers.get("Encoder-1-FeedForward-Adapter", {}).get("units", 0),
         num_tasks=layers.get("Embedding-Task", {}).get("input_dim", 0),
     )

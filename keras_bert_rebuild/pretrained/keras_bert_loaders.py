@@ -73,8 +73,8 @@ def load_model_weights_from_checkpoint(
 ) -> None:
     """Fill a model with the weights of a checkpoint, in place.
 
-    Blocks that the model has not are left out, and so are the heads without `training`. A task embedding, which no checkpoint has,
-    keeps its values.
+    Blocks that the model has not are left out, and so are the heads without `training`. A task embedding and
+    adapters, which no checkpoint has, keep their values.
 
     Args:
         model: as from `build_model_from_config`.
@@ -89,9 +89,9 @@ def load_model_weights_from_checkpoint(
     rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
     heads = {path for rows_of_head in bert.GOOGLE.heads.values() for path, *_ in rows_of_head}
     variables = [v for v in model.weights if training or v.path not in heads]
-    tasks = [v.path for v in model.weights if v.path.startswith("Embedding-Task/")]
+    own = [v.path for v in model.weights if v.path.startswith("Embedding-Task/") or "-Adapter/" in v.path]
     # What the checkpoint has beyond the model is left out, as in keras_bert: a pruned model takes the blocks that it has.
-    load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=tasks, leftovers=True)
+    load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=own, leftovers=True)
 
 
 def load_trained_model_from_checkpoint(

@@ -53,7 +53,7 @@ def compile_model(
         metrics: as for `model.compile`, at the masked positions, which stand one behind the other whatever example they are of;
             they are given probabilities, or logits where all of a head are accuracies or have a true attribute `takes_logits`, such
             as `Perplexity`. A single word counts for every head.
-        **kwargs: further arguments of `model.compile`.
+        **kwargs: `lr` (another name of `learning_rate`), and further arguments of `model.compile`.
 
     Returns:
         The model.
@@ -62,6 +62,7 @@ def compile_model(
         ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is no
             `PretrainingModel`; one whose outputs are neither probabilities nor logits.
     """
+    learning_rate = kwargs.pop("lr", learning_rate)
     if optimizer is None:
         optimizer = AdamWarmup(
             decay_steps=decay_steps,

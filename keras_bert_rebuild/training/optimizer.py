@@ -81,6 +81,15 @@ class AdamWarmup(keras.optimizers.Adam):
         self.decay_rate = weight_decay or 0.0
         self.weight_decay_pattern = None if weight_decay_pattern is None else list(weight_decay_pattern)
 
+    @property
+    def lr(self) -> Any:
+        """Another name of `learning_rate`: the rate at the top, before warm-up and fall."""
+        return self.learning_rate
+
+    @lr.setter
+    def lr(self, value: Any) -> None:
+        self.learning_rate = value
+
     def build(self, var_list):
         # Keras's reader of legacy .h5 files builds with an empty list and then sets the weights; both wait for the real variables.
         if self.built or not var_list:

@@ -37,6 +37,8 @@ RANKS = {
     "util": 6,
     "optimizers": 6,
     "datasets": 6,
+    "backend": 6,
+    "activations": 6,
 }
 ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
 GROUND = {"files", "version"}  # these may be imported by every part above

@@ -1,0 +1,5 @@
+"""keras_bert's import path of the tanh form."""
+
+from keras_bert_rebuild.layers.activations import gelu
+
+__all__ = ["gelu"]
