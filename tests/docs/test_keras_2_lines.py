@@ -1,0 +1,141 @@
+"""The page of Keras 2's lines: every old line is refused as the page says, and the new line under it runs."""
+
+import functools
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "from-keras-2.md").read_text(encoding="utf-8")
+
+# Titles under which the old line fails on TensorFlow alone, and those whose new line is TensorFlow's.
+OLD_OF_TENSORFLOW = (
+    "TensorFlow's functions in the graph",
+    "tensorflow.python.keras",
+    "Lists from generators",
+    "Batches padded each by itself",
+)
+NEW_OF_TENSORFLOW = ("K.gradients",)
+
+# What the issue of this page names, in its order.
+NAMED = (
+    ".output_shape",
+    "K.function",
+    "import keras.backend as K, in a Lambda",
+    "model.add_loss(tensor)",
+    "Lists from generators",
+    "Batches padded each by itself",
+    "lr=",
+    "K.set_value(optimizer.lr)",
+    "Names of weights",
+    "A Lambda in a saved file",
+    "period=",
+    "sample_weight_mode=",
+    "tensorflow.python.keras",
+    "multi_gpu_model",
+    "K.gradients",
+)
+
+
+class Case(NamedTuple):
+    """A block of the page."""
+
+    title: str
+    old: str
+    new: str
+    error: str
+    """The name of the exception, and behind a colon what it says, with "..." for what is left out."""
+
+
+def cases():
+    found = []
+    for section in re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]:
+        title = section.split("\n", 1)[0]
+        for diff, error in re.findall(r"^```diff\n(.*?)^```\n\n```text\n(.*?)\n```$", section, re.MULTILINE | re.DOTALL):
+            found.append(Case(title, _side(diff, "-"), _side(diff, "+"), error))
+    return found
+
+
+def _side(diff, sign):
+    """The program of one side: its own lines and those that stay."""
+    lines = [line for line in diff.splitlines() if not line or line[0] in (sign, " ")]
+    return "\n".join(line[2:] for line in lines)
+
+
+CASES = cases()
+
+
+@functools.cache
+def model_of_the_page():
+    keras.utils.set_random_seed(1)
+    namespace = {"__name__": "__main__"}
+    (setup,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    exec(compile(setup, "the model of the page", "exec"), namespace)
+    return namespace
+
+
+def run(code, folder, monkeypatch):
+    """What stands defined behind a piece of the page, run in a folder of its own."""
+    monkeypatch.chdir(folder)
+    namespace = dict(model_of_the_page())
+    exec(compile(code, "a line of the page", "exec"), namespace)
+    return namespace
+
+
+def matches(said, error):
+    """Whether an error is what the page says it is."""
+    name, _, text = said.partition(": ")
+    pattern = ".*".join(re.escape(part.strip()) for part in text.split("..."))
+    message = re.sub(r"\x1b\[\d+m", "", str(error))
+    return type(error).__name__ == name and (not text or re.fullmatch(pattern, message, re.DOTALL))
+
+
+# Of the order of a generator, and of a Lambda that knows no mask, which the page speaks of.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*shuffle=True"),
+    pytest.mark.filterwarnings(r"ignore:[\s\S]*does not support masking"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_an_old_line_is_refused_as_the_page_says(case, tmp_path, monkeypatch):
+    if case.title in OLD_OF_TENSORFLOW and keras.config.backend() != "tensorflow":
+        pytest.skip("the line is TensorFlow's")
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        run(case.old, tmp_path, monkeypatch)
+    assert matches(case.error, caught.value), f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_a_new_line_runs(case, tmp_path, monkeypatch):
+    if case.title in NEW_OF_TENSORFLOW and keras.config.backend() != "tensorflow":
+        pytest.skip("the line is TensorFlow's")
+    run(case.new, tmp_path, monkeypatch)
+
+
+def test_the_page_has_every_line_that_was_asked_for():
+    titles = [case.title for case in CASES]
+    assert {*NAMED} <= {*titles}
+    assert {*OLD_OF_TENSORFLOW, *NEW_OF_TENSORFLOW} <= {*titles}
+
+
+def test_every_block_of_lines_has_what_keras_says_of_the_old_one():
+    assert PAGE.count("```diff") == PAGE.count("```text") == len(CASES) > 20
+    for title in re.findall(r"^### (.+)$", PAGE, re.MULTILINE):
+        assert title in {case.title for case in CASES}
+
+
+def test_the_new_lines_mean_what_the_old_ones_meant(tmp_path, monkeypatch):
+    new = {case.title: case.new for case in CASES}
+    found = run(new[".output_shape"], tmp_path, monkeypatch)
+    assert (found["rows"], found["width"]) == (8, 16)
+    found = run(new["K.function"], tmp_path, monkeypatch)
+    assert found["values"].shape == (4, 8, 16)
+    assert np.abs(found["values"].mean(-1)).max() < 1e-5  # it is what a norm answers
+    found = run(new["K.set_value(optimizer.lr)"], tmp_path, monkeypatch)
+    assert float(found["model"].optimizer.learning_rate) == np.float32(1e-5)
+    found = run(new["predict_classes"], tmp_path, monkeypatch)
+    assert found["classes"].shape == (4,)
