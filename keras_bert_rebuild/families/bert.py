@@ -176,6 +176,7 @@ KERAS_BERT_EMBEDDINGS = (
     ("Embedding-Token/embeddings",    "Embedding-Token/embeddings",    "same"),
     ("Embedding-Segment/embeddings",  "Embedding-Segment/embeddings",  "same"),
     ("Embedding-Position/embeddings", "Embedding-Position/embeddings", "positions"),
+    ("Embedding-Task/embeddings",     "Embedding-Task/embeddings",     "same"),
     ("Embedding-Norm/gamma",          "Embedding-Norm/gamma",          "same"),
     ("Embedding-Norm/beta",           "Embedding-Norm/beta",           "same"),
 )  # fmt: skip
@@ -199,6 +200,18 @@ KERAS_BERT_BLOCK = (
     ("Encoder-{block}-FeedForward-Norm/beta",                "Encoder-{block}-FeedForward-Norm/beta",             "same"),
 )  # fmt: skip
 
+# Releases 0.69 to 0.81.
+KERAS_BERT_ADAPTERS = (
+    ("Encoder-{block}-MultiHeadSelfAttention-Adapter/intermediate/kernel", "Encoder-{block}-MultiHeadSelfAttention-Adapter/W1", "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Adapter/intermediate/bias",   "Encoder-{block}-MultiHeadSelfAttention-Adapter/b1", "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Adapter/output/kernel",       "Encoder-{block}-MultiHeadSelfAttention-Adapter/W2", "same"),
+    ("Encoder-{block}-MultiHeadSelfAttention-Adapter/output/bias",         "Encoder-{block}-MultiHeadSelfAttention-Adapter/b2", "same"),
+    ("Encoder-{block}-FeedForward-Adapter/intermediate/kernel",            "Encoder-{block}-FeedForward-Adapter/W1",            "same"),
+    ("Encoder-{block}-FeedForward-Adapter/intermediate/bias",              "Encoder-{block}-FeedForward-Adapter/b1",            "same"),
+    ("Encoder-{block}-FeedForward-Adapter/output/kernel",                  "Encoder-{block}-FeedForward-Adapter/W2",            "same"),
+    ("Encoder-{block}-FeedForward-Adapter/output/bias",                    "Encoder-{block}-FeedForward-Adapter/b2",            "same"),
+)  # fmt: skip
+
 KERAS_BERT_POOLER = (
     ("NSP-Dense/kernel", "NSP-Dense/kernel", "same"),
     ("NSP-Dense/bias",   "NSP-Dense/bias",   "same"),
@@ -219,7 +232,7 @@ KERAS_BERT_NSP = (
 
 KERAS_BERT = NameTable(
     embeddings=KERAS_BERT_EMBEDDINGS,
-    block=KERAS_BERT_BLOCK,
+    block=KERAS_BERT_BLOCK + KERAS_BERT_ADAPTERS,
     heads={"pooler": KERAS_BERT_POOLER, "mlm": KERAS_BERT_MLM, "nsp": KERAS_BERT_POOLER + KERAS_BERT_NSP},
 )
 
