@@ -43,8 +43,9 @@ def test_every_head_answers_the_same(tmp_path, rng):
         {"family": "distilbert", "type_vocab_size": 0, "hidden_act": "gelu_erf"},
         {"hidden_act": "quick_gelu", "pooler_act": "relu"},
         {"padding_mask": True},
+        {"adapter_size": 3},
     ],
-    ids=["albert", "distilbert", "activations", "padding_mask"],
+    ids=["albert", "distilbert", "activations", "padding_mask", "adapters"],
 )
 def test_members_of_the_family_answer_the_same(tmp_path, rng, changes):
     model, tokenizer = small_export(rng, ["classification"], **changes)

@@ -79,6 +79,12 @@ def test_parameters_are_counted_from_the_config_and_by_the_steps():
     assert config_of_layers(find_encoder(model)).adapter_size == U
 
 
+def test_the_explanation_has_a_step_for_the_adapters_of_either_half():
+    steps = [step for step in keras_bert_rebuild.explain(with_adapters().config).steps if step.name == "Adapter"]
+    assert [step.params for step in steps] == [2 * ADAPTER, 2 * ADAPTER]
+    assert [step.formula for step in steps] == ["(H·U + U) + (U·H + H)"] * 2
+
+
 def test_the_width_is_a_hundredth_of_the_hidden_size_unless_given():
     units = lambda **sizes: small_model(use_adapter=True, **sizes).get_layer("Encoder-1-FeedForward-Adapter").units  # noqa: E731
     assert units() == 1
