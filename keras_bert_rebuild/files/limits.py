@@ -41,6 +41,7 @@ LIMITS = {
     "type_vocab_size": Limit(65_536, "segments", "in use are 0, 1, 2 and 16"),
     "num_tasks": Limit(1 << 20, "tasks", "rows of a table"),
     "labels": Limit(1 << 20, "labels", "names of classes; the largest public sets have 670,000"),
+    "factor": Limit(1000, "times", "epsilons and deviations are below 1; a whole number of 400 digits is no float"),
     "missing_parameters": Limit(64_000_000, "numbers", "how many more than four times those of its file a config may describe"),
     # Files of weights.
     "arrays": Limit(100_000, "arrays", "the deepest BERT in use has 800"),

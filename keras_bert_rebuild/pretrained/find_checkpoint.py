@@ -1,5 +1,6 @@
 """What lies at a path, told from what is in it."""
 
+import math
 import re
 import zipfile
 from collections import namedtuple
@@ -11,6 +12,7 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheck
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
+from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
 
@@ -112,6 +114,7 @@ def _huggingface(path, reader, config):
     else:
         config, of_class = config_from_huggingface(values, where), heads_of_class(values)
     table = FAMILIES[config.family].HUGGINGFACE
+    _check_size(config, source, path, where)
     held = _heads_in(table, config, source)
     if of_class is not None and set(of_class) <= set(held):
         held = tuple(head for head in held if head in of_class)
@@ -126,6 +129,7 @@ def _tensorflow(path, config):
     values, where = _config_beside(prefix, config, names, "the bert_config.json of a TensorFlow checkpoint")
     source = TensorFlowCheckpoint(prefix)
     config = values if isinstance(values, BertConfig) else config_from_google(values, where)
+    _check_size(config, source, prefix, where)
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
     table, format = (bert.MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
     heads = _heads_in(table, config, source)
@@ -150,10 +154,11 @@ def _hdf5_file(path, config):
         return _huggingface(path, dict(HUGGINGFACE_FILES)["tf_model.h5"], config)
     source = KerasH5(path, keras_bert_name)
     if config is None and source.model_config is not None:
-        config = config_from_keras_2(source.model_config, path)
+        config, where = config_from_keras_2(source.model_config, path), path
     else:
         values, where = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
         config = values if isinstance(values, BertConfig) else config_from_google(values, where)
+    _check_size(config, source, path, where)
     heads = _heads_in(bert.KERAS_BERT, config, source)
     return Checkpoint(f"keras_bert, {path.name}", config, bert.KERAS_BERT, source, heads, path.parent, path)
 
@@ -168,6 +173,20 @@ def _keras_file(path):
         if "config.json" not in names:
             raise ValueError(f"{path} is not a Keras file: it holds no config.json.")
     return Checkpoint(f"Keras, {path.name}", None, None, None, None, path.parent, path)
+
+
+def _check_size(config, source, path, where):
+    """Refuse a config that describes far more than its file holds, before names of its layers are made or layers are built."""
+    if isinstance(config, BertConfig) and where is None:  # the caller's own
+        return
+    names = source.names
+    if config.num_distinct_blocks > len(names):
+        raise ValueError(
+            f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} holds {len(names):,} arrays."
+        )
+    parameters, held = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
+    if parameters > 4 * held + limit("missing_parameters"):
+        raise ValueError(f"{where} describes {parameters:,} numbers; {path.name} holds {held:,}.")
 
 
 def _heads_in(table, config, source):

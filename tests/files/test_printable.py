@@ -50,7 +50,7 @@ def test_markup_has_it_as_text(text):
         ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
         ("[a](javascript:alert(1))", r"\[a\](javascript:alert(1))"),
         ("![a](http://b)", r"!\[a\](http://b)"),
-        ("a|b\nc", r"a\|b\\nc".replace(r"\\n", r"\n")),
+        ("a|b\nc", r"a\|b\\nc"),
         ("`x` *y* _z_", r"\`x\` \*y\* \_z\_"),
         ("learning_rate 3e-05", "learning_rate 3e-05"),
         ("data/train_1.tsv", "data/train_1.tsv"),
