@@ -2,7 +2,6 @@
 
 import math
 import re
-import zipfile
 from collections import namedtuple
 from pathlib import Path
 
@@ -13,8 +12,10 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
+from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
 # A format in words, the config, the table of names, the file with the arrays, the heads it holds, and the folder it lies in. Files
 # of our own have neither table nor arrays to read by name: Keras reads them.
@@ -49,6 +50,7 @@ def find_checkpoint(path, config=None):
         return _find_in_folder(path, config)
     if not path.exists():
         return _find_prefix(path, config)
+    check_regular(path)
     with path.open("rb") as file:
         start = file.read(16)
     if start.startswith(b"PK") and path.suffix == ".keras":
@@ -164,14 +166,7 @@ def _hdf5_file(path, config):
 
 
 def _keras_file(path):
-    if path.suffix == ".keras":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-        except (zipfile.BadZipFile, OSError) as error:
-            raise ValueError(f"{path} is not a Keras file or is damaged: {error}.") from None
-        if "config.json" not in names:
-            raise ValueError(f"{path} is not a Keras file: it holds no config.json.")
+    check_keras_file(path)
     return Checkpoint(f"Keras, {path.name}", None, None, None, None, path.parent, path)
 
 
