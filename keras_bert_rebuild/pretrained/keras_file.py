@@ -1,7 +1,6 @@
 """Whole models and weights that Keras reads: looked at before Keras sees them, and with errors of one sentence."""
 
 import contextlib
-import io
 import struct
 import zipfile
 import zlib
@@ -14,6 +13,7 @@ from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable, printable_lines
 from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.pretrained.zip_member import opened_member
 
 WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 
@@ -77,7 +77,7 @@ def check_keras_file(path):
             with zipfile.ZipFile(path) as archive:
                 _check_members(archive, size, path)
                 check_config(parse_json(archive.read(CONFIG).decode("utf-8"), f"{CONFIG} of {path}"), path)
-                with h5py.File(io.BytesIO(archive.read(WEIGHTS)), "r") as file:
+                with opened_member(archive, WEIGHTS) as weights, h5py.File(weights, "r") as file:
                     check_hdf5(file, size, path)
         else:
             with h5py.File(path, "r") as file:
