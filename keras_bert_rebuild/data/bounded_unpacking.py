@@ -32,7 +32,7 @@ class BoundedUnpacking(io.RawIOBase):
         self._done += len(content)
         if self._done > self._most:
             raise ValueError(
-                f"{printable(self._path)} unpacks to over {limit('unpacked_ratio')} times its size, {self._most:,} bytes, as no text "
+                f"{printable(self._path)} unpacks to over {self._most:,} bytes, {limit('unpacked_ratio')} times its size, as no text "
                 "does: unpack it first, if it is meant to."
             )
         buffer[: len(content)] = content

@@ -22,11 +22,13 @@ LIMITS = {
     "json_depth": Limit(64, "levels", "configs have five; what walks through values calls itself once a level"),
     "labelled_json_bytes": Limit(1 << 30, "bytes", "a file of questions as SQuAD has it, 40 MB, is one JSON value"),
     "labelled_json_values": Limit(60_000_000, "values", "commas of its texts count as well"),
+    "store_index_bytes": Limit(1 << 30, "bytes", "a kilobyte for each of the shards, of 4 MB of text"),
     "yaml_bytes": Limit(1 << 20, "bytes", "settings have two kilobytes, and versions.yaml 300 bytes more for every start"),
     "yaml_depth": Limit(32, "levels", "settings have three"),
     "settings_bytes": Limit(64 << 10, "bytes", "one line of a file of git, such as HEAD, or a small file of settings"),
     "vocabulary_bytes": Limit(64 << 20, "bytes", "a vocabulary of a million tokens has about 15 MB"),
     "added_tokens": Limit(10_000, "tokens", "they become one regular expression; models in use add some hundred"),
+    "record_bytes": Limit(64 << 20, "bytes", "a record of a file of TensorFlow; an example has some kilobytes"),
     "cell_characters": Limit(10_000_000, "characters", "a text of a book has a million; it is cut to hundreds of tokens"),
     # Compressed files.
     "unpacked_ratio": Limit(50, "times", "text shrinks to a third or a tenth, a bomb to a thousandth"),
@@ -55,6 +57,7 @@ LIMITS = {
     "torch_pickle_bytes": Limit(4 << 20, "bytes", "what names the tensors of a torch file; 130 bytes a tensor"),
     "zip_members": Limit(100_000, "files", "a torch file has one for every tensor"),
     # Patterns in files.
+    "patterns": Limit(100, "patterns", "regular expressions over names of weights; the default is one"),
     "pattern_characters": Limit(500, "characters", "regular expressions over names of weights"),
     "pattern_repetitions": Limit(3, "repetitions", "a search takes at most the length of a name to this power"),
     # Time, for what the attack set measures.

@@ -12,6 +12,7 @@ from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
@@ -81,7 +82,7 @@ def _find_in_folder(folder, config):
     known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
     raise ValueError(
         f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
-        f"{folder} holds {', '.join(inside[:10]) or 'nothing'}."
+        f"{folder} holds {', '.join(map(printable, inside[:10])) or 'nothing'}."
     )
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 
+from keras_bert_rebuild.files.printable import in_markdown
 from keras_bert_rebuild.recipes.confusion_picture import confusion_svg
 
 # The files that a report is.
@@ -34,10 +35,10 @@ def report_text(found, settings, picture):
     """The report as Markdown."""
     judged = _judged(found)
     lines = [
-        f"# {found['task']}",
+        f"# {in_markdown(found['task'])}",
         "",
-        f"Model {settings['model']}, trained on {settings['train']} ({found['examples']['train']:,} examples), "
-        f"seed {settings['seed']}. Best {found['metric']} on {settings['dev']} at step {found['best_step']:,} "
+        f"Model {in_markdown(settings['model'])}, trained on {in_markdown(settings['train'])} ({found['examples']['train']:,} examples), "
+        f"seed {settings['seed']}. Best {found['metric']} on {in_markdown(settings['dev'])} at step {found['best_step']:,} "
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *_in_train(found),
         "",
@@ -84,7 +85,7 @@ def _shown(value):
 
 
 def _cell(value):
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return in_markdown(value)
 
 
 def _write(path, text):

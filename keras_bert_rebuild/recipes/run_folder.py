@@ -23,6 +23,7 @@ FREE = (
     "keep_checkpoints",
     "workers",
     "tensorboard",
+    "verify",
     "distribute",
     "model_devices",
 )
