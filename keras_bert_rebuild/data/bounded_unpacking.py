@@ -32,8 +32,8 @@ class BoundedUnpacking(io.RawIOBase):
         self._done += len(content)
         if self._done > self._most:
             raise ValueError(
-                f"{printable(self._path)} unpacks to over {self._most:,} bytes, {limit('unpacked_ratio')} times its size, as no text "
-                "does: unpack it first, if it is meant to."
+                f"{printable(self._path)} unpacks to over {self._most:,} bytes, {limit('unpacked_ratio')} times its size, as no "
+                "text does: unpack it first, if it is meant to."
             )
         buffer[: len(content)] = content
         return len(content)

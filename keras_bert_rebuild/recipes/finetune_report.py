@@ -34,11 +34,12 @@ def write_report(folder, found, settings):
 def report_text(found, settings, picture):
     """The report as Markdown."""
     judged = _judged(found)
+    model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
     lines = [
         f"# {in_markdown(found['task'])}",
         "",
-        f"Model {in_markdown(settings['model'])}, trained on {in_markdown(settings['train'])} ({found['examples']['train']:,} examples), "
-        f"seed {settings['seed']}. Best {found['metric']} on {in_markdown(settings['dev'])} at step {found['best_step']:,} "
+        f"Model {model}, trained on {train} ({found['examples']['train']:,} examples), "
+        f"seed {settings['seed']}. Best {found['metric']} on {dev} at step {found['best_step']:,} "
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *_in_train(found),
         "",
