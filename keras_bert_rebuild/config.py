@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+from keras_bert_rebuild.files.limits import check_limit, limit
+
 # The heads that a model can have, in the order of its outputs.
 HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
 
@@ -24,6 +26,14 @@ WHOLE_NUMBERS = (
     ("embedding_size", 1),
     ("num_hidden_groups", 1),
 )
+# Fields whose limit is that of another.
+MOST = {
+    "position_offset": "max_position_embeddings",
+    "pad_token_id": "vocab_size",
+    "embedding_size": "hidden_size",
+    "num_hidden_groups": "num_hidden_layers",
+}
+ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "pooler_act", "attention_act")
 RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
@@ -133,6 +143,7 @@ class BertConfig:
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
             raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")
+        check_limit("labels", len(self.labels), "labels")
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
         for name, least in WHOLE_NUMBERS:
@@ -140,19 +151,32 @@ class BertConfig:
             if value is None and name in ("embedding_size", "num_hidden_groups"):
                 continue
             if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r:.80}.")
+            check_limit(MOST.get(name, name), value, name)
         for name in RATES:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
                 continue
-            if not isinstance(value, numbers.Real) or not 0 <= float(value) < 1:
-                raise ValueError(f"{name} must be a rate in [0, 1); got {value!r}.")
+            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < 1:
+                raise ValueError(f"{name} must be a rate in [0, 1); got {value!r:.80}.")
         for name in NOT_NEGATIVE:
             value = getattr(self, name)
             if value is None and name == "initializer_range":
                 continue
-            if not isinstance(value, numbers.Real) or not float(value) >= 0:
-                raise ValueError(f"{name} must be a number of at least 0; got {value!r}.")
+            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= limit("factor"):
+                raise ValueError(f"{name} must be a number of at least 0 and at most {limit('factor'):,}; got {value!r:.80}.")
+        for name in ACTIVATION_FIELDS:
+            value = getattr(self, name)
+            if not (value is None and name != "hidden_act") and not isinstance(value, str) and not callable(value):
+                raise ValueError(f"{name} must be the name of an activation or a function; got {value!r:.80}.")
+        for name in ("family", "problem_type"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (value is None and name == "problem_type"):
+                raise ValueError(f"{name} must be a word; got {value!r:.80}.")
+        if self.position_offset >= self.max_position_embeddings:
+            raise ValueError(
+                f"position_offset must be below max_position_embeddings={self.max_position_embeddings}; got {self.position_offset}."
+            )
         groups = self.num_hidden_groups
         if groups is not None and self.num_hidden_layers % groups:
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")

@@ -1,25 +1,30 @@
 """Weights in the .h5 files of Keras 2, read without Keras 2: keras_bert's own, and Hugging Face's `tf_model.h5`."""
 
-import json
 import re
 from pathlib import Path
 
 import h5py
 import numpy as np
 
+from keras_bert_rebuild.checkpoints.hdf5_limits import check_hdf5, member
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import check_regular
+
 # What Keras calls the last part of a name, what PyTorch calls it.
 HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
 
-# What reading of damaged bytes ends in, by h5py and by JSON.
+# What reading of damaged bytes ends in, by h5py.
 DAMAGED = (
+    ArithmeticError,
     AttributeError,
-    KeyError,
+    LookupError,
+    MemoryError,
     OSError,
-    RecursionError,
     RuntimeError,
     TypeError,
     UnicodeDecodeError,
-    json.JSONDecodeError,
 )
 
 
@@ -37,14 +42,13 @@ class KerasH5:
     def __init__(self, path, rename):
         self.path = Path(path)
         self._datasets = {}
-        with self._opened() as file:
-            group = file.get("model_weights", file)
+        with _Opened(self.path) as file:
+            group = _weights_of(file)
             for layer in _strings(group, "layer_names"):
-                for weight in _strings(group[layer], "weight_names"):
+                weights = member(group, layer, self.path)
+                for weight in _strings(weights, "weight_names"):
                     name, transposed = rename(layer, weight)
-                    dataset = group[layer][weight]
-                    if dataset.external or dataset.is_virtual or dataset.file.filename != file.filename:
-                        raise ValueError(f"{self.path} has {name} in another file, which is not read.")
+                    dataset = member(weights, weight, self.path)
                     if name in self._datasets:  # a tied table stands with every layer that uses it
                         if not np.array_equal(file[self._datasets[name][0]], dataset):
                             raise ValueError(f"{self.path} has {name} twice, with different values.")
@@ -52,7 +56,7 @@ class KerasH5:
                     shape = dataset.shape[::-1] if transposed else dataset.shape
                     self._datasets[name] = (dataset.name, shape, dataset.dtype.name, transposed)
             config = file.attrs.get("model_config")
-            self.model_config = None if config is None else json.loads(config)
+            self.model_config = None if config is None else _parsed(config, self.path)
             """The architecture, where the file holds a whole model."""
 
     @property
@@ -71,31 +75,38 @@ class KerasH5:
     def read(self, name):
         """An array, read from disk."""
         dataset, _, _, transposed = self._datasets[name]
-        with self._opened() as file:
-            array = np.asarray(file[dataset])
+        with _Opened(self.path, checked=True) as file:
+            array = np.asarray(member(file, dataset, self.path))
         return array.T if transposed else array
-
-    def _opened(self):
-        return _Opened(self.path)
 
 
 class _Opened:
     """An HDF5 file whose errors are a sentence with its name."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, checked=False):
+        self.path, self.checked = path, checked
 
     def __enter__(self):
+        size = check_regular(self.path)
         try:
             self.file = h5py.File(self.path, "r")
         except (OSError, RuntimeError) as error:
-            raise ValueError(f"{self.path} is not an HDF5 file or is damaged: {error}.") from None
+            raise ValueError(f"{self.path} is not an HDF5 file or is damaged: {printable(error)}.") from None
+        try:
+            if not self.checked:
+                check_hdf5(self.file, size, self.path)
+        except DAMAGED as error:
+            self.file.close()
+            raise ValueError(f"{self.path} is damaged: {printable(error)}.") from None
+        except ValueError:
+            self.file.close()
+            raise
         return self.file
 
     def __exit__(self, kind, error, trace):
         self.file.close()
-        if kind in DAMAGED:
-            raise ValueError(f"{self.path} is damaged: {error}.") from None
+        if kind is not None and issubclass(kind, DAMAGED):
+            raise ValueError(f"{self.path} is damaged: {printable(error)}.") from None
 
 
 def keras_bert_name(layer, weight):
@@ -119,13 +130,27 @@ def _strings(group, attribute):
     chunks = [group.attrs[attribute]] if attribute in group.attrs else []
     while not chunks or f"{attribute}{len(chunks)}" in group.attrs:
         chunks.append(group.attrs[f"{attribute}{len(chunks)}"])
-    return [name.decode() if isinstance(name, bytes) else str(name) for chunk in chunks for name in chunk]
+    names = [name.decode() if isinstance(name, bytes) else str(name) for chunk in chunks for name in chunk]
+    check_limit("arrays", len(names), f"the list {attribute}")
+    return names
+
+
+def _weights_of(file):
+    """The group with the layers: a whole model has it beside its architecture."""
+    return file["model_weights"] if isinstance(file.get("model_weights"), h5py.Group) else file
+
+
+def _parsed(config, path):
+    try:
+        return parse_json(config.decode("utf-8") if isinstance(config, bytes) else str(config), "its model_config")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def names_in_keras_2_file(path):
     """The names of all weights as they stand in a file in the layout of Keras 2, or None for another, that of .weights.h5."""
     with _Opened(Path(path)) as file:
-        group = file.get("model_weights", file)
+        group = _weights_of(file)
         if "layer_names" not in group.attrs and "layer_names0" not in group.attrs:
             return None
-        return [name for layer in _strings(group, "layer_names") for name in _strings(group[layer], "weight_names")]
+        return [name for layer in _strings(group, "layer_names") for name in _strings(member(group, layer, path), "weight_names")]

@@ -7,10 +7,12 @@ import struct
 
 import google_crc32c
 
+from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.regular import check_regular
+
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48
 TRAILER = 5
-MAX_BYTES = 256 << 20
 BLOCK_ENTRIES = 64
 
 
@@ -21,18 +23,24 @@ def read_table(path):
         ValueError: the file is no table.
         IndexError, struct.error: it is one, and damaged.
     """
-    size = path.stat().st_size
-    if not FOOTER <= size <= MAX_BYTES:
+    size = check_regular(path)
+    check_limit("tensorflow_index_bytes", size, str(path))
+    if size < FOOTER:
         raise ValueError(f"{path} is not a checkpoint index: it has {size} bytes.")
     content = path.read_bytes()
     if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
         raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
     _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
     offset, length, _ = _handle(content, at)
-    table = {}
+    table, end = {}, 0
     for _, value in _read_block(content, offset, length):
         offset, length, _ = _handle(value, 0)
+        # Blocks lie one behind the other: a thousand handles to one block would be read a thousand times.
+        if offset < end:
+            raise IndexError("two blocks lie at one place")
+        end = offset + length
         table.update(_read_block(content, offset, length))
+        check_limit("arrays", len(table), str(path))
     return table
 
 
@@ -107,6 +115,8 @@ def _read_block(content, offset, length):
         shared, at = _read_varint(block, at)
         added, at = _read_varint(block, at)
         value_length, at = _read_varint(block, at)
+        if shared + added > limit("name_characters") or shared > len(key):
+            raise IndexError("a name is too long")
         key = key[:shared] + block[at : at + added]
         at += added
         yield key, block[at : at + value_length]

@@ -1,6 +1,11 @@
 """An array from a stretch of a file."""
 
+import math
+
+import numpy as np
+
 from keras_bert_rebuild.checkpoints.aligned import aligned_array
+from keras_bert_rebuild.files.regular import check_regular
 
 
 def read_array(path, dtype, shape, offset):
@@ -17,6 +22,10 @@ def read_array(path, dtype, shape, offset):
     Raises:
         ValueError: the file ends before the array does.
     """
+    # Before there is memory for it: a shape may say anything.
+    end = offset + math.prod(shape) * np.dtype(dtype).itemsize
+    if end > check_regular(path):
+        raise ValueError(f"{path} is damaged: it ends before byte {end}.")
     array = aligned_array(shape, dtype)
     with path.open("rb") as file:
         file.seek(offset)

@@ -10,6 +10,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from keras_bert_rebuild.checkpoints.read_array import read_array
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import check_regular, read_text
 
 INDEX = "model.safetensors.index.json"
 
@@ -32,13 +36,15 @@ class SafetensorsFiles:
 
     def __init__(self, path):
         path = Path(path)
-        files = [path] if path.suffix != ".json" else _files_of_index(path)
+        file_of = None if path.suffix != ".json" else _file_of_names(path)
         self._entries = {}
-        for file in files:
+        for file in [path] if file_of is None else sorted(set(file_of.values())):
             for name, entry in _entries(file):
                 if name in self._entries:
-                    raise ValueError(f"{name} lies in two files, {self._entries[name].file} and {file}.")
+                    raise ValueError(f"{printable(name)} lies in two files, {self._entries[name].file} and {file}.")
                 self._entries[name] = entry
+        if file_of is not None:
+            _check_index(path, file_of, self._entries)
 
     @property
     def names(self):
@@ -63,20 +69,36 @@ def _entries(file):
 
     The library checks the header against the file; where the arrays begin, which it does not tell, is then read from it.
     """
-    if not file.is_file():
-        raise ValueError(f"expected a safetensors file at {file}; there is none.")
+    check_safetensors(file)
     try:
         with safe_open(file, "np") as tensors:
             names = list(tensors.keys())
     except SafetensorError as error:
-        raise ValueError(f"{file} is not a safetensors file or is damaged: {error}.") from None
+        raise ValueError(f"{file} is not a safetensors file or is damaged: {printable(error)}.") from None
     with file.open("rb") as content:
         (length,) = struct.unpack("<Q", content.read(8))
-        header = json.loads(content.read(length))
+        header = parse_json(content.read(length).decode("utf-8"), file)
+    check_limit("arrays", len(names), str(file))
     for name in names:
         entry = header[name]
         dtype = DTYPES.get(entry["dtype"], entry["dtype"])
         yield name, Entry(file, dtype, tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+
+
+def check_safetensors(file):
+    """Refuse what is no file, and a header that is larger than any in use, before the library reads it.
+
+    Raises:
+        ValueError: there is no such file, or its header is too long.
+    """
+    if not file.exists():
+        raise ValueError(f"expected a safetensors file at {file}; there is none.")
+    size = check_regular(file)
+    with file.open("rb") as content:
+        start = content.read(8)
+    length = int.from_bytes(start, "little")
+    if len(start) == 8 and length <= size:  # else the library says what is wrong
+        check_limit("safetensors_header_bytes", length, f"the header of {file}")
 
 
 def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
@@ -120,13 +142,22 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def _files_of_index(path):
-    """The files that an index names, which may only lie beside it."""
+def _file_of_names(path):
+    """The file of every array that an index names; files may only lie beside it."""
     try:
-        files = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
-        outside = [file for file in files if Path(file).name != file]
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is not an index of safetensors files: {type(error).__name__}: {error}.") from None
+        named = dict(parse_json(read_text(path, "json_bytes", "JSON"), path)["weight_map"])
+        outside = [file for file in named.values() if Path(file).name != file]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ValueError(f"{path} is not an index of safetensors files: {type(error).__name__}: {printable(error)}.") from None
     if outside:
-        raise ValueError(f"{path} names {outside[0]}, which does not lie beside it.")
-    return [path.parent / file for file in files]
+        raise ValueError(f"{path} names {printable(outside[0])}, which does not lie beside it.")
+    return {name: path.parent / file for name, file in named.items()}
+
+
+def _check_index(path, file_of, entries):
+    """Refuse an index that says other than its files: one of the two is of another checkpoint."""
+    for name in file_of.keys() | entries.keys():
+        if name not in file_of:
+            raise ValueError(f"{path} does not name {printable(name)}, which lies in {entries[name].file.name}.")
+        if name not in entries or entries[name].file != file_of[name]:
+            raise ValueError(f"{path} says that {printable(name)} lies in {file_of[name].name}; it does not.")

@@ -13,6 +13,8 @@ import numpy as np
 
 from keras_bert_rebuild.checkpoints.leveldb_table import fields_of, make_field, make_fixed32, masked_crc, read_table, write_table
 from keras_bert_rebuild.checkpoints.read_array import read_array
+from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.regular import check_regular
 
 # DataType of tensorflow/core/framework/types.proto.
 DTYPES = {1: "<f4", 2: "<f8", 3: "<i4", 4: "|u1", 5: "<i2", 6: "|i1", 9: "<i8", 10: "|b1", 19: "<f2", 22: "<u4", 23: "<u8"}
@@ -40,6 +42,22 @@ class TensorFlowCheckpoint:
             self._entries = {name.decode(): _entry(fields_of(value)) for name, value in table.items()}
         except (IndexError, UnicodeDecodeError, struct.error) as error:
             raise ValueError(f"{index} is damaged: {error}.") from None
+        self._check_sizes(index)
+
+    def _check_sizes(self, index):
+        """Refuse an index in which arrays share bytes: a small file would be read a thousand times.
+
+        What lies behind the end of a file is told when it is read.
+        """
+        for shard in {entry.shard for entry in self._entries.values()}:
+            data = self._data_file(shard)
+            held = check_regular(data)
+            stated = sum(e.size for e in self._entries.values() if e.shard == shard and e.offset + e.size <= held)
+            if stated > held:
+                raise ValueError(f"{index} is damaged: its arrays in {data.name} take {stated:,} bytes, and the file has {held:,}.")
+
+    def _data_file(self, shard):
+        return Path(f"{self.prefix}.data-{shard:05d}-of-{self._num_shards:05d}")
 
     @property
     def names(self):
@@ -64,7 +82,7 @@ class TensorFlowCheckpoint:
             raise ValueError(f"{self.prefix}: {name} was saved in slices, which are not read: save it again as a whole.")
         dtype = np.dtype(DTYPES[entry.dtype])
         expected = math.prod(entry.shape) * dtype.itemsize
-        data = Path(f"{self.prefix}.data-{entry.shard:05d}-of-{self._num_shards:05d}")
+        data = self._data_file(entry.shard)
         if not data.exists():
             raise ValueError(f"{name} lies in {data}, which is missing.")
         if entry.size != expected or entry.offset + entry.size > data.stat().st_size:
@@ -126,7 +144,10 @@ def _entry(fields):
     (shape,) = fields.get(2, [b""])[-1:]
     if not isinstance(shape, bytes):
         raise IndexError("a shape is a number")
-    dims = tuple(_number(fields_of(dim), 1) for dim in fields_of(shape).get(2, []))
+    dims = fields_of(shape).get(2, [])
+    if len(dims) > limit("array_dimensions"):
+        raise IndexError(f"an array has {len(dims)} dimensions")
+    dims = tuple(_number(fields_of(dim), 1) for dim in dims)
     numbers = (_number(fields, number) for number in (3, 4, 5))
     return Entry(_number(fields, 1), dims, *numbers, _number(fields, 6, default=None), 7 in fields)
 

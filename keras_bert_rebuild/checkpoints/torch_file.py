@@ -5,6 +5,10 @@ import pickle
 import struct
 from pathlib import Path
 
+from keras_bert_rebuild.checkpoints.torch_limits import check_tensors, check_torch_version, check_zip
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import check_regular
+
 # What unpickling of damaged bytes ends in.
 DAMAGED = (
     pickle.UnpicklingError,
@@ -40,18 +44,23 @@ class TorchFile:
                 f"{path} is a file of pickles that only torch reads safely: install it (pip install torch), or save the model as "
                 "model.safetensors."
             )
+        check_torch_version(path)
         import torch
 
+        check_regular(path)
         with path.open("rb") as file:
             is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
+        if is_zip:
+            check_zip(path)
         try:
             values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
         except DAMAGED as error:
             reason = [*str(error).splitlines(), type(error).__name__][0]
-            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {reason}") from None
+            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {printable(reason)}") from None
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold a dictionary of tensors; got {type(values).__name__}.")
         self._tensors = {str(name): value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        check_tensors(self._tensors, path)
 
     @property
     def names(self):

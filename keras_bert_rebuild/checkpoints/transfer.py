@@ -12,6 +12,7 @@ from keras_bert_rebuild.checkpoints.backend_values import handed_over
 from keras_bert_rebuild.checkpoints.layouts import LAYOUTS
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
+from keras_bert_rebuild.files.printable import printable
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -67,7 +68,7 @@ def load_variables(
     report.unused = sorted(actual for name, actual in names.items() if name not in taken and not table.is_ignored(name))
     problems += [f"{path}: {why}" for path, why in report.missing]
     if not leftovers:
-        problems += [f"{name}: nothing in the model takes it" for name in report.unused if table.is_of_encoder(name)]
+        problems += [f"{printable(name)}: nothing in the model takes it" for name in report.unused if table.is_of_encoder(name)]
     if problems and strict:
         raise ValueError("the checkpoint does not fit the model:\n  " + "\n  ".join(problems))
     for step in steps:
@@ -108,7 +109,7 @@ def _canonical_names(source, table, known):
     for actual in source.names:
         name = table.canonical(actual, known)
         if name in names:
-            problems.append(f"{name}: it is there twice, as {names[name]} and as {actual}")
+            problems.append(f"{printable(name)}: it is there twice, as {printable(names[name])} and as {printable(actual)}")
         names[name] = actual
     return names, problems
 
@@ -118,7 +119,7 @@ def _why_missing(path, by_path, names):
         return "the format has no name for it"
     name = by_path[path][0].name
     near = difflib.get_close_matches(name, names, n=2)
-    return f"{name} is missing" + (f"; there is {' and '.join(near)}" if near else "")
+    return f"{name} is missing" + (f"; there is {' and '.join(map(printable, near))}" if near else "")
 
 
 def _shape_problem(step, source, offset, extend):
@@ -126,7 +127,7 @@ def _shape_problem(step, source, offset, extend):
     variable, row, name, aliases = step
     ours, theirs, dtype = tuple(variable.shape), tuple(source.shape(name)), source.dtype(name)
     if dtype not in FLOATS:
-        return f"expected floats; {name} has {dtype}"
+        return f"expected floats; {printable(name)} has {printable(dtype)}"
     if not LAYOUTS[row.layout].fits(theirs, ours):
         return (
             f"expected shape {LAYOUTS[row.layout].to_theirs(np.empty(ours)).shape}; {name} has {theirs}"

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.files.printable import printable
+
 
 def add_arguments(parser):
     """Declare the options."""
@@ -25,10 +27,10 @@ def run(args):
     model = from_pretrained(args.source, config=args.config)
     save_pretrained(model, args.target, args.format, vocabulary=args.vocabulary, dtype=dtype)
     report = model.load_report
-    print(f"read     {report.source}")
+    print(f"read     {printable(report.source)}")
     print(f"loaded   {len(report.loaded)} arrays, {model.count_params():,} parameters; left out {len(report.unused)}")
     for name in report.unused:
-        print(f"         {name}")
+        print(f"         {printable(name)}")
     for file in sorted(args.target.iterdir()):
         print(f"wrote    {file}  {file.stat().st_size:,} bytes")
     return 0

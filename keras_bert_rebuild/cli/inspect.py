@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from keras_bert_rebuild.files.printable import printable
+
 
 def add_arguments(parser):
     """Declare the options."""
@@ -26,18 +28,23 @@ def run(args):
 def _print(found):
     names = found["names"]
     total = sum(row.parameters for row in names if row.path != "-")
-    print(f"file        {found['file']}")
-    print(f"format      {found['format']}")
-    print(f"family      {found['family']}")
+    print(f"file        {printable(found['file'])}")
+    print(f"format      {printable(found['format'])}")
+    print(f"family      {printable(found['family'])}")
     print(f"heads       {', '.join(found['heads']) or 'none'}")
     print(f"parameters  {total:,} under {sum(row.path != '-' for row in names):,} names")
-    print("config      " + "\n            ".join(f"{field} = {value!r}" for field, value in found["config"].items()))
+    print("config      " + "\n            ".join(f"{field} = {_shown(value)}" for field, value in found["config"].items()))
     print()
     rows = [("name", "shape", "type", "parameters", "our path")]
-    rows += [(row.name, str(row.shape), row.dtype, f"{row.parameters:,}", row.path) for row in names]
+    rows += [(printable(row.name), str(row.shape), printable(row.dtype), f"{row.parameters:,}", row.path) for row in names]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
     for name, shape, dtype, parameters, path in rows:
         print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {dtype:<{widths[2]}}  {parameters:>{widths[3]}}  {path}")
-    unknown = [row.name for row in names if row.path == "?"]
+    unknown = [printable(row.name) for row in names if row.path == "?"]
     print()
     print("Everything has a place." if not unknown else f"No place for {len(unknown)}: {', '.join(unknown[:5])}")
+
+
+def _shown(value):
+    # A label is escaped by its repr; of a million labels nobody reads more than the first.
+    return printable(repr(value))

@@ -5,6 +5,8 @@ import importlib
 import os
 import sys
 
+from keras_bert_rebuild.files.printable import printable_lines
+
 # Verb, module with `add_arguments` and `run`, one line of help.
 VERBS = (
     ("demo", "keras_bert_rebuild.cli.demo", "see BERT's architecture, pretrain a small one on real text and fill its masks"),
@@ -52,7 +54,7 @@ def main(argv=None):
     try:
         return importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
     except (ValueError, OSError, MemoryError) as error:
-        print(f"keras-bert {args.verb}: {_sentence(error)}", file=sys.stderr)
+        print(f"keras-bert {args.verb}: {printable_lines(_sentence(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"keras-bert {args.verb}: stopped", file=sys.stderr)

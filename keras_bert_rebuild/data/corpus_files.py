@@ -7,6 +7,9 @@ import lzma
 import zlib
 from pathlib import Path
 
+from keras_bert_rebuild.data.bounded_unpacking import BoundedUnpacking
+from keras_bert_rebuild.files.regular import check_regular
+
 TEXT = (".txt", ".md")
 COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}
 
@@ -43,15 +46,16 @@ def opened(path):
         `(stream, position)`: its bytes as text, buffered, and a function telling how many bytes of the file itself were read.
 
     Raises:
-        ValueError: a compressed file is damaged.
+        ValueError: it is no file, or a compressed one that is damaged or unpacks to many times its size.
     """
     uncompress = COMPRESSED.get(path.suffix.lower())
+    check_regular(path)
     with open(path, "rb", buffering=_BUFFER if uncompress is None else 1 << 16) as file:
         if uncompress is None:
             yield file, file.tell
             return
         try:
-            with io.BufferedReader(uncompress(file), _BUFFER) as stream:
+            with io.BufferedReader(BoundedUnpacking(uncompress(file), path), _BUFFER) as stream:
                 yield stream, file.tell
         except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
             raise ValueError(f"the corpus must be of whole files; {path} is damaged: {str(error).rstrip('.')}.") from None

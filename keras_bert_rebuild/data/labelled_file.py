@@ -1,11 +1,17 @@
 """Files of examples as text, plain or compressed, with errors that name the place."""
 
+import contextlib
 import gzip
 import lzma
 import zlib
 from pathlib import Path
 
+from keras_bert_rebuild.data.bounded_unpacking import BoundedUnpacking
 from keras_bert_rebuild.data.corpus_files import COMPRESSED
+from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.regular import check_regular
+
+LONGEST_LINE = limit("cell_characters")
 
 # What the first bytes of a file in another encoding are, where they tell.
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
@@ -21,10 +27,16 @@ def read_text(path):
         ValueError: there is no such file, it is empty, damaged or in another encoding: the byte and the line are named.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise ValueError(f"expected a file of examples; {'a folder' if path.is_dir() else 'nothing'} is at {path}.")
+    check_regular(path)
     try:
-        with COMPRESSED.get(path.suffix.lower(), open)(path, "rb") as file:
+        with contextlib.ExitStack() as opened:
+            if path.suffix.lower() in COMPRESSED:
+                unpacked = opened.enter_context(COMPRESSED[path.suffix.lower()](path, "rb"))
+                file = opened.enter_context(BoundedUnpacking(unpacked, path))
+            else:
+                file = opened.enter_context(path.open("rb"))
             content = file.read()
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
         raise ValueError(f"expected a whole compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
@@ -44,7 +56,13 @@ def read_lines(path):
 
     Other characters that Python takes for line ends, such as U+2028, are text.
     """
-    return [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    lines = read_text(path).removesuffix("\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            check_limit("cell_characters", len(line), place(path, number))
+        if line.endswith("\r"):
+            lines[number - 1] = line[:-1]
+    return lines
 
 
 def place(path, line):

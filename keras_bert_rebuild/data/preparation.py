@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, VERSION, is_intact, part_file, record_file, write_bytes, write_json
 from keras_bert_rebuild.data.store_index import checked_record, part_files, read_description
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.regular import read_text
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Preparation:
         record = self.indexed.get(number)
         if record is None and path.exists():
             try:
-                record = checked_record(json.loads(path.read_bytes()), path)
+                record = checked_record(parse_json(read_text(path, "json_bytes", "JSON"), path), path)
             except ValueError:
                 return None
         return record if record is not None and record["number"] == number and is_intact(self.output, record) else None

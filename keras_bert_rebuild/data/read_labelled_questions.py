@@ -5,6 +5,8 @@ import json
 from keras_bert_rebuild.data.example_kinds import checked_answers
 from keras_bert_rebuild.data.labelled_examples import Question
 from keras_bert_rebuild.data.labelled_file import place, read_text
+from keras_bert_rebuild.files.json_text import check_depth
+from keras_bert_rebuild.files.limits import check_limit
 
 
 def read_squad(path, labelled=True):
@@ -21,11 +23,17 @@ def read_squad(path, labelled=True):
         ValueError: a part is missing, an answer does not stand in its context where it should, two questions have the same id.
     """
     try:
-        content = json.loads(read_text(path))
+        text = read_text(path)
+        check_limit("labelled_json_bytes", len(text), str(path))
+        check_limit("labelled_json_values", sum(map(text.count, ",:[{")), str(path))
+        content = json.loads(text)
+        check_depth(content, path)
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON; {place(path, error.lineno)} is none, at character {error.colno}: {error.msg}.") from None
     except RecursionError:
         raise ValueError(f"expected JSON as in SQuAD; {path} nests too deep.") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ValueError(f"expected JSON as in SQuAD; {path} is none: {error}") from None
     found, seen = [], {}
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):
@@ -68,4 +76,5 @@ def _string(value, name, where):
     found = value.get(name) if isinstance(value, dict) else None
     if not isinstance(found, str):
         raise ValueError(f"expected a string named {name}, as in SQuAD; got {found!r:.60} in {where}.")
+    check_limit("cell_characters", len(found), f"{name} in {where}")
     return found

@@ -6,11 +6,13 @@ import json
 import re
 
 from keras_bert_rebuild.data.labelled_file import place, read_lines, read_text
+from keras_bert_rebuild.files.json_text import check_depth
+from keras_bert_rebuild.files.limits import limit
 
 # Columns of a table that together are the choices of an example.
 _CHOICE_COLUMN = re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE)
 # No text is longer; the csv module's own limit is 131,072 characters.
-_LONGEST_CELL = 1 << 30
+_LONGEST_CELL = limit("cell_characters")
 
 
 def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
@@ -59,10 +61,13 @@ def read_json_lines(path, kind, columns=None, labelled=True):
         where = place(path, number)
         try:
             value = json.loads(line)
+            check_depth(value, where)
         except json.JSONDecodeError as error:
             raise ValueError(f"expected a JSON object; {where} is none, at character {error.colno}: {error.msg}.") from None
         except RecursionError:
             raise ValueError(f"expected a JSON object; {where} nests too deep.") from None
+        except ValueError as error:  # a number of thousands of digits
+            raise ValueError(f"expected a JSON object; {where} is none: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
         told = [name for names in (columns or {}).values() for name in _listed(names)]

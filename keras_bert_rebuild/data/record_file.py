@@ -7,10 +7,11 @@ from pathlib import Path
 
 import google_crc32c
 
+from keras_bert_rebuild.files.limits import limit
+
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
-# Bytes; the messages of protocol buffers, which records hold, are shorter.
-_TOO_LONG = 1 << 31
+_TOO_LONG = limit("record_bytes") + 1
 
 
 def write_records(path, records):
@@ -74,7 +75,7 @@ def _read_record(file, path, number):
     _check(path, number, head, _LENGTH.size, file.read(_CHECKSUM.size), "the length of")
     (length,) = _LENGTH.unpack(head)
     if length >= _TOO_LONG:
-        raise ValueError(f"{path} must hold records of less than {_TOO_LONG:,} bytes; record {number} states {length:,}.")
+        raise ValueError(f"{path} must hold records of at most {_TOO_LONG - 1:,} bytes; record {number} states {length:,}.")
     data = file.read(length)
     _check(path, number, data, length, file.read(_CHECKSUM.size), "the bytes of")
     return data

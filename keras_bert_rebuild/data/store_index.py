@@ -1,10 +1,11 @@
 """Reading what is written about a folder of tokens; nothing of it is believed unseen."""
 
-import json
 import re
 import warnings
 
 from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, KINDS, VERSION, part_file, shard_file
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.regular import read_text
 
 
 def part_files(folder, stem):
@@ -19,9 +20,10 @@ def read_description(path):
         ValueError: it is damaged, of another format or of a version that is not known.
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
         known = value["format"] == FORMAT and isinstance(value["settings"], dict)
         number, parts = value["part"]
+        known = known and type(number) is int and type(parts) is int and 0 <= number < parts <= 99_999
         known = known and part_file(path.name.split("-")[0].removesuffix(".json"), (number, parts)) == path.name
         version = value["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -43,7 +45,7 @@ def checked_record(record, path):
         number, files = record["number"], record["files"]
         numbers = [number, *(record[name] for name in COUNTS), *(file["bytes"] for file in files.values())]
         texts = [file["sha256"] for file in files.values()]
-        right = all(type(n) is int and n >= 0 for n in numbers) and all(isinstance(text, str) for text in texts)
+        right = all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) and all(isinstance(text, str) for text in texts)
         right = right and set(files) == {shard_file(number, kind) for kind in KINDS}
     except (KeyError, TypeError, AttributeError):
         right = False

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 import threading
+import tokenize
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from keras_bert_rebuild.data.store_files import sha256_of, shard_file
 from keras_bert_rebuild.data.store_index import read_indexes
 from keras_bert_rebuild.data.stretches_of import stretches_of
+from keras_bert_rebuild.files.regular import read_text
 
 # An open map takes a file descriptor, and processes often have 1,024.
 _MAPS_OPEN = 512
@@ -82,7 +84,7 @@ class TokenStore:
     @functools.cached_property
     def passage_starts(self) -> npt.NDArray[np.int64]:
         """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
-        return self._joined("passages")
+        return self._joined("passages", self._checked_passages)
 
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
@@ -91,27 +93,52 @@ class TokenStore:
         # tell whose rest it is: it is a document.
         numbers = [record["number"] for record in self._records]
         anew = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
-        return np.union1d(self._joined("documents"), self._starts[anew])
+        starts = np.union1d(self._joined("documents", self._checked_documents), self._starts[anew])
+        passages = self.passage_starts
+        if not np.array_equal(passages[np.searchsorted(passages, starts)], starts):
+            raise ValueError(f"expected documents that begin where a passage does; {self.path} has others: it was changed.")
+        return starts
 
     def verify(self) -> None:
-        """Compare the SHA-256 of every file with what was written.
+        """Compare the SHA-256 of every file with what was written, about half a GB a second; `pretrain` does so at every start.
 
         Raises:
-            ValueError: a file was changed.
+            ValueError: a file was changed, or passages and documents are not parts of the tokens.
         """
         for name, file in self._files.items():
             if sha256_of(self.path / name) != file["sha256"]:
                 raise ValueError(f"expected the bytes that `keras-bert prepare` wrote; {self.path / name} was changed.")
+        # Whoever changes a file may change the index, too.
+        _ = self.document_starts
+        for shard in range(len(self._records)):
+            ids = self._ids(shard)
+            if ids.min() < 0 or ids.max() >= len(self.vocabulary):
+                raise ValueError(f"expected ids of the {len(self.vocabulary)} tokens of the vocabulary; {self.path} has others.")
 
     def __reduce__(self):
         return TokenStore, (self.path,)  # another process maps the files for itself
 
-    def _joined(self, kind):
+    def _joined(self, kind, check):
         arrays = [self._load(i, kind, "int64", record[kind] + 1) for i, record in enumerate(self._records)]
+        for i, array in enumerate(arrays):
+            check(i, array)
         if len(arrays) == 1:
             return arrays[0]
         moved = [array[:-1] + start for array, start in zip(arrays, self._starts, strict=False)]
         return np.concatenate([*moved, self._starts[-1:]])
+
+    def _checked_passages(self, shard, starts):
+        if starts[0] != 0 or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
+            raise self._not_parts(shard, "passages")
+
+    def _checked_documents(self, shard, starts):
+        # A shard may hold no start, and it may begin with the rest of a document.
+        if starts[0] < 0 or starts[-1] != self._records[shard]["tokens"] or not (starts[1:] > starts[:-1]).all():
+            raise self._not_parts(shard, "documents")
+
+    def _not_parts(self, shard, kind):
+        path = self.path / shard_file(self._records[shard]["number"], kind)
+        return ValueError(f"expected ascending starts of {kind} and the number of tokens; {path} has others: it was changed.")
 
     def _ids(self, shard):
         try:
@@ -127,7 +154,7 @@ class TokenStore:
         path = self.path / shard_file(self._records[shard]["number"], kind)
         try:
             array = np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, EOFError):
+        except (ValueError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError, tokenize.TokenError):
             array = None
         if array is None or array.dtype != dtype or array.shape != (length,):
             raise ValueError(f"expected {length} values of type {dtype}; {path} has something else.")
@@ -147,4 +174,4 @@ def _read_vocabulary(path, sha256):
         raise ValueError(f"expected all files of the tokens; {path} is not there.")
     if sha256_of(path) != sha256:
         raise ValueError(f"expected the vocabulary that the tokens were made with; {path} is another.")
-    return [line.strip() for line in path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")]
+    return [line.strip() for line in read_text(path, "vocabulary_bytes", encoding="utf-8-sig").removesuffix("\n").split("\n")]

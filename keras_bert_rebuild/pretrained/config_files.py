@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
+from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.text.json_file import json_object
 
 # Fields that change nothing in what a trained model computes, so that a format may have no word for them.
@@ -31,7 +32,7 @@ def read_json(path, what):
         ValueError: there is no such file, or it holds something else.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"expected {what} at {path}; there is no such file.")
     return json_object(path)
 
@@ -75,11 +76,12 @@ def config_from_huggingface(values, where="config.json"):
     # Files of 2019 do not name the family; then there was only one.
     family = values.get("model_type", "bert")
     if not isinstance(family, str) or family not in FAMILIES:
-        raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r}.")
+        raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
     module = FAMILIES[family]
-    other = [f"{key} must be {fixed!r}, got {values[key]!r}" for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
+    other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
     if other:
-        raise ValueError(f"{where} describes another architecture: {'; '.join(other)}.")
+        wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
+        raise ValueError(f"{where} describes another architecture: {wrong}.")
     defaults = {"family": family, **module.DEFAULTS, "labels": _labels(values, where), "problem_type": values.get("problem_type")}
     config = _config(defaults, module.CONFIG, activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
@@ -139,18 +141,30 @@ def _config(defaults, keys, words, values, where):
     for field, key in keys:
         if values.get(key) is not None:
             fields[field] = values[key]
+    if fields.get("hidden_act") is not None and not isinstance(fields["hidden_act"], str):
+        # Keras would make an object of what its dictionary names.
+        raise ValueError(f"{where}: hidden_act must be the name of an activation; got {fields['hidden_act']!r:.80}.")
     if isinstance(fields.get("hidden_act"), str) and any(key in values for field, key in keys if field == "hidden_act"):
         fields["hidden_act"] = _our_activation(fields["hidden_act"], words, where)
     try:
-        return BertConfig(**fields)
-    except (ValueError, TypeError) as error:
+        config = BertConfig(**fields)
+    except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from None
+    return check_heads_divide(config, where)
+
+
+def check_heads_divide(config, where):
+    """The config of a file, if its heads share the width; for `get_model` it is keras_bert's IndexError that says so."""
+    width, heads = config.hidden_size, config.num_attention_heads
+    if width % heads:
+        raise ValueError(f"{where}: num_attention_heads must divide hidden_size={width}; got {heads}.")
+    return config
 
 
 def _our_activation(word, words, where):
     ours = dict(words)
     if word not in ours:
-        raise ValueError(f"{where}: expected an activation among {', '.join(ours)}; got {word!r}.")
+        raise ValueError(f"{where}: expected an activation among {', '.join(ours)}; got {word!r:.80}.")
     return ours[word]
 
 
@@ -180,10 +194,13 @@ def _check_nothing_is_lost(config, back, format):
 def _labels(values, where):
     labels, count = values.get("id2label"), values.get("num_labels", 2)
     if labels is None:
-        if not isinstance(count, int):
-            raise ValueError(f"{where}: num_labels must be a whole number; got {count!r}.")
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ValueError(f"{where}: num_labels must be a whole number of at least 0; got {count!r:.80}.")
+        check_limit("labels", count, f"{where}: num_labels")
         return tuple(f"LABEL_{i}" for i in range(count))
     try:
+        if any(isinstance(name, (dict, list)) for name in labels.values()):
+            raise TypeError
         return tuple(str(labels[key]) for key in sorted(labels, key=int))
     except (TypeError, ValueError, AttributeError):
         raise ValueError(f"{where}: id2label must map numbers to names; got {labels!r:.80}.") from None

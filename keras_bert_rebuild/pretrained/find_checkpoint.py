@@ -1,7 +1,7 @@
 """What lies at a path, told from what is in it."""
 
+import math
 import re
-import zipfile
 from collections import namedtuple
 from pathlib import Path
 
@@ -11,8 +11,12 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheck
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
+from keras_bert_rebuild.files.limits import limit
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
+from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
 # A format in words, the config, the table of names, the file with the arrays, the heads it holds, and the folder it lies in. Files
 # of our own have neither table nor arrays to read by name: Keras reads them.
@@ -47,6 +51,7 @@ def find_checkpoint(path, config=None):
         return _find_in_folder(path, config)
     if not path.exists():
         return _find_prefix(path, config)
+    check_regular(path)
     with path.open("rb") as file:
         start = file.read(16)
     if start.startswith(b"PK") and path.suffix == ".keras":
@@ -77,7 +82,7 @@ def _find_in_folder(folder, config):
     known = ", ".join(name for name, _ in HUGGINGFACE_FILES)
     raise ValueError(
         f"expected a folder with one of {known}, bert_model.ckpt.index, or one .keras or .h5 file; "
-        f"{folder} holds {', '.join(inside[:10]) or 'nothing'}."
+        f"{folder} holds {', '.join(map(printable, inside[:10])) or 'nothing'}."
     )
 
 
@@ -112,6 +117,7 @@ def _huggingface(path, reader, config):
     else:
         config, of_class = config_from_huggingface(values, where), heads_of_class(values)
     table = FAMILIES[config.family].HUGGINGFACE
+    _check_size(config, source, path, where)
     held = _heads_in(table, config, source)
     if of_class is not None and set(of_class) <= set(held):
         held = tuple(head for head in held if head in of_class)
@@ -126,6 +132,7 @@ def _tensorflow(path, config):
     values, where = _config_beside(prefix, config, names, "the bert_config.json of a TensorFlow checkpoint")
     source = TensorFlowCheckpoint(prefix)
     config = values if isinstance(values, BertConfig) else config_from_google(values, where)
+    _check_size(config, source, prefix, where)
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
     table, format = (bert.MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
     heads = _heads_in(table, config, source)
@@ -150,24 +157,32 @@ def _hdf5_file(path, config):
         return _huggingface(path, dict(HUGGINGFACE_FILES)["tf_model.h5"], config)
     source = KerasH5(path, keras_bert_name)
     if config is None and source.model_config is not None:
-        config = config_from_keras_2(source.model_config, path)
+        config, where = config_from_keras_2(source.model_config, path), path
     else:
         values, where = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
         config = values if isinstance(values, BertConfig) else config_from_google(values, where)
+    _check_size(config, source, path, where)
     heads = _heads_in(bert.KERAS_BERT, config, source)
     return Checkpoint(f"keras_bert, {path.name}", config, bert.KERAS_BERT, source, heads, path.parent, path)
 
 
 def _keras_file(path):
-    if path.suffix == ".keras":
-        try:
-            with zipfile.ZipFile(path) as archive:
-                names = archive.namelist()
-        except (zipfile.BadZipFile, OSError) as error:
-            raise ValueError(f"{path} is not a Keras file or is damaged: {error}.") from None
-        if "config.json" not in names:
-            raise ValueError(f"{path} is not a Keras file: it holds no config.json.")
+    check_keras_file(path)
     return Checkpoint(f"Keras, {path.name}", None, None, None, None, path.parent, path)
+
+
+def _check_size(config, source, path, where):
+    """Refuse a config that describes far more than its file holds, before names of its layers are made or layers are built."""
+    if isinstance(config, BertConfig) and where is None:  # the caller's own
+        return
+    names = source.names
+    if config.num_distinct_blocks > len(names):
+        raise ValueError(
+            f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} holds {len(names):,} arrays."
+        )
+    parameters, held = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
+    if parameters > 4 * held + limit("missing_parameters"):
+        raise ValueError(f"{where} describes {parameters:,} numbers; {path.name} holds {held:,}.")
 
 
 def _heads_in(table, config, source):

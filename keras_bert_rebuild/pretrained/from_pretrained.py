@@ -5,8 +5,6 @@ import os
 import warnings
 from collections.abc import Sequence
 
-import keras
-
 from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
@@ -18,6 +16,7 @@ from keras_bert_rebuild.models.build_model import build_model, set_trainable
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
+from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
 
 
@@ -84,7 +83,7 @@ def from_pretrained(
             padding_mask=padding_mask,
         )
     if checkpoint.source is None:
-        model.load_weights(checkpoint.file)
+        load_keras_weights(model, checkpoint.file)
         report = LoadReport(loaded=[(v.path, v.path, tuple(v.shape)) for v in model.weights])
     else:
         report = _load(model, checkpoint, strict, extend_positions)
@@ -123,7 +122,7 @@ def _load_keras(checkpoint, trainable, heads, chosen):
     if chosen:
         raise ValueError(f"{checkpoint.file} holds a whole model, which comes as it is: {', '.join(chosen)} cannot be chosen.")
     check_heads(heads or ())
-    model = keras.saving.load_model(checkpoint.file)
+    model = load_keras_model(checkpoint.file)
     held = heads_of(model)
     if heads is not None and set(without_implied(heads)) != set(held):
         raise ValueError(

@@ -1,5 +1,6 @@
 """What lies at a path, name by name, without loading it."""
 
+import math
 import os
 from collections import namedtuple
 from typing import Any
@@ -42,7 +43,7 @@ def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | 
     for name in source.names:
         canonical = table.canonical(name, path_of)
         path = "-" if table.is_ignored(canonical) else path_of.get(canonical, "?")
-        names.append(NameRow(name, source.shape(name), source.dtype(name), int(np.prod(source.shape(name))), path))
+        names.append(NameRow(name, source.shape(name), source.dtype(name), math.prod(source.shape(name)), path))
     return _described(checkpoint, checkpoint.config, checkpoint.heads, names)
 
 

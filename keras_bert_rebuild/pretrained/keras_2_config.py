@@ -1,6 +1,7 @@
 """The config of a model that keras_bert saved whole, from its layers."""
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.pretrained.config_files import check_heads_divide
 
 # Field of the config, the layer that has it, what the layer calls it. keras_bert's one gelu is the tanh form.
 FIELDS = (
@@ -32,17 +33,24 @@ def config_from_keras_2(model_config, where):
     try:
         layers = {layer["config"]["name"]: layer["config"] for layer in model_config["config"]["layers"]}
         fields = {field: layers[layer][name] for field, layer, name in FIELDS}
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
     for field in ("hidden_act", "attention_act"):
+        if fields[field] is not None and not isinstance(fields[field], str):
+            # Keras would make an object of what its dictionary names.
+            raise ValueError(f"{where}: {field} must be the name of an activation; got {fields[field]!r:.80}.")
         fields[field] = OLD_ACTIVATIONS.get(fields[field], fields[field])
     if fields["attention_act"] == "linear":
         fields["attention_act"] = None
-    return BertConfig(
-        **fields,
-        num_hidden_layers=sum(name.startswith("Encoder-") and name.endswith("-FeedForward") for name in layers),
-        hidden_dropout_prob=layers.get("Embedding-Dropout", {}).get("rate", 0.0),
-        attention_probs_dropout_prob=0.0,
-        adapter_size=layers.get("Encoder-1-FeedForward-Adapter", {}).get("units", 0),
-        num_tasks=layers.get("Embedding-Task", {}).get("input_dim", 0),
-    )
+    try:
+        config = BertConfig(
+            **fields,
+            num_hidden_layers=sum(name.startswith("Encoder-") and name.endswith("-FeedForward") for name in layers),
+            hidden_dropout_prob=layers.get("Embedding-Dropout", {}).get("rate", 0.0),
+            attention_probs_dropout_prob=0.0,
+            adapter_size=layers.get("Encoder-1-FeedForward-Adapter", {}).get("units", 0),
+            num_tasks=layers.get("Embedding-Task", {}).get("input_dim", 0),
+        )
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    return check_heads_divide(config, where)

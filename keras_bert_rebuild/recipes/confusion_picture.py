@@ -1,6 +1,6 @@
 """A confusion matrix as a picture, SVG without a drawing library."""
 
-from xml.sax.saxutils import escape
+from keras_bert_rebuild.files.printable import in_xml
 
 CELL, FONT, WIDEST_LABEL = 34, 12, 24
 _STYLE = "font-family:sans-serif;font-size:{}px;fill:#222"
@@ -21,14 +21,14 @@ def confusion_svg(labels, matrix, title=""):
     """
     cell = CELL if len(labels) <= 40 else max(6, 1400 // len(labels))
     font = min(FONT, max(5, cell - 2))
-    names = [escape(label if len(label) <= WIDEST_LABEL else f"{label[: WIDEST_LABEL - 1]}…") for label in map(str, labels)]
+    names = [in_xml(label if len(label) <= WIDEST_LABEL else f"{label[: WIDEST_LABEL - 1]}…") for label in map(str, labels)]
     margin = int(max(map(len, names), default=1) * font * 0.62) + 24
     top, side = margin + 30, len(labels) * cell
     width, height = margin + side + 20, top + side + 20
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{margin}" y="18" style="{_STYLE.format(FONT + 1)}">{escape(title)}</text>',
+        f'<text x="{margin}" y="18" style="{_STYLE.format(FONT + 1)}">{in_xml(title)}</text>',
     ]
     for i, (name, row) in enumerate(zip(names, matrix, strict=True)):
         middle = i * cell + cell / 2 + font / 3

@@ -4,6 +4,7 @@ import json
 import math
 import os
 
+from keras_bert_rebuild.files.printable import in_markdown
 from keras_bert_rebuild.recipes.confusion_picture import confusion_svg
 
 # The files that a report is.
@@ -33,11 +34,12 @@ def write_report(folder, found, settings):
 def report_text(found, settings, picture):
     """The report as Markdown."""
     judged = _judged(found)
+    model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
     lines = [
-        f"# {found['task']}",
+        f"# {in_markdown(found['task'])}",
         "",
-        f"Model {settings['model']}, trained on {settings['train']} ({found['examples']['train']:,} examples), "
-        f"seed {settings['seed']}. Best {found['metric']} on {settings['dev']} at step {found['best_step']:,} "
+        f"Model {model}, trained on {train} ({found['examples']['train']:,} examples), "
+        f"seed {settings['seed']}. Best {found['metric']} on {dev} at step {found['best_step']:,} "
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *_in_train(found),
         "",
@@ -84,7 +86,7 @@ def _shown(value):
 
 
 def _cell(value):
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return in_markdown(value)
 
 
 def _write(path, text):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.data.read_labelled import read_examples
+from keras_bert_rebuild.files.printable import in_csv
 from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
 from keras_bert_rebuild.recipes.predicted_rows import ROWS
 from keras_bert_rebuild.tasks.saved_task import load_task
@@ -98,7 +99,7 @@ def _write_table(file, rows, delimiter):
     # Of all rows: where the first text has no second one, others may.
     names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow([_cell(name, delimiter) for name in names])
     writer.writerows([_cell(row.get(name), delimiter) for name in names] for row in rows)
 
 
@@ -108,7 +109,7 @@ def _cell(value, delimiter):
         value = (" " if flat else "; ").join(part if flat else _entity(part) for part in value)
     value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
     # Cells of a tsv are not quoted where it is read.
-    return " ".join(value.split()) if delimiter == "\t" else value
+    return " ".join(value.split()) if delimiter == "\t" else in_csv(value)
 
 
 def _entity(part):

@@ -58,7 +58,8 @@ def pretrain(
         The model with the averaged weights, where `ema` is set.
 
     Raises:
-        ValueError: settings that cannot be, another run in the folder, a store that is not complete, documents held out that have
+        ValueError: settings that cannot be, another run in the folder, a store that is not complete or not as it was written,
+            documents held out that have
             nothing that is not in training, too.
         StoppedError: a signal asked for the end; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
@@ -87,6 +88,8 @@ def _check_can(settings, where):
 
 def _pretrain(store, output, settings, where, report):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
+    if settings.verify and isinstance(corpus, TokenStore):
+        corpus.verify()
     described = {**settings.resolved(), "corpus": _described(corpus)}
     check_agreement(described)
     output = Path(output)

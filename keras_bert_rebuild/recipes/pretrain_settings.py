@@ -148,6 +148,9 @@ class PretrainSettings:
     workers: int = 1
     """Threads that make batches while the model trains; 0 makes them in between."""
 
+    verify: bool = True
+    """Compare the SHA-256 of the store's files with its index at every start, two seconds for a GB."""
+
     tensorboard: bool = True
     """Write for TensorBoard, too, where it is installed."""
 
@@ -180,6 +183,7 @@ class PretrainSettings:
             ("jit_compile", (True, False, "auto")),
             ("remat", (True, False)),
             ("tensorboard", (True, False)),
+            ("verify", (True, False)),
             ("distribute", KINDS),
         ):
             if getattr(self, name) not in values:

@@ -2,13 +2,16 @@
 
 import os
 import platform
-import subprocess
 from importlib import metadata
 from pathlib import Path
 
 import keras
 import yaml
 
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import read_text
+from keras_bert_rebuild.files.yaml_text import parse_yaml
+from keras_bert_rebuild.recipes.git_revision import git_revision
 from keras_bert_rebuild.version import __version__
 
 # What may be another when a run goes on: it changes nothing in the weights, but for the rounding of other devices.
@@ -20,6 +23,7 @@ FREE = (
     "keep_checkpoints",
     "workers",
     "tensorboard",
+    "verify",
     "distribute",
     "model_devices",
 )
@@ -52,12 +56,12 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         write_yaml(file, settings)
         starts = self.path / "versions.yaml"
-        known = read_yaml(starts).get("starts", []) if starts.is_file() else []
+        known = _starts(starts)
         write_yaml(starts, {"starts": [*known, {**versions(), **(start or {})}]})
 
 
 def versions():
-    """What this process runs: versions by package, the backend, and the git revision of the folder it was started in."""
+    """What this process runs: versions by package, the backend, and the commit of the folder it was started in."""
     found = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
     for name in PACKAGES:
         try:
@@ -67,15 +71,6 @@ def versions():
     return {**found, "git": git_revision()}
 
 
-def git_revision():
-    """The commit of the folder that the process was started in, with "+" where files differ from it; None outside of git."""
-    try:
-        head = _git("rev-parse", "HEAD")
-        return head + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def read_yaml(path):
     """The mapping in a YAML file.
 
@@ -83,12 +78,9 @@ def read_yaml(path):
         ValueError: there is no such file, it is not YAML, or it holds something else.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"expected a YAML file of settings at {path}; there is no such file.")
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} must be YAML in UTF-8: {' '.join(str(error).split())}.") from None
+    if not path.exists():
+        raise ValueError(f"expected a YAML file of settings at {printable(path)}; there is no such file.")
+    values = parse_yaml(read_text(path, "yaml_bytes", "YAML"), path)
     if values is not None and not isinstance(values, dict):
         raise ValueError(f"{path} must hold names and values; got {type(values).__name__}.")
     return values or {}
@@ -99,6 +91,14 @@ def write_yaml(path, values):
     partial = path.with_name(f".{path.name}")
     partial.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
     os.replace(partial, path)
+
+
+def _starts(file):
+    """What earlier starts of the run have noted."""
+    known = read_yaml(file).get("starts", []) if file.exists() else []
+    if not isinstance(known, list):
+        raise ValueError(f"{printable(file)} must hold a list of starts; got {type(known).__name__}.")
+    return known
 
 
 def _check_same(before, now, path):
@@ -113,8 +113,3 @@ def _refuse(what, same, values, path):
     listed = "; ".join(f"{name} was {before!r} and is {now!r}" for name, before, now in values if before != now)
     if listed:
         raise ValueError(f"{path} holds a run {what}: {listed}. Choose another folder, or the same {same}.")
-
-
-def _git(*arguments):
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)
-    return done.stdout.strip()

@@ -1,6 +1,10 @@
 """JSON files, whose errors are a sentence with the name of the file."""
 
-import json
+from pathlib import Path
+
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import read_text
 
 
 def parsed_json(path):
@@ -10,12 +14,9 @@ def parsed_json(path):
         path: a `Path`.
 
     Raises:
-        ValueError: the file is not JSON in UTF-8.
+        ValueError: the file is not JSON in UTF-8, or goes beyond the limits of `files.limits`.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
+    return parse_json(read_text(path, "json_bytes", "JSON"), path)
 
 
 def json_object(path):
@@ -27,7 +28,7 @@ def json_object(path):
     Raises:
         ValueError: the file holds something else.
     """
-    values = parsed_json(path) if path.is_file() else {}
+    values = parsed_json(path) if Path(path).exists() else {}
     if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object; got {type(values).__name__}.")
+        raise ValueError(f"{printable(path)} must hold a JSON object; got {type(values).__name__}.")
     return values

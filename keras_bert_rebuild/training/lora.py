@@ -12,12 +12,15 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from keras_bert_rebuild.checkpoints.safetensors_files import check_safetensors
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.training.lora_settings import checked_settings
 from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
 
 # The kernels of queries and values: Hu et al., 2022, section 7.1.
@@ -99,13 +102,14 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
         path: the file; it appears whole or not at all.
 
     Raises:
-        ValueError: the model has no low-rank matrices.
+        ValueError: the model has no low-rank matrices, or its patterns are such that `load_lora` would not search with them.
         OSError: the file cannot be written.
     """
     if not has_lora(model):
         raise ValueError("the model must have low-rank matrices to save; add_lora adds some.")
     path = Path(path)
     arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
+    checked_settings(model.lora, "what is to be saved")
     content = save(arrays, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, lambda file: file.write(content))
@@ -194,8 +198,9 @@ def _drawn(variable, seed):
 
 
 def _read(path):
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"expected a file that save_lora wrote at {path}; there is none.")
+    check_safetensors(path)
     try:
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
@@ -204,4 +209,4 @@ def _read(path):
         raise ValueError(f"{path} is not a safetensors file or is damaged: {error}.") from None
     if metadata.get("format") != FORMAT:
         raise ValueError(f"expected a file that save_lora wrote; {path} is another safetensors file.")
-    return json.loads(metadata["lora"]), arrays
+    return checked_settings(parse_json(metadata.get("lora", ""), f"the settings in {path}"), path), arrays

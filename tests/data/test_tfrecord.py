@@ -152,7 +152,7 @@ def test_damage_is_told_by_file_and_record(batch, tmp_path):
 def test_a_record_of_absurd_length_is_an_error(tmp_path):
     length = (1 << 63).to_bytes(8, "little")
     (tmp_path / "p").write_bytes(length + masked_crc32c(length).to_bytes(4, "little"))
-    with pytest.raises(ValueError, match=r"p must hold records of less than 2,147,483,648 bytes; record 0 states 9,223,372,"):
+    with pytest.raises(ValueError, match=r"p must hold records of at most 67,108,864 bytes; record 0 states 9,223,372,"):
         list(read_records(tmp_path / "p"))
 
 

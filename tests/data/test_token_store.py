@@ -1,5 +1,6 @@
 """Reading a folder of tokens, and refusing one that is not whole."""
 
+import hashlib
 import json
 import pickle
 
@@ -234,3 +235,60 @@ def test_a_look_reads_no_more_than_it_must(folder):
     assert type(array) is np.ndarray
     assert not array.flags.owndata
     assert not array.flags.writeable
+
+
+def changed(folder, kind, change):
+    """Change an array of the first shard, and say so in the index, as somebody would who means harm."""
+    path = folder / f"shard-000000.{kind}.npy"
+    array = np.load(path)
+    change(array)
+    np.save(path, array)
+    index = json.loads((folder / "index.json").read_text())
+    index["shards"][0]["files"][path.name] = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    (folder / "index.json").write_text(json.dumps(index))
+
+
+def far_end(array):
+    array[-1] = 2**62
+
+
+def backwards(array):
+    array[:] = array[::-1].copy()
+
+
+def first_below(array):
+    array[0] = -5
+
+
+def within(array):
+    array[1] += 1
+
+
+CHANGES = (far_end, backwards, first_below)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("documents", within),
+        *((kind, change) for kind in ("passages", "documents") for change in (far_end, backwards, first_below)),
+    ],
+)
+def test_parts_that_are_none_of_the_tokens_are_refused(folder, kind, change):
+    changed(folder, kind, change)
+    with pytest.raises(ValueError, match=r"expected (ascending starts|documents that begin where a passage does)"):
+        TokenStore(folder).verify()
+
+
+def test_ids_outside_of_the_vocabulary_are_refused(folder):
+    changed(folder, "ids", lambda ids: ids.__setitem__(3, 60_000))
+    with pytest.raises(ValueError, match=r"expected ids of the .* tokens of the vocabulary"):
+        TokenStore(folder).verify()
+
+
+@pytest.mark.parametrize("part", [[0, 10**30], [0.5, 1], [-1, 1], "01", [[], 1], None])
+def test_an_index_of_absurd_parts_is_one_sentence(folder, part):
+    index = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**index, "part": part}))
+    with pytest.raises(ValueError, match="is damaged or something else"):
+        TokenStore(folder)

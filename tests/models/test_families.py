@@ -130,8 +130,8 @@ def test_weights_start_with_the_deviation_of_the_config():
         ({"embedding_size": "128"}, "embedding_size must be a whole number of at least 1; got '128'"),
         ({"num_hidden_groups": 1.5}, "num_hidden_groups must be a whole number of at least 1; got 1.5"),
         # What YAML takes 1e-12 for.
-        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number of at least 0; got '1e-12'"),
-        ({"initializer_range": float("nan")}, "initializer_range must be a number of at least 0; got nan"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number of at least 0 and at most 1,000; got '1e-12'"),
+        ({"initializer_range": float("nan")}, "initializer_range must be a number of at least 0 and at most 1,000; got nan"),
         ({"labels": "positive"}, "labels must be a list of names; got the string 'positive'"),
     ],
 )

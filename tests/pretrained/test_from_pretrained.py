@@ -201,7 +201,7 @@ def test_weights_that_are_not_finite_are_named_in_a_warning(folder):
         ({"vocab_size": "many"}, "vocab_size must be a whole number"),
         ({"max_position_embeddings": 30}, r"expected 30 positions; .* has 24"),
         ({"id2label": {"x": "y"}}, "id2label must map numbers to names"),
-        ({"id2label": None, "num_labels": "3"}, "num_labels must be a whole number; got '3'"),
+        ({"id2label": None, "num_labels": "3"}, "num_labels must be a whole number of at least 0; got '3'"),
         ({"model_type": ["bert"]}, r"expected a model_type among .*; got \['bert'\]"),
     ],
 )

@@ -39,7 +39,7 @@ def test_tables_have_the_scores_the_labels_and_the_settings_that_are_set():
     assert "| f1 | 0.2500 | 0.1250 |\n| no_answer_f1 |  | 1.0000 |" in text
     assert "On test:" in text
     assert "| x | 1.0000 | 0.5000 | 0.6667 | 1,500 |" in text
-    assert "| freeze | ['a\\|b'] |" in text
+    assert r"| freeze | \['a\|b'\] |" in text
     assert "lora_rank" not in text
     assert "![confusion matrix](confusion.svg)" in text
 

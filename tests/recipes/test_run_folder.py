@@ -1,11 +1,9 @@
 """The folder of a run says what the run is."""
 
-import subprocess
-
 import keras
 import pytest
 
-from keras_bert_rebuild.recipes.run_folder import RunFolder, git_revision, read_yaml, versions
+from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml, versions
 
 
 def test_settings_and_every_start_are_kept(tmp_path):
@@ -28,14 +26,6 @@ def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert versions()["keras"] == keras.__version__
     assert versions()["git"] is None
-    name = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for arguments in (["init", "-q"], ["add", "f"], [*name, "commit", "-qm", "first"]):
-        (tmp_path / "f").write_text("1")
-        subprocess.run(["git", *arguments], check=True)
-    revision = git_revision()
-    assert len(revision) == 40
-    (tmp_path / "f").write_text("2")
-    assert git_revision() == f"{revision}+"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +34,11 @@ def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
         (b"seed: [", "must be YAML in UTF-8"),
         (b"\xff", "must be YAML in UTF-8"),
         (b"- seed", "must hold names and values; got list"),
+        ("seed: 1".encode("utf-16"), "begins as UTF-16 does"),
+        (b"a: &a [1]\nb: *a", "anchors and aliases are not read, and line 1 has 'a'"),
+        (b"[" * 40 + b"]" * 40, "must have at most 32 levels; got 40"),
+        (b"seed: " + b"9" * 5000, "must be YAML with plain values"),
+        (b"seed: 2026-13-40", "must be YAML with plain values: month must be in"),
         (None, "there is no such file"),
     ],
 )
@@ -61,3 +56,10 @@ def test_the_devices_of_every_start_are_noted(tmp_path):
         RunFolder(tmp_path / "run", {"seed": 1, "distribute": str(devices)}, {"devices": devices})
     starts = read_yaml(tmp_path / "run" / "versions.yaml")["starts"]
     assert [start["devices"] for start in starts] == [1, 8]
+
+
+def test_versions_that_are_no_list_are_one_sentence(tmp_path):
+    RunFolder(tmp_path, {"seed": 1})
+    (tmp_path / "versions.yaml").write_text("starts: 3")
+    with pytest.raises(ValueError, match=r"versions.yaml must hold a list of starts; got int"):
+        RunFolder(tmp_path, {"seed": 1})

@@ -1,0 +1,66 @@
+"""What a file of PyTorch may have: a list of tensors that fits its size, told before torch reads it."""
+
+import re
+import zipfile
+import zlib
+from importlib import metadata
+
+from keras_bert_rebuild.files.limits import check_limit
+
+# Before it, `weights_only=True` could be got around: CVE-2025-32434.
+SAFE_VERSION = (2, 6)
+
+
+def check_torch_version(path):
+    """Refuse to read with a torch whose reader of weights alone is known to run code.
+
+    Raises:
+        ValueError: torch is older.
+    """
+    version = metadata.version("torch")
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < SAFE_VERSION:
+        least = ".".join(map(str, SAFE_VERSION))
+        raise ValueError(
+            f"{path} is read by torch, and safely from version {least} on; got {version}: pip install --upgrade torch, or save the "
+            "model as model.safetensors."
+        )
+
+
+def check_zip(path):
+    """Refuse a file of today's format with too many members, packed ones, or too long a list of tensors.
+
+    Raises:
+        ValueError: it has, or it is no zip file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, IndexError) as error:
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {error}.") from None
+    check_limit("zip_members", len(members), str(path))
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: torch packs nothing, and it is packed.")
+        if member.filename.endswith("data.pkl"):
+            check_limit("torch_pickle_bytes", member.file_size, f"the list of tensors of {path}")
+
+
+def check_tensors(tensors, path):
+    """Refuse tensors that have no numbers of their own in the file.
+
+    Args:
+        tensors: name to tensor.
+        path: the file, for errors.
+
+    Raises:
+        ValueError: too many tensors, a sparse one, one without values, or one that repeats a few numbers as many.
+    """
+    check_limit("arrays", len(tensors), str(path))
+    for name, tensor in tensors.items():
+        kind = str(tensor.layout).removeprefix("torch.")
+        if kind != "strided" or tensor.device.type != "cpu" or tensor.is_quantized:
+            what = f"{kind} on {tensor.device.type}" + (", quantised" if tensor.is_quantized else "")
+            raise ValueError(f"{path} must have dense tensors with values; {name} is {what}.")
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise ValueError(f"{path} is damaged: {name} of shape {tuple(tensor.shape)} has fewer numbers than its shape.")

@@ -1,0 +1,37 @@
+"""JSON of others: bounded, and with errors of one sentence."""
+
+import json
+
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+
+
+def parse_json(text, where, values_limit="json_values"):
+    """What a JSON text holds.
+
+    Args:
+        text: a string.
+        where: the file, for errors.
+        values_limit: the limit in `files.limits` on its values.
+
+    Raises:
+        ValueError: it is no JSON, nests too deep, has too many values or a number of thousands of digits.
+    """
+    # Before anything is made of it: each of these begins a value, or stands in a text.
+    check_limit(values_limit, sum(map(text.count, ",:[{")) if len(text) > 1 << 16 else 0, printable(where))
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # a JSONDecodeError is a ValueError, as is one of too many digits
+        raise ValueError(f"{printable(where)} must be JSON in UTF-8: {printable(error)}.") from None
+    check_depth(value, where)
+    return value
+
+
+def check_depth(value, where, name="json_depth"):
+    """Refuse lists and dictionaries that nest too deep."""
+    level, depth = [value] if isinstance(value, (list, dict)) else [], 0
+    while level:
+        depth += 1
+        check_limit(name, depth, f"{printable(where)}, from the outermost value to the innermost,")
+        insides = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [inner for inside in insides for inner in inside if isinstance(inner, (list, dict))]

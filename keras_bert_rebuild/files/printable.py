@@ -1,0 +1,68 @@
+"""Names and texts of others, so that they cannot pass for what a program says.
+
+A tensor whose name has a line break would write lines of its own into a report, and escape sequences would move the cursor of a
+terminal. What is shown to people goes through the function of the place where it is shown.
+"""
+
+import html
+import re
+import unicodedata
+
+# A number in a cell of a table is no formula, whatever sign it has.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# What Markdown reads as more than text: a link, code, emphasis, the edge of a cell; an underscore within a word is none of it.
+_MARKDOWN = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
+_LONGEST = 1000
+# Joiners of Indic and Arabic scripts and of emoji are part of words, and move nothing.
+_JOINERS = "\u200c\u200d"
+
+
+def printable(text):
+    """A name on one line, for a terminal: control characters, line breaks, marks of direction and halves of characters escaped.
+
+    Args:
+        text: a string, or what has one, such as a path.
+
+    Returns:
+        A string of characters that print; very long ones are cut.
+
+    Example:
+
+    >>> printable("bias\\nEverything has a place.\\x1b[2J")
+    'bias\\\\nEverything has a place.\\\\x1b[2J'
+    """
+    text = str(text)
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if text.isprintable() else "".join(char if _prints(char) else _escaped(char) for char in text)
+
+
+def printable_lines(text):
+    """A message of several lines, for a terminal: like `printable`, without a limit, and line feeds stay."""
+    return "\n".join(
+        line if line.isprintable() else "".join(char if _prints(char) else _escaped(char) for char in line)
+        for line in str(text).split("\n")
+    )
+
+
+def in_xml(text):
+    """A text inside an element or a quoted attribute of HTML, XML or SVG."""
+    return html.escape(printable(text))
+
+
+def in_markdown(text):
+    """A text inside a line or a cell of Markdown, in which nothing of it is a tag, a link or a format."""
+    return html.escape(_MARKDOWN.sub(r"\\\g<0>", printable(text)), quote=False)
+
+
+def in_csv(text):
+    """A text in a cell that a spreadsheet may open: what it would take for a formula has an apostrophe before it. Numbers stay."""
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.match(text) else text
+
+
+def _prints(char):
+    return char.isprintable() or char in _JOINERS or unicodedata.category(char) in ("Zs", "Co")
+
+
+def _escaped(char):
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,69 @@
+"""Files of others are opened only where they are files: a named pipe would be waited for without end, a device read without end."""
+
+import os
+import stat
+from pathlib import Path
+
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+
+
+def check_regular(path):
+    """Refuse what is neither a file nor a link to one; what is not there is left to the one who opens it.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Its size in bytes, 0 where nothing is there.
+
+    Raises:
+        ValueError: a named pipe, a socket, a device or a folder.
+    """
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        return 0
+    except ValueError as error:  # a NUL in the name
+        raise ValueError(f"{printable(path)} is no name of a file: {error}.") from None
+    if not stat.S_ISREG(state.st_mode):
+        kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
+        kind = next((word for is_kind, word in kinds if is_kind(state.st_mode)), "a device")
+        raise ValueError(f"expected a file at {printable(path)}; it is {kind}.")
+    return state.st_size
+
+
+def read_bytes(path, limit_name):
+    """The bytes of a file.
+
+    Args:
+        path: the file.
+        limit_name: the limit in `files.limits` on its size.
+
+    Raises:
+        ValueError: it is no file, or too large.
+        OSError: it cannot be read.
+    """
+    check_limit(limit_name, check_regular(path), printable(path))
+    return Path(path).read_bytes()
+
+
+def read_text(path, limit_name, what="text", encoding="utf-8"):
+    """The text of a file.
+
+    Args:
+        path: the file.
+        limit_name: the limit in `files.limits` on its size.
+        what: the format, for the error.
+        encoding: "utf-8", or "utf-8-sig" where a byte order mark may come first.
+
+    Raises:
+        ValueError: it is no file, too large, or in another encoding.
+        OSError: it cannot be read.
+    """
+    content = read_bytes(path, limit_name)
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        seems = "; it begins as UTF-16 does" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        raise ValueError(f"{printable(path)} must be {what} in UTF-8; byte {error.start} is not{seems}.") from None

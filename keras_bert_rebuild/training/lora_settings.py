@@ -1,0 +1,53 @@
+"""What a file of low-rank matrices says of them, believed only where it can do no harm."""
+
+import math
+import re
+
+from keras_bert_rebuild.files.limits import check_limit, limit
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.training.path_patterns import check_patterns
+
+KEYS = ("rank", "alpha", "patterns", "trained")
+
+# A group that is repeated may take a search more steps than there are seconds; a letter that is repeated may not.
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+?{]")
+_REPETITION = re.compile(r"(?<!\\)[*+{]")
+
+
+def checked_settings(settings, where):
+    """The settings of a file of matrices, if they can be such.
+
+    Args:
+        settings: what JSON holds.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: another rank or alpha than numbers, or patterns with which a search could take without end.
+    """
+    if not isinstance(settings, dict) or set(settings) != set(KEYS):
+        raise ValueError(f"{where} must have the settings {', '.join(KEYS)} of low-rank matrices; got {settings!r:.80}.")
+    rank, alpha = settings["rank"], settings["alpha"]
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
+        raise ValueError(f"{where} must have a whole number of at least 1 as rank; got {rank!r:.80}.")
+    check_limit("hidden_size", rank, f"the rank in {where}")
+    if alpha is not None and not (isinstance(alpha, (int, float)) and 0 < alpha < 1e30 and math.isfinite(alpha)):
+        raise ValueError(f"{where} must have a number above 0 as alpha; got {alpha!r:.80}.")
+    for name in ("patterns", "trained"):
+        patterns = settings[name]
+        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise ValueError(f"{where} must have a list of regular expressions as {name}; got {patterns!r:.80}.")
+        check_limit("patterns", len(patterns), f"{name} of {where}")
+        for pattern in patterns:
+            _check_pattern(pattern, where)
+        check_patterns(name, patterns)
+    return settings
+
+
+def _check_pattern(pattern, where):
+    check_limit("pattern_characters", len(pattern), f"a pattern of {where}")
+    most = limit("pattern_repetitions")
+    if _REPEATED_GROUP.search(pattern) or len(_REPETITION.findall(pattern)) > most:
+        raise ValueError(
+            f"{where} must have patterns that repeat no group and have at most {most} repetitions; got {printable(pattern)}: write "
+            "several patterns instead."
+        )

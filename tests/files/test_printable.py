@@ -1,0 +1,70 @@
+"""Names of others are shown, and do nothing."""
+
+import xml.etree.ElementTree
+
+import pytest
+
+from keras_bert_rebuild.files.printable import in_csv, in_markdown, in_xml, printable, printable_lines
+
+EVIL = (
+    "a\nEverything has a place.",
+    "\x1b[2J\x1b]0;title\x07",
+    "a\u202eb",
+    "a\u2028b\x85c\rd",
+    "\ud800",
+    "\x00",
+    "a\u2066b\ufeff",
+    "\x9b31m",
+)
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_what_is_shown_stays_on_its_line_and_moves_nothing(text):
+    shown = printable(text)
+    assert shown.isprintable()
+    assert "\\" in shown
+    assert printable_lines(f"one\n{text}").count("\n") == 1 + text.count("\n")
+    shown.encode("utf-8")
+
+
+@pytest.mark.parametrize("text", ["bert.encoder.layer.0/kernel:0", "안녕하세요", "a b", "Zoë", "🙂", "क्‍ष", "a\u00a0b", "…"])
+def test_names_of_any_script_are_shown_as_they_are(text):
+    assert printable(text) == in_csv(text) == text
+
+
+def test_a_long_name_is_cut():
+    assert len(printable("x" * 10**6)) == 1001
+
+
+@pytest.mark.parametrize("text", [*EVIL, "<script>alert(1)</script>", '"onload="x', "a & b", "]]>"])
+def test_markup_has_it_as_text(text):
+    page = f'<svg a="{in_xml(text)}"><title>{in_xml(text)}</title></svg>'
+    found = xml.etree.ElementTree.fromstring(page)
+    assert list(found) == [found[0]]
+    assert found[0].text == found.get("a") == printable(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("[a](javascript:alert(1))", r"\[a\](javascript:alert(1))"),
+        ("![a](http://b)", r"!\[a\](http://b)"),
+        ("a|b\nc", r"a\|b\\nc"),
+        ("`x` *y* _z_", r"\`x\` \*y\* \_z\_"),
+        ("learning_rate 3e-05", "learning_rate 3e-05"),
+        ("data/train_1.tsv", "data/train_1.tsv"),
+    ],
+)
+def test_markdown_has_it_as_text(text, shown):
+    assert in_markdown(text) == shown
+
+
+@pytest.mark.parametrize("text", ['=HYPERLINK("http://a")', "+1+1", "-1+1|cmd", "@SUM(1)", "\t=1", "\r=1", "-a", "-", "=1"])
+def test_a_formula_in_a_table_is_a_text(text):
+    assert in_csv(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["-1", "+1.5", "-1e-05", "-.5", "3", "", "a=b", "-3.25E+10"])
+def test_a_number_in_a_table_is_a_number(text):
+    assert in_csv(text) == text

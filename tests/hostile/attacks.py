@@ -1,0 +1,155 @@
+"""Hostile files by number: the same number and seed make the same files."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from hostile.bombs import BOMBS
+from hostile.configs import ABSURD, fuzzed_config
+from hostile.samples import SAMPLES
+
+# Inputs of every sample, over and above the bombs.
+COUNTS = {
+    "safetensors": 250,
+    "shards": 120,
+    "torch": 200,
+    "tensorflow": 250,
+    "tf_model": 120,
+    "keras_bert": 150,
+    "whole": 150,
+    "whole_h5": 120,
+    "weights": 120,
+    "config": 350,
+    "google_config": 100,
+    "task": 250,
+    "wordpiece": 250,
+    "bpe": 150,
+    "store": 200,
+    "labelled": 200,
+    "corpus": 40,
+    "settings": 80,
+    "lora": 80,
+    "checkpoint": 60,
+}
+JSON = (".json", ".jsonl")
+
+
+class Input(NamedTuple):
+    """A folder with something hostile in it, and what is done with it."""
+
+    name: str
+    action: str
+    folder: Path
+    file: str
+
+
+def numbers(part=1):
+    """The numbers of all inputs, or of every so many of a sample and no bombs."""
+    names = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
+    return names if part > 1 else [*names, *(f"bomb-{name}" for name in BOMBS)]
+
+
+def make(name, samples, folder, mark, seed=22):
+    """Write an input.
+
+    Args:
+        name: one of `numbers`.
+        samples: the folder of `samples.write_samples`.
+        folder: where to write; what is there is removed.
+        mark: the file that attacks which would run something write.
+        seed: of all.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    kind, _, number = name.partition("-")
+    if kind == "bomb":
+        sample, file, bomb = BOMBS[number]
+        action = SAMPLES[sample][0]
+        shutil.copytree(samples / sample, folder)
+        bomb(folder, file, mark)
+        return Input(name, action, folder, file)
+    action, files = SAMPLES[kind]
+    rng = np.random.default_rng([seed, *kind.encode(), int(number)])
+    file = files[int(number) % len(files)]
+    shutil.copytree(samples / kind, folder)
+    path = folder / file
+    content = path.read_bytes()
+    if path.name.endswith(JSON) and rng.integers(4):
+        changed = changed_json(content, rng, path.suffix == ".jsonl")
+    elif path.name.endswith(("config.json",)):
+        changed = fuzzed_config(rng, json.loads(content)).encode("utf-8", "surrogatepass")
+    else:
+        changed = damaged(content, rng)
+    path.write_bytes(changed)
+    return Input(name, action, folder, file)
+
+
+def damaged(content, rng):
+    """Bytes cut, flipped, exchanged, repeated, put in, or the header changed where there is one."""
+    content = bytearray(content)
+    kind, size = int(rng.integers(8)), max(len(content), 1)
+    at, length = int(rng.integers(size)), int(rng.integers(1, 40))
+    if kind == 0:
+        return bytes(content[:at])
+    if kind == 1:
+        for place in rng.integers(0, size, int(rng.integers(1, 9))):
+            content[place : place + 1] = bytes([int(rng.integers(256))])
+    elif kind == 2:  # a bit, where the structure is
+        place = int(rng.integers(min(size, 4096)))
+        content[place : place + 1] = bytes([content[place] ^ 1 << int(rng.integers(8))]) if content else b"x"
+    elif kind == 3:
+        content[at : at + length] = content[int(rng.integers(size)) :][:length]
+    elif kind == 4:
+        content[at:at] = content[at : at + length]
+    elif kind == 5:
+        content[at : at + length] = bytes(rng.integers(0, 256, length, "uint8"))
+    elif kind == 6:  # a number that lies
+        content[at : at + 8] = int(rng.choice([2**31 - 1, 2**32 - 1, 2**62, 2**63 - 1])).to_bytes(8, "little")
+    else:
+        return [b"", b"\0" * 100, bytes(content).decode("latin-1").encode("utf-16"), b"\xef\xbb\xbf" + content][
+            int(rng.integers(4))
+        ]
+    return bytes(content)
+
+
+def changed_json(content, rng, lines=False):
+    """JSON with a value somewhere that is absurd, deep, or in another encoding."""
+    kind = int(rng.integers(10))
+    if kind == 0:
+        return b"[" * 100_000
+    if kind == 1:
+        return b'{"a":' * 100 + b"1" + b"}" * 100
+    if kind == 2:
+        return content.decode().encode("utf-16")
+    if kind == 3:
+        return content.replace(b":", b":" + b"9" * 5000 + b",", 1)
+    if lines:
+        rows = [json.loads(line) for line in content.splitlines()]
+        rows[int(rng.integers(len(rows)))] = _absurd(rng)
+        return "\n".join(json.dumps(row) for row in rows).encode("utf-8", "surrogatepass")
+    value = json.loads(content)
+    for _ in range(int(rng.integers(1, 3))):
+        value = _with_absurd(value, rng)
+    return json.dumps(value).encode("utf-8", "surrogatepass")
+
+
+def _with_absurd(value, rng):
+    """A value in which one, at any depth, is absurd."""
+    if isinstance(value, dict) and value and rng.integers(6):
+        key = list(value)[int(rng.integers(min(len(value), 12)))]
+        return {**value, key: _with_absurd(value[key], rng)}
+    if isinstance(value, list) and value and rng.integers(6):
+        i = int(rng.integers(min(len(value), 12)))
+        return [*value[:i], _with_absurd(value[i], rng), *value[i + 1 :]]
+    return _absurd(rng)
+
+
+def _absurd(rng):
+    return ABSURD[int(rng.integers(len(ABSURD)))]
+
+
+def environment(mark):
+    """What a hostile folder may count on in a process: nothing but the mark."""
+    return {**os.environ, "HOSTILE_MARK": str(mark)}

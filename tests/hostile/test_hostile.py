@@ -1,0 +1,58 @@
+"""Thousands of hostile files: each is answered, or refused in a sentence, in little time and memory, and nothing of it is run."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hostile.attacks import numbers
+from hostile.pool import Pool
+
+from keras_bert_rebuild.files.limits import limit
+
+TESTS = Path(__file__).parents[1]
+# tox -e hostile gives each of its processes a part of the inputs.
+PARTS = 16
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("samples")
+    environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    subprocess.run([sys.executable, "-m", "hostile.samples", folder], check=True, env=environment)
+    return folder
+
+
+def judged(names, samples, folder):
+    """The verdicts that are none of those promised, as lines."""
+    mark, scratch = folder / "mark", folder / "scratch"
+    scratch.mkdir()
+    wrong, refused = [], 0
+    with Pool(samples, scratch, mark, limit("seconds"), limit("memory_bytes")) as pool:
+        for name in names:
+            verdict = pool.judge(name)
+            refused += verdict.outcome == "refused"
+            if verdict.outcome not in ("answered", "refused"):
+                wrong.append(f"{name}: {verdict.outcome} ({verdict.seconds:.1f} s, {verdict.growth / 1e6:.0f} MB)")
+            assert not mark.exists(), f"{name} ran something"
+    assert refused > len(names) / 3
+    return wrong
+
+
+def test_a_part_of_the_hostile_files_is_answered_or_refused_and_nothing_is_run(samples, tmp_path):
+    assert judged(numbers(part=25), samples, tmp_path) == []
+
+
+def test_the_set_is_as_large_as_is_said():
+    assert len(numbers()) >= 3000
+
+
+@pytest.mark.hostile
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_hostile_files_are_answered_or_refused_and_nothing_is_run(samples, tmp_path, part):
+    names = numbers()[part::PARTS]
+    wrong = judged(names, samples, tmp_path)
+    print(f"{len(names)} inputs, {len(wrong)} not as promised")
+    assert wrong == []
