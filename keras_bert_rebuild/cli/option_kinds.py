@@ -26,6 +26,27 @@ def option_kind(field, choices=(), metavars=()):
     return {"metavar": dict(metavars).get(field.name, "TEXT")}
 
 
+def add_overwrite(parser, what):
+    """Declare --overwrite."""
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier call; nothing else is replaced")
+
+
+def refuse_together(args, *pairs):
+    """Refuse two options of which one leaves the other without a meaning.
+
+    Args:
+        args: the arguments.
+        *pairs: names of fields, `(one, other)`.
+
+    Raises:
+        ValueError: both of a pair were given.
+    """
+    for one, other in pairs:
+        if all(getattr(args, name) not in (None, False) for name in (one, other)):
+            first, second = (f"--{name.replace('_', '-')}" for name in (one, other))
+            raise ValueError(f"{first} and {second} exclude each other: leave one of them out.")
+
+
 def yes_or_no(text):
     """True or False for a word."""
     answers = {"yes": True, "true": True, "no": False, "false": False}

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
-from keras_bert_rebuild.cli.option_kinds import positive, yes_or_no
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
 from keras_bert_rebuild.data.read_labelled import FORMATS
 
 
@@ -17,6 +17,7 @@ def add_arguments(parser):
     parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="what parts are called in the input")
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
     parser.add_argument("--format", choices=FORMATS, help="the format of the input, where its name does not tell")
+    add_overwrite(parser, "the answers")
 
 
 def run(args):
@@ -38,6 +39,7 @@ def run(args):
             columns=args.columns,
             header=args.header,
             format=args.format,
+            overwrite=args.overwrite,
             progress=lambda done, rows: bar.update(shown, completed=done, total=rows),
         )
     if scores is not None:

@@ -14,6 +14,8 @@ from safetensors.numpy import save
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.kinds import ADAPTERS
+from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
@@ -96,10 +98,10 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
     Args:
         model: after `add_lora`.
-        path: the file; it appears whole or not at all.
+        path: the file, .safetensors; it appears whole or not at all. Such a file that is there is replaced, and no other.
 
     Raises:
-        ValueError: the model has no low-rank matrices.
+        ValueError: the model has no low-rank matrices, or the file holds something else.
         OSError: the file cannot be written.
     """
     if not has_lora(model):
@@ -108,6 +110,7 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
     content = save(arrays, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_file(path, ADAPTERS)
     write_file(path, lambda file: file.write(content))
 
 
