@@ -1,14 +1,12 @@
 """`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
 
-import argparse
 import contextlib
-import math
 import shutil
 import tempfile
 import time
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
 from keras_bert_rebuild.files.output import check_folder, claimed_run
 
@@ -34,7 +32,7 @@ DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
 
 # How names begin of what is not yet in its place.
-_BESIDE = ".demo-"
+UNFINISHED = ".demo-"
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
 COMPILED = ("jax", "tensorflow")
@@ -54,7 +52,9 @@ def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
-    length.add_argument("--minutes", type=_minutes, help="choose the steps so that training takes about this long, and print them")
+    length.add_argument(
+        "--minutes", type=above_zero, help="choose the steps so that training takes about this long, and print them"
+    )
     parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
     parser.add_argument(
         "--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries"
@@ -67,7 +67,7 @@ def run(args):
     """Run the demo and return the exit code."""
     check_folder(args.output, DEMO, [args.corpus], args.overwrite)
     with claimed_run(args.output, DEMO, [args.corpus]):
-        for left in args.output.glob(f"{_BESIDE}*"):  # by one that was killed
+        for left in args.output.glob(f"{UNFINISHED}*"):  # by one that was killed
             shutil.rmtree(left, ignore_errors=True)
         return _run(args)
 
@@ -106,20 +106,10 @@ def _run(args):
     return 0
 
 
-def _minutes(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
-    return value
-
-
 @contextlib.contextmanager
 def _beside(path):
     """Yield a path of the same name in a folder of its own, from where the file is moved to its place in the end."""
-    with tempfile.TemporaryDirectory(prefix=_BESIDE, dir=path.parent) as folder:
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as folder:
         yield Path(folder) / path.name
         (Path(folder) / path.name).replace(path)
 

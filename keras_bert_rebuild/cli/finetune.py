@@ -6,6 +6,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse_together
 from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
 from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
 
@@ -45,7 +47,8 @@ def run(args):
     given.update({name: value for name in names if (value := getattr(args, name)) is not None})
     settings = FinetuneSettings.from_dict(given)
     args.used = settings.batch_size, settings.max_len or "as many as the model takes, 512 at most,"
-    with FinetuneBar(Console(stderr=True)) as bar:
+    inputs = [args.model, args.train, args.dev, args.test, args.config]
+    with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
         done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
     for name in ("dev", "test"):
         if name in done.report:

@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import math
 import re
 
 
@@ -63,6 +64,17 @@ def positive(text):
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
+    return value
+
+
+def above_zero(text):
+    """A number above 0 for a word."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
     return value
 
 

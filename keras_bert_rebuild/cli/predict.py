@@ -5,6 +5,8 @@ from pathlib import Path
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
 from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.files.kinds import ANSWERS
+from keras_bert_rebuild.files.output import claimed_file
 
 
 def add_arguments(parser):
@@ -28,7 +30,8 @@ def run(args):
     from keras_bert_rebuild.recipes.predict import predict
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
-    with progress_bar(Console(stderr=True)) as bar:
+    # Before a bar is shown; `predict` holds the same lock.
+    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite), progress_bar(Console(stderr=True)) as bar:
         shown = bar.add_task("answering", total=None, unit="rows", note="")
         scores = predict(
             folder,

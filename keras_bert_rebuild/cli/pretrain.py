@@ -6,6 +6,8 @@ import signal
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
 from keras_bert_rebuild.training.distribution import KINDS
 
@@ -52,8 +54,10 @@ def run(args):
     args.used = tuple(max(getattr(phase, name) for phase in settings.all_phases) for name in ("batch_size", "seq_len"))
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
-        shown = TrainingBar(Console(stderr=True), settings.total_steps) if host_index() == 0 else contextlib.nullcontext()
-        with shown as bar:
+        writes = host_index() == 0
+        claim = claimed_run(args.output, RUN, [args.store, args.config, settings.init]) if writes else contextlib.nullcontext()
+        shown = TrainingBar(Console(stderr=True), settings.total_steps) if writes else contextlib.nullcontext()
+        with claim, shown as bar:
             pretrain(args.store, args.output, settings, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command goes on.")

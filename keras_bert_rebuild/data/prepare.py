@@ -74,13 +74,18 @@ def prepare(
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
-    with claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock"):
+    with claimed_store(corpus, output, part):
         run.check_folder()
         arguments = (str(output.resolve()), settings["cased"], settings["dtype"])
         with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
             for record in records:
                 run.add(record)
         return run.finish()
+
+
+def claimed_store(corpus, output, part):
+    """Check the folder of a part of a corpus, and hold its lock: a context."""
+    return claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock")
 
 
 def _cores():
