@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.kinds import PAGE
+from keras_bert_rebuild.files.output import claimed_file
 
 
 def add_arguments(parser):
@@ -11,6 +13,7 @@ def add_arguments(parser):
     parser.add_argument("pair", nargs="?", help="a second text")
     parser.add_argument("--model", required=True, help="a folder or file that from_pretrained reads")
     parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
+    add_overwrite(parser, "the page")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
     parser.add_argument("--layers", help="numbers of layers from 0, with commas between (all, of a long text as many as fit)")
     parser.add_argument("--heads", help="numbers of heads from 0, with commas between (all, of a long text as many as fit)")
@@ -19,10 +22,15 @@ def add_arguments(parser):
 
 def run(args):
     """Write the page and return the exit code."""
-    if args.output.is_dir() or not args.output.parent.is_dir():
-        raise ValueError(f"--output must be a file in a folder that is there; got {args.output}.")
     chosen = {name: _numbers(name, getattr(args, name)) for name in ("layers", "heads")}
+    with claimed_file(args.output, PAGE, [args.model, args.tokenizer], args.overwrite):
+        page = _page(args, chosen)
+        page.save(args.output)
+    print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")
+    return 0
 
+
+def _page(args, chosen):
     from keras_bert_rebuild.explain.show_attention import show_attention
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -30,10 +38,7 @@ def run(args):
     tokenizer = load_tokenizer(args.tokenizer or args.model)
     model = from_pretrained(args.model)
     name = Path(args.model).resolve().name
-    page = show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=name, **chosen)
-    page.save(args.output)
-    print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")
-    return 0
+    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=name, **chosen)
 
 
 def _numbers(name, text):

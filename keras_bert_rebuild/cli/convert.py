@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.files.kinds import MODEL
+from keras_bert_rebuild.files.output import claimed_folder
 from keras_bert_rebuild.files.printable import printable
 
 
@@ -15,10 +18,26 @@ def add_arguments(parser):
     parser.add_argument("--config", type=Path, help="the config file, where none lies beside the weights")
     parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, where no tokenizer files lie beside the weights")
     parser.add_argument("--dtype", choices=("float32", "float16"), help="type of the arrays; that of the source if not given")
+    add_overwrite(parser, "the model")
 
 
 def run(args):
     """Convert and print what was done; return the exit code."""
+    if args.dtype and args.format == "keras":
+        raise ValueError(f"--dtype {args.dtype} is for huggingface and google; a file of Keras has the type of the model.")
+    with claimed_folder(args.target, MODEL, [args.source, args.config, args.vocabulary], args.overwrite):
+        report, parameters = _convert(args)
+    print(f"read     {printable(report.source)}")
+    print(f"loaded   {len(report.loaded)} arrays, {parameters:,} parameters; left out {len(report.unused)}")
+    for name in report.unused:
+        print(f"         {printable(name)}")
+    for file in sorted(args.target.iterdir()):
+        print(f"wrote    {printable(file)}  {file.stat().st_size:,} bytes")
+    return 0
+
+
+def _convert(args):
+    """Write the target; what was read, and the number of parameters."""
     from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
     from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
@@ -26,14 +45,7 @@ def run(args):
     dtype = args.dtype or _dtype_of(find_checkpoint(args.source, args.config).source)
     model = from_pretrained(args.source, config=args.config)
     save_pretrained(model, args.target, args.format, vocabulary=args.vocabulary, dtype=dtype)
-    report = model.load_report
-    print(f"read     {printable(report.source)}")
-    print(f"loaded   {len(report.loaded)} arrays, {model.count_params():,} parameters; left out {len(report.unused)}")
-    for name in report.unused:
-        print(f"         {printable(name)}")
-    for file in sorted(args.target.iterdir()):
-        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
-    return 0
+    return model.load_report, model.count_params()
 
 
 def _dtype_of(source):

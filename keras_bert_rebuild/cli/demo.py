@@ -1,11 +1,14 @@
 """`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
 
-import argparse
-import math
+import contextlib
+import shutil
+import tempfile
 import time
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import positive
+from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
+from keras_bert_rebuild.files.kinds import DEMO, visible_names
+from keras_bert_rebuild.files.output import check_folder, claimed_run
 
 # BERT-base with the arguments of the article "Understanding BERT architecture".
 ARTICLE_MODEL = {
@@ -28,6 +31,9 @@ LEARNING_RATE = 1e-3
 DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
 
+# How names begin of what is not yet in its place.
+UNFINISHED = ".demo-"
+
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
 COMPILED = ("jax", "tensorflow")
 
@@ -46,16 +52,27 @@ def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--steps", type=positive, default=None, help=f"training steps; they decide the result ({DEFAULT_STEPS})")
-    length.add_argument("--minutes", type=_minutes, help="choose the steps so that training takes about this long, and print them")
+    length.add_argument(
+        "--minutes", type=above_zero, help="choose the steps so that training takes about this long, and print them"
+    )
     parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
     parser.add_argument(
         "--corpus", type=Path, help="a text file or a folder of them, instead of the docstrings of installed libraries"
     )
     parser.add_argument("--output", type=Path, default=Path("keras-bert-demo"), help="folder to write to (keras-bert-demo)")
+    add_overwrite(parser, "the demo")
 
 
 def run(args):
     """Run the demo and return the exit code."""
+    check_folder(args.output, DEMO, [args.corpus], args.overwrite)
+    with claimed_run(args.output, DEMO, [args.corpus]):
+        for left in args.output.glob(f"{UNFINISHED}*"):  # by one that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        return _run(args)
+
+
+def _run(args):
     import keras
     from rich.console import Console
 
@@ -63,9 +80,7 @@ def run(args):
 
     started = time.perf_counter()
     console = Console()
-    # A corpus that will not do is refused before anything is written.
     parts = None if args.corpus is None else hold_out(read_documents(args.corpus))
-    _prepare(args.output)
     console.rule("[bold]BERT-base, as the article builds it")
     _show_article_model(console, args.output)
 
@@ -91,24 +106,12 @@ def run(args):
     return 0
 
 
-def _minutes(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
-    return value
-
-
-def _prepare(output):
-    """Make the folder and find out now, not after minutes, whether it can be written to."""
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"--output must be a folder; {output} is a file.")
-    output.mkdir(parents=True, exist_ok=True)
-    probe = output / ".writable"
-    probe.touch()
-    probe.unlink()
+@contextlib.contextmanager
+def _beside(path):
+    """Yield a path of the same name in a folder of its own, from where the file is moved to its place in the end."""
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as folder:
+        yield Path(folder) / path.name
+        (Path(folder) / path.name).replace(path)
 
 
 def _show_article_model(console, output):
@@ -121,9 +124,8 @@ def _show_article_model(console, output):
     print_summary(model)
     picture = output / "bert-base.png"
     try:
-        beside = picture.with_name("part-" + picture.name)
-        keras.utils.plot_model(model, to_file=str(beside), show_shapes=True, show_layer_names=True, dpi=80)
-        beside.replace(picture)
+        with _beside(picture) as beside:
+            keras.utils.plot_model(model, to_file=str(beside), show_shapes=True, show_layer_names=True, dpi=80)
         console.print(f"Drawn to {picture}.")
     except ImportError:
         console.print("For a drawing of it: pip install pydot, and install Graphviz (its command is dot).")
@@ -279,9 +281,8 @@ def _save_and_reload(console, model, held_out, path):
     import keras
     import numpy as np
 
-    beside = path.with_name("part-" + path.name)
-    model.save(beside)
-    beside.replace(path)
+    with _beside(path) as beside:
+        model.save(beside)
     reloaded = keras.models.load_model(path)
     x, _ = held_out[0]
     pairs = zip(model.predict(x, verbose=0), reloaded.predict(x, verbose=0), strict=True)
@@ -290,4 +291,4 @@ def _save_and_reload(console, model, held_out, path):
 
 
 def _listing(folder):
-    return ", ".join(sorted(path.name for path in folder.iterdir()))
+    return ", ".join(visible_names(folder))

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.kinds import VECTORS
+from keras_bert_rebuild.files.output import claimed_file
 
 
 def add_arguments(parser):
@@ -20,14 +22,18 @@ def add_arguments(parser):
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16")
+    add_overwrite(parser, "the vectors")
 
 
 def run(args):
     """Embed the lines and return the exit code."""
+    with claimed_file(args.output, VECTORS, [args.file, args.model, args.tokenizer], args.overwrite):
+        return _embed(args)
+
+
+def _embed(args):
     from keras_bert_rebuild.cli.embedding_files import count_lines, lines_of_file, written_vectors
 
-    if args.output.is_dir() or not args.output.parent.is_dir():
-        raise ValueError(f"--output must be a file in a folder that is there; got {args.output}.")
     if not args.file.is_file():
         raise ValueError(f"the texts must be in a file; there is none at {args.file}.")
     count = count_lines(args.file)

@@ -1,11 +1,13 @@
 """Texts from a file, and their vectors into one, a part at a time."""
 
 import contextlib
-import os
 
 import numpy as np
 
 from keras_bert_rebuild.data.corpus_files import opened
+from keras_bert_rebuild.files.durable import written_file
+from keras_bert_rebuild.files.kinds import VECTORS
+from keras_bert_rebuild.files.output import check_file
 
 # Vectors of a group of rows in a parquet file.
 GROUP = 8192
@@ -39,39 +41,29 @@ def written_vectors(path, count):
         A function of a text and its vector, to be called in their order, which gives the width of the vector.
 
     Raises:
-        ValueError: another end, or no package pyarrow for .parquet.
+        ValueError: another end, a file that holds something else, or no package pyarrow for .parquet.
     """
-    kinds = {".npy": _npy_writer, ".parquet": _parquet_writer}
-    if path.suffix not in kinds:
-        raise ValueError(f"the file to write must end in {' or '.join(kinds)}; got {path.name}.")
-    partial = path.with_name(f".{path.name}.writing")
-    try:
-        with kinds[path.suffix](partial, count) as write:
-            yield write
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _npy_writer(path, count):
-    # Appended and not mapped: pages of a mapped file would count as memory of the process.
-    with path.open("wb") as file:
-
-        def write(text, vector):
-            if file.tell() == 0:
-                header = {"descr": "<f4", "fortran_order": False, "shape": (count, len(vector))}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(vector.astype("<f4", copy=False).tobytes())
-            return len(vector)
-
+    check_file(path, VECTORS)
+    writer = {".npy": _npy_writer, ".parquet": _parquet_writer}[path.suffix.lower()]
+    with written_file(path) as file, writer(file, count) as write:
         yield write
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager
-def _parquet_writer(path, count):
+def _npy_writer(file, count):
+    # Appended and not mapped: pages of a mapped file would count as memory of the process.
+    def write(text, vector):
+        if file.tell() == 0:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (count, len(vector))}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(vector.astype("<f4", copy=False).tobytes())
+        return len(vector)
+
+    yield write
+
+
+@contextlib.contextmanager
+def _parquet_writer(file, count):
     try:
         import pyarrow
         import pyarrow.parquet
@@ -87,7 +79,7 @@ def _parquet_writer(path, count):
             "vector": pyarrow.FixedSizeListArray.from_arrays(flat, len(vectors[0])),
         }
         table = pyarrow.table(columns)
-        writer = writer or pyarrow.parquet.ParquetWriter(path, table.schema)
+        writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
         texts.clear()
         vectors.clear()

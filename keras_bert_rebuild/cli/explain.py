@@ -1,5 +1,6 @@
 """`keras-bert explain`: where the parameters and the work of a model are."""
 
+from keras_bert_rebuild.cli.option_kinds import refuse_together
 from keras_bert_rebuild.config import HEADS
 
 FORMATS = ("table", "markdown", "json")
@@ -14,7 +15,7 @@ def add_arguments(parser):
         "it the BERT-base of the article",
     )
     parser.add_argument("--heads", help=f"heads of a config, with commas between: some of {', '.join(HEADS)}, or none")
-    parser.add_argument("--batch", type=int, default=1, help="texts of a batch, for operations and activations (1)")
+    parser.add_argument("--batch", type=int, help="texts of a batch, for operations and activations (1)")
     parser.add_argument("--length", type=int, help="tokens of a text (as many as the model takes)")
     parser.add_argument("--predictions", type=int, help="tokens of a text whose word is predicted (all)")
     parser.add_argument("--dtype", help="dtype policy that bytes are of, such as mixed_bfloat16 (float32)")
@@ -35,6 +36,8 @@ def run(args):
     from keras_bert_rebuild.explain.explanation import explain
     from keras_bert_rebuild.explain.weight_names import weight_names
 
+    refuse_together(args, *(("names", other) for other in ("batch", "length", "predictions", "dtype")))
+    args.batch = 1 if args.batch is None else args.batch
     model_or_config, heads = config_at(args.path)
     if args.heads is not None:
         if heads is None:

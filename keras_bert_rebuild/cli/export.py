@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import positive
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.kinds import EXPORT, MODEL
+from keras_bert_rebuild.files.output import claimed_folder
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
@@ -20,6 +22,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts as the model will see them, in lines"
     )
+    add_overwrite(parser, "the export")
 
 
 def run(args):
@@ -28,7 +31,21 @@ def run(args):
         raise ValueError(f"--calibrate FILE belongs to --format openvino_int8; got --format {args.format}.")
     if args.heads is not None and args.pooling:
         raise ValueError(f"--heads and --pooling exclude each other; got --heads {args.heads} and --pooling {args.pooling}.")
+    if args.format == "huggingface" and (args.pooling or args.normalize):
+        given = "--pooling" if args.pooling else "--normalize"
+        raise ValueError(f"{given} belongs to formats that give vectors; a Hugging Face folder holds none.")
+    if args.normalize and args.heads is not None:
+        raise ValueError(f"--normalize is for vectors, and --heads {args.heads} for heads: leave one of them out.")
+    kind = MODEL if args.format == "huggingface" else EXPORT
+    with claimed_folder(args.output, kind, [args.model, args.tokenizer, args.calibrate], args.overwrite):
+        path = _export(args)
+    for file in sorted(file for file in path.rglob("*") if file.is_file()):
+        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
+    return 0
 
+
+def _export(args):
+    """Read the model and write the folder."""
     from keras_bert_rebuild.cli.embedding_files import lines_of_file
     from keras_bert_rebuild.export.export_model import export
     from keras_bert_rebuild.pretrained import from_pretrained
@@ -42,7 +59,7 @@ def run(args):
     poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ()
     heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
     model = from_pretrained(folder, heads=() if poolings else heads)
-    path = export(
+    return export(
         model,
         load_tokenizer(args.tokenizer or folder),
         args.output,
@@ -52,6 +69,3 @@ def run(args):
         max_len=args.max_len or (told.max_len if told else None),
         texts=None if args.calibrate is None else list(lines_of_file(args.calibrate)),
     )
-    for file in sorted(file for file in path.rglob("*") if file.is_file()):
-        print(f"wrote    {file}  {file.stat().st_size:,} bytes")
-    return 0

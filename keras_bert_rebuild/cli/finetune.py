@@ -4,10 +4,12 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts
+from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse_together
 from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
-from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS
+from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
 
 TASKS = ", ".join(FINETUNE_TASKS).replace("_", "-")
 CHOICES = {"dtype": DTYPES, "objective": OBJECTIVES, "format": FORMATS}
@@ -38,11 +40,15 @@ def run(args):
     from keras_bert_rebuild.recipes.finetune import finetune
     from keras_bert_rebuild.recipes.run_folder import read_yaml
 
+    refuse_together(args, ("epochs", "steps"))
+    _check_options_of_task(args)
     given = read_yaml(args.config) if args.config else {}
     names = (field.name for field in dataclasses.fields(FinetuneSettings))
     given.update({name: value for name in names if (value := getattr(args, name)) is not None})
     settings = FinetuneSettings.from_dict(given)
-    with FinetuneBar(Console(stderr=True)) as bar:
+    args.used = settings.batch_size, settings.max_len or "as many as the model takes, 512 at most,"
+    inputs = [args.model, args.train, args.dev, args.test, args.config]
+    with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
         done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
     for name in ("dev", "test"):
         if name in done.report:
@@ -50,6 +56,15 @@ def run(args):
     print(f"wrote    {args.output / 'model'}")
     print(f"report   {args.output / 'report.md'}")
     return 0
+
+
+def _check_options_of_task(args):
+    """Refuse options that say nothing to the task."""
+    spec = finetune_task(args.task)
+    if args.objective is not None and spec.name != "similarity":
+        raise ValueError(f"--objective is for similarity; the task is {spec.name}.")
+    if args.class_weights is not None and spec.examples not in ("classification", "tagging"):
+        raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
 
 def _kind(field):

@@ -1,11 +1,14 @@
 """The entry point of `keras-bert`."""
 
 import argparse
+import contextlib
 import importlib
 import os
+import shlex
 import sys
 
-from keras_bert_rebuild.files.printable import printable_lines
+from keras_bert_rebuild.cli.out_of_memory import is_of_memory, memory_errors, memory_sentence
+from keras_bert_rebuild.files.locked import now_doing
 
 # Verb, module with `add_arguments` and `run`, one line of help.
 VERBS = (
@@ -36,35 +39,85 @@ def main(argv=None):
         The exit code: 0, or 2 where the user can mend it, with one sentence on standard error.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
-    parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    for verb, module, text in VERBS:
-        sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        importlib.import_module(module).add_arguments(sub)
-    args = parser.parse_args(argv)
+    _print_whatever_a_name_is()
+    args = _parser().parse_args(argv)
     if args.version:
         from keras_bert_rebuild import __version__
 
         print(f"keras-bert {__version__}")
         return 0
     if args.verb is None:
-        parser.print_help(sys.stderr)
+        _parser().print_help(sys.stderr)
         return 2
+    now_doing(f"`keras-bert {args.verb}`")
     try:
-        return importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
-    except (ValueError, OSError, MemoryError) as error:
-        print(f"keras-bert {args.verb}: {printable_lines(_sentence(error))}", file=sys.stderr)
-        return 2
+        code = importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _reader_is_gone()
+    except SystemExit as exit_:
+        if isinstance(exit_.__context__, BrokenPipeError):  # that of rich
+            return _reader_is_gone()
+        raise
+    except ModuleNotFoundError as error:
+        return _refuse(args, _missing(error))
+    except (ValueError, OSError) as error:
+        return _refuse(args, _sentence(error))
+    except ImportError as error:  # of a package of others that is damaged or asks for another one
+        return _refuse(args, " ".join(str(error).split()))
+    except memory_errors() as error:
+        if not is_of_memory(error):
+            if "No space left" in str(error):
+                return _refuse(args, "no space left on the disk.")
+            raise
+        return _refuse(args, memory_sentence(error, args))
     except KeyboardInterrupt:
         print(f"keras-bert {args.verb}: stopped", file=sys.stderr)
         return 130
 
 
+def _parser():
+    parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb, module, text in VERBS:
+        sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        importlib.import_module(module).add_arguments(sub)
+    return parser
+
+
+def _print_whatever_a_name_is():
+    """Names of files need not be UTF-8, and a terminal need not know every letter: what cannot be written is escaped."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _refuse(args, sentence):
+    print(f"keras-bert {args.verb}: {printable_lines(sentence)}", file=sys.stderr)
+    return 2
+
+
+def _reader_is_gone():
+    """Whoever read what is printed has read enough: end as other programs do in a pipe."""
+    with contextlib.suppress(OSError, ValueError):  # what waits to be written would be tried again at the end of the process
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + 13
+
+
+def _missing(error):
+    """A package that is not installed, with the command that installs it where this runs."""
+    name = (error.name or "").partition(".")[0]
+    if not name:
+        return " ".join(str(error).split())
+    return f"this needs the package {name}, which is not installed: {shlex.quote(sys.executable)} -m pip install {name}."
+
+
 def _sentence(error):
     """What an error says, without the number of the operating system."""
     if not isinstance(error, OSError) or error.strerror is None:
-        return str(error) or type(error).__name__  # a MemoryError may say nothing
+        return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 

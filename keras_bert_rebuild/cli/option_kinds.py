@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import math
 import re
 
 
@@ -26,6 +27,27 @@ def option_kind(field, choices=(), metavars=()):
     return {"metavar": dict(metavars).get(field.name, "TEXT")}
 
 
+def add_overwrite(parser, what):
+    """Declare --overwrite."""
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier call; nothing else is replaced")
+
+
+def refuse_together(args, *pairs):
+    """Refuse two options of which one leaves the other without a meaning.
+
+    Args:
+        args: the arguments.
+        *pairs: names of fields, `(one, other)`.
+
+    Raises:
+        ValueError: both of a pair were given.
+    """
+    for one, other in pairs:
+        if all(getattr(args, name) not in (None, False) for name in (one, other)):
+            first, second = (f"--{name.replace('_', '-')}" for name in (one, other))
+            raise ValueError(f"{first} and {second} exclude each other: leave one of them out.")
+
+
 def yes_or_no(text):
     """True or False for a word."""
     answers = {"yes": True, "true": True, "no": False, "false": False}
@@ -42,6 +64,17 @@ def positive(text):
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; got {text!r}")
+    return value
+
+
+def above_zero(text):
+    """A number above 0 for a word."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0; got {text!r}")
     return value
 
 

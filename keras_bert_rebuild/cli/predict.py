@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
-from keras_bert_rebuild.cli.option_kinds import positive, yes_or_no
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
 from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.files.kinds import ANSWERS
+from keras_bert_rebuild.files.output import claimed_file
 
 
 def add_arguments(parser):
@@ -17,6 +19,7 @@ def add_arguments(parser):
     parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="what parts are called in the input")
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
     parser.add_argument("--format", choices=FORMATS, help="the format of the input, where its name does not tell")
+    add_overwrite(parser, "the answers")
 
 
 def run(args):
@@ -27,7 +30,8 @@ def run(args):
     from keras_bert_rebuild.recipes.predict import predict
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
-    with progress_bar(Console(stderr=True)) as bar:
+    # Before a bar is shown; `predict` holds the same lock.
+    with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite), progress_bar(Console(stderr=True)) as bar:
         shown = bar.add_task("answering", total=None, unit="rows", note="")
         scores = predict(
             folder,
@@ -38,6 +42,7 @@ def run(args):
             columns=args.columns,
             header=args.header,
             format=args.format,
+            overwrite=args.overwrite,
             progress=lambda done, rows: bar.update(shown, completed=done, total=rows),
         )
     if scores is not None:

@@ -29,10 +29,13 @@ def run(args):
 
     from keras_bert_rebuild.cli.progress import ReadingProgress
     from keras_bert_rebuild.data.corpus_files import corpus_files
-    from keras_bert_rebuild.data.prepare import prepare
+    from keras_bert_rebuild.data.prepare import claimed_store, prepare
 
     file_bytes = sum(path.stat().st_size for _, path in corpus_files(args.corpus))
-    with ReadingProgress(Console(stderr=True), "tokenising", file_bytes) as bar:
+    with (
+        claimed_store(args.corpus, args.output, args.shard),
+        ReadingProgress(Console(stderr=True), "tokenising", file_bytes) as bar,
+    ):
         done = prepare(
             args.corpus,
             args.vocab,

@@ -5,7 +5,9 @@ import dataclasses
 import signal
 from pathlib import Path
 
-from keras_bert_rebuild.cli.option_kinds import docs, option_kind
+from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
 from keras_bert_rebuild.training.distribution import KINDS
 
@@ -38,6 +40,9 @@ def run(args):
     from keras_bert_rebuild.recipes.training_run import StoppedError
     from keras_bert_rebuild.training.hosts import host_index, join_hosts
 
+    refuse_together(args, ("init", "model"))
+    if args.held_out == 0 and args.evaluation_steps is not None:
+        raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds none: leave one of them out.")
     given = read_yaml(args.config) if args.config else {}
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
     if given.get("phases") and of_one_phase:
@@ -46,10 +51,13 @@ def run(args):
     names = (field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES)
     given.update({name: getattr(args, name) for name in names if getattr(args, name) is not None})
     settings = PretrainSettings.from_dict(given)
+    args.used = tuple(max(getattr(phase, name) for phase in settings.all_phases) for name in ("batch_size", "seq_len"))
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
-        shown = TrainingBar(Console(stderr=True), settings.total_steps) if host_index() == 0 else contextlib.nullcontext()
-        with shown as bar:
+        writes = host_index() == 0
+        claim = claimed_run(args.output, RUN, [args.store, args.config, settings.init]) if writes else contextlib.nullcontext()
+        shown = TrainingBar(Console(stderr=True), settings.total_steps) if writes else contextlib.nullcontext()
+        with claim, shown as bar:
             pretrain(args.store, args.output, settings, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command goes on.")

@@ -3,6 +3,10 @@
 import sys
 from pathlib import Path
 
+from keras_bert_rebuild.cli.option_kinds import add_overwrite
+from keras_bert_rebuild.files.kinds import VOCABULARY
+from keras_bert_rebuild.files.output import claimed_file
+
 _BLOCK_BYTES = 1_000_000  # the bar moves on with each
 
 
@@ -12,10 +16,16 @@ def add_arguments(parser):
     parser.add_argument("--size", type=int, default=30000, help="tokens, special ones included (30000)")
     parser.add_argument("--cased", action="store_true", help="keep case and accents")
     parser.add_argument("--output", type=Path, required=True, help="the file to write, a token a line")
+    add_overwrite(parser, "the vocabulary")
 
 
 def run(args):
     """Learn, write and print what was done; return the exit code."""
+    with claimed_file(args.output, VOCABULARY, [args.corpus], args.overwrite):
+        return _learn(args)
+
+
+def _learn(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import ReadingProgress
@@ -28,7 +38,6 @@ def run(args):
     if args.size <= len(SPECIAL_TOKENS):
         raise ValueError(f"--size must be over {len(SPECIAL_TOKENS)}, the number of special tokens; got {args.size}.")
     reader = CorpusReader(args.corpus, block_bytes=_BLOCK_BYTES)
-    _check_output(args.output, args.corpus)
     words = WordCounts(args.cased)
     with ReadingProgress(console, "counting words", reader.file_bytes) as bar:
         done = 0
@@ -53,13 +62,3 @@ def run(args):
     if len(tokens) < args.size:
         print(f"         no more than these occur twice; {args.size:,} were asked for")
     return 0
-
-
-def _check_output(output, corpus):
-    """Find out now, not after minutes, whether the file can be written."""
-    if output.is_dir():
-        raise ValueError(f"--output must be a file; {output} is a folder.")
-    if not output.parent.is_dir():
-        raise ValueError(f"--output must be in a folder that exists; {output.parent} does not.")
-    if output.resolve().is_relative_to(corpus.resolve()):
-        raise ValueError(f"--output must lie outside the corpus, which would read it as text; {output} lies in it.")

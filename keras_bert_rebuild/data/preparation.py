@@ -4,10 +4,15 @@ import contextlib
 import json
 from dataclasses import dataclass
 
-from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, VERSION, is_intact, part_file, record_file, write_bytes, write_json
+from keras_bert_rebuild.data.store_files import COUNTS, FORMAT, VERSION, is_intact, part_file, record_file, write_json
 from keras_bert_rebuild.data.store_index import checked_record, part_files, read_description
+from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.locked import locked
 from keras_bert_rebuild.files.regular import read_text
+
+# How long to wait for another part that begins.
+BEGIN_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Preparation:
         self.indexed = {}  # the shards of an index that is there already
         self.begun = {}  # block number: (file bytes, text bytes)
         self.blocks = self.made = 0
-        self.wrote_vocabulary = False
+        self.has_begun = self.wrote_vocabulary = False
 
     def check_folder(self):
         """See that what is in the folder belongs to a run with the same settings."""
@@ -132,14 +137,19 @@ class Preparation:
 
     def _begin(self):
         """Make the folder, when it is known that something goes into it."""
-        progress = self.output / part_file("progress", self.part)
-        if not progress.exists():
-            self.output.mkdir(parents=True, exist_ok=True)
-            write_json(progress, self.description)
-        if not (self.output / "vocab.txt").exists():
-            # Another host may be writing the same.
-            write_bytes(self.output / "vocab.txt", self.vocabulary, f".{self.part[0]}.part")
-            self.wrote_vocabulary = True
+        progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
+        if self.has_begun and progress.exists() and vocabulary.exists():
+            return
+        self.output.mkdir(parents=True, exist_ok=True)
+        # Parts have locks of their own: one at a time looks at what the others have begun, and begins.
+        with locked(self.output / ".begin.lock", self.output, wait=BEGIN_SECONDS):
+            self.check_folder()
+            self.has_begun = True
+            if not progress.exists():
+                write_json(progress, self.description)
+            if not vocabulary.exists():
+                write_file(vocabulary, lambda file: file.write(self.vocabulary), claimed=True)
+                self.wrote_vocabulary = True
 
     def _discard(self):
         names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]

@@ -9,10 +9,15 @@ from typing import Any
 
 from keras_bert_rebuild.data.preparation import Preparation
 from keras_bert_rebuild.data.read_corpus import BLOCK_BYTES, CorpusReader
+from keras_bert_rebuild.data.store_files import part_file
 from keras_bert_rebuild.data.tokenise_block import make_shard_writer
 from keras_bert_rebuild.data.worker_pool import run_tasks
+from keras_bert_rebuild.files.kinds import STORE
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+
+MOST_WORKERS = 256
 
 
 def prepare(
@@ -36,7 +41,7 @@ def prepare(
         vocabulary: a file with a token a line.
         output: the folder to write.
         cased: keep case and accents; None takes it from the vocabulary, by capitals in it.
-        workers: number of processes; None is one for every core, and 1 is this process itself.
+        workers: number of processes; None is one for every core, and 1 is this process itself; 256 at the most.
         part: `(number, parts)`: make only the blocks whose number leaves this remainder. The parts may be made on several hosts,
             in one folder or in several whose files are put together afterwards.
         document_per_file: a file is one document, whatever blank lines are in it.
@@ -49,9 +54,11 @@ def prepare(
 
     Raises:
         ValueError: the corpus or vocabulary will not do, or `output` was begun with other settings or cannot be a folder.
-        OSError: a file cannot be read or written, or a worker process died.
+        OSError: a file cannot be read or written, another run is writing the same part, or a worker process died.
     """
     workers = _cores() if workers is None else workers
+    if workers > MOST_WORKERS:
+        raise ValueError(f"workers must be at most {MOST_WORKERS}, each a process with memory of its own; got {workers:,}.")
     if workers < 1 or not 0 <= part[0] < part[1]:
         raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
@@ -67,12 +74,18 @@ def prepare(
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
-    run.check_folder()
-    arguments = (str(output.resolve()), settings["cased"], settings["dtype"])
-    with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
-        for record in records:
-            run.add(record)
-    return run.finish()
+    with claimed_store(corpus, output, part):
+        run.check_folder()
+        arguments = (str(output.resolve()), settings["cased"], settings["dtype"])
+        with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
+            for record in records:
+                run.add(record)
+        return run.finish()
+
+
+def claimed_store(corpus, output, part):
+    """Check the folder of a part of a corpus, and hold its lock: a context."""
+    return claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock")
 
 
 def _cores():

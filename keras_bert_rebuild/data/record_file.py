@@ -1,5 +1,6 @@
 """Files of records with checksums, TensorFlow's TFRecord."""
 
+import contextlib
 import gzip
 import struct
 import zlib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import google_crc32c
 
+from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.limits import limit
 
 _LENGTH = struct.Struct("<Q")
@@ -22,15 +24,13 @@ def write_records(path, records):
         records: an iterable of `bytes`.
     """
     path = Path(path)
-    partial = path.with_name(path.name + ".part")
     # Without a time of day, the same records give the same file.
-    with open(partial, "wb") as raw, _compressed(raw, path) as file:
+    with written_file(path) as raw, _compressed(raw, path) as file:
         for record in records:
             length = _LENGTH.pack(len(record))
             for part in (length, record):
                 file.write(part)
                 file.write(_CHECKSUM.pack(masked_crc32c(part)))
-    partial.replace(path)
 
 
 def read_records(path):
@@ -93,4 +93,4 @@ def _is_gzip(path):
 
 
 def _compressed(raw, path):
-    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if _is_gzip(path) else raw
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if _is_gzip(path) else contextlib.nullcontext(raw)

@@ -17,6 +17,8 @@ import json
 
 import numpy as np
 
+from keras_bert_rebuild.files.durable import write_file, written_file
+
 FORMAT = "keras_bert_rebuild tokens"
 # Version 1 is read, too: in it every shard starts a document, also one that goes on from the shard before.
 VERSION = 2
@@ -39,16 +41,10 @@ def part_file(stem, part):
     return f"{stem}.json" if part[1] == 1 else f"{stem}-{part[0]:05d}-of-{part[1]:05d}.json"
 
 
-def write_bytes(path, content, beside=".part"):
-    """Write a file whole or not at all."""
-    partial = path.with_name(path.name + beside)
-    partial.write_bytes(content)
-    partial.replace(path)
-
-
 def write_json(path, value):
     """Write JSON, the same bytes for the same value."""
-    write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+    content = (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+    write_file(path, lambda file: file.write(content), claimed=True)
 
 
 def write_shard(folder, number, arrays):
@@ -56,11 +52,9 @@ def write_shard(folder, number, arrays):
     files = {}
     for kind in KINDS:
         path = folder / shard_file(number, kind)
-        partial = path.with_name(path.name + ".part")
-        with open(partial, "wb") as file:
+        with written_file(path, claimed=True) as file:
             np.save(file, arrays[kind], allow_pickle=False)
-        files[path.name] = {"bytes": partial.stat().st_size, "sha256": sha256_of(partial)}
-        partial.replace(path)
+        files[path.name] = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
     return files
 
 

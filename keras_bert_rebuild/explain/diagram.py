@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.kinds import PICTURE
+from keras_bert_rebuild.files.output import check_file
 
 # Kind of a box: fill, edge.
 COLOURS = {
@@ -88,17 +90,18 @@ class Diagram:
         """Write the file, whole or not at all.
 
         Args:
-            path: where; its ending says what it is.
+            path: where; its ending says what it is. A picture that is there is replaced, and no other file.
 
         Returns:
             The path.
 
         Raises:
             ImportError: an ending other than .svg, and no matplotlib.
-            ValueError: an ending that matplotlib does not know, or none.
+            ValueError: an ending that is of no picture, or none, or the file holds something else.
             OSError: the file cannot be written.
         """
         path = Path(path)
+        check_file(path, PICTURE)
         if path.suffix.lower() == ".svg":
             write_file(path, lambda file: file.write(self.to_svg().encode("utf-8")))
         else:

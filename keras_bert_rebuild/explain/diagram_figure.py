@@ -16,7 +16,7 @@ def diagram_figure(diagram):
         from matplotlib.figure import Figure
         from matplotlib.patches import FancyBboxPatch
     except ImportError:
-        raise ImportError("a picture other than .svg needs matplotlib: pip install 'keras-bert-rebuild[viz]'.") from None
+        raise ImportError("a picture other than .svg needs matplotlib: pip install matplotlib.") from None
     figure = Figure(figsize=(diagram.width / 100, diagram.height / 100), facecolor="#fcfbf8")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, diagram.width), ylim=(diagram.height, 0))
     axes.set_axis_off()

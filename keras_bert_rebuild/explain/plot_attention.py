@@ -6,6 +6,8 @@ from typing import Any
 
 from keras_bert_rebuild.explain.attention_maps import AttentionMaps
 from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.kinds import PICTURE
+from keras_bert_rebuild.files.output import check_file
 
 
 def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.PathLike[str] | None = None, *, text: int = 0) -> Any:
@@ -14,7 +16,7 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     Args:
         maps: `AttentionMaps`.
         layer, head: numbers from 0, among `maps.layers` and `maps.heads`.
-        path: write it there, as PNG, PDF or SVG by its ending; None to write nothing.
+        path: write it there, as PNG, PDF or SVG by its ending; None to write nothing. A picture that is there is replaced.
         text: row of the batch.
 
     Returns:
@@ -22,15 +24,18 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
 
     Raises:
         ImportError: there is no matplotlib.
-        ValueError: there is no such layer, head or text.
+        ValueError: there is no such layer, head or text, or the file holds something else.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError("plot_attention needs matplotlib: pip install 'keras-bert-rebuild[viz]'.") from None
+        raise ImportError("plot_attention needs matplotlib: pip install matplotlib.") from None
     for what, number, numbers in (("layer", layer, maps.layers), ("head", head, maps.heads), ("text", text, range(len(maps.mask)))):
         if number not in numbers:
             raise ValueError(f"{what} must be one of {', '.join(map(str, numbers))}; got {number}.")
+    if path is not None:  # before the work
+        path = Path(path) if Path(path).suffix else Path(path).with_suffix(".png")
+        check_file(path, PICTURE)
     one = maps.of_text(text)
     grid = one.probabilities[maps.layers.index(layer), 0, maps.heads.index(head)]
     tokens = one.tokens[0] if one.tokens is not None else tuple(map(str, one.ids[0]))
@@ -51,7 +56,5 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7, length=0)
     if path is not None:
-        path = Path(path)
-        path = path if path.suffix else path.with_suffix(".png")
         write_file(path, lambda file: figure.savefig(file, dpi=200, format=path.suffix[1:].lower()))
     return figure

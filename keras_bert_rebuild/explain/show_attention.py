@@ -13,7 +13,9 @@ from keras_bert_rebuild.explain.attention_page import attention_page
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
 from keras_bert_rebuild.explain.heads_that_fit import heads_that_fit
-from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.durable import write_text
+from keras_bert_rebuild.files.kinds import PAGE
+from keras_bert_rebuild.files.output import check_file
 
 
 class AttentionPage:
@@ -31,16 +33,18 @@ class AttentionPage:
         """Write the file, whole or not at all.
 
         Args:
-            path: where; an existing file is replaced.
+            path: where, a name that ends in .html or .htm; a page that is there is replaced, and no other file.
 
         Returns:
             The path.
 
         Raises:
+            ValueError: another end, or the file holds something else.
             OSError: the file cannot be written.
         """
         path = Path(path)
-        write_file(path, lambda file: file.write(self.html.encode("utf-8")))
+        check_file(path, PAGE)
+        write_text(path, self.html)
         return path
 
     def _repr_html_(self):

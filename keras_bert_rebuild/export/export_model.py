@@ -10,6 +10,8 @@ import keras
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
+from keras_bert_rebuild.files.kinds import EXPORT
+from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained, write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
@@ -42,7 +44,8 @@ def export(
     Args:
         model: as from `from_pretrained` or `build_model`, with or without heads; the model of a trained task.
         tokenizer: its tokenizer, or the path of one.
-        path: the folder to write; it appears whole or not at all.
+        path: the folder to write; it appears whole or not at all. An earlier export in it is replaced, and other files of yours
+            are kept; a folder of anything else is refused.
         format: "saved_model" (TensorFlow: text in, answers out), "onnx", "openvino", "openvino_int8" (beside float32; calibrated on
             `texts`) or "huggingface" (for `transformers`; no poolings).
         poolings: "cls", "max", "mean" or several, joined: makes one vector of a text's tokens.
@@ -78,9 +81,8 @@ def export(
     files = tokenizer_files_outside(model, tokenizer, max_len)
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
-    if format == "saved_model" and path.is_dir() and any(path.iterdir()):
-        raise ValueError(f"a SavedModel is written into a new folder; {path} has something in it.")
-    with written_folder(path) as folder:
+    check_folder(path, EXPORT)
+    with written_folder(path, replaced=EXPORT.names) as folder:
         _write(model, tokenizer, folder, format, max_len, texts)
         config = getattr(model, "config", None)
         settings = {

@@ -2,6 +2,9 @@
 
 import importlib
 
+# Extra of setup.cfg: its packages, by which it can be installed wherever the library came from.
+PACKAGES = {"onnx": "onnx", "openvino": "openvino nncf onnx"}
+
 
 def needed_package(name, extra):
     """A module by name.
@@ -18,6 +21,4 @@ def needed_package(name, extra):
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        raise ValueError(
-            f'this needs the package {name}, which is not installed: pip install "keras-bert-rebuild[{extra}]".'
-        ) from None
+        raise ValueError(f"this needs the package {name}, which is not installed: pip install {PACKAGES[extra]}.") from None

@@ -4,48 +4,114 @@ import contextlib
 import fnmatch
 import os
 import shutil
-import tempfile
 from pathlib import Path
+
+from keras_bert_rebuild.files.durable import naming_full_disk, partial_folder, remove_leftovers, sync_folder, umask
+from keras_bert_rebuild.files.exchange import exchange
+from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 
 
 @contextlib.contextmanager
 def written_folder(path, replaced=()):
-    """Write a folder beside its place and move it there in the end.
+    """Write a folder beside its place and swap it in at the end.
+
+    Everything is on the disk before the swap, and the swap is one step where the system has one (Linux, macOS). Elsewhere it is two
+    renames; a kill between them leaves the old folder under the name that `folder_aside` tells, and the next writer puts it back.
 
     Args:
-        path: where the folder shall be; what else lies in a folder of that name is left alone...
-        replaced: ...but for files of these names, patterns with `*`, which would be read beside the new ones.
+        path: where the folder shall be; what else lies in a folder of that name is taken along...
+        replaced: ...but for files and folders of these names, patterns with `*`, which would be read beside the new ones.
 
     Yields:
         The path to write to. After an error it is removed, and `path` is as it was.
 
     Raises:
         ValueError: `path` is a file.
-        OSError: the folder cannot be written.
+        BusyError: another run is writing it.
+        OSError: the folder cannot be written; of a full disk it says so.
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))  # where a link points to is swapped, and not the link
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place: a rename across file systems is a copy.
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    with naming_full_disk(path), locked(lock_file(path), path) as alone:
+        if alone:
+            put_back(path)
+            remove_leftovers(path)
+        partial = partial_folder(path)
+        try:
+            yield partial
+            partial.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o777 & ~umask())
+            if path.exists():
+                _take_along(path, partial, replaced)
+            sync_tree(partial)
+            _swap(partial, path)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def folder_aside(path):
+    """The name that the folder at a place has between two renames, where they are two."""
+    path = Path(os.path.realpath(path))
+    return path.with_name(f".{short_name(path.name)}.replaced")
+
+
+def put_back(path):
+    """Undo the first of two renames, if a kill kept the second from happening; for whoever holds the lock of the place."""
+    aside = folder_aside(path)
+    if aside.is_dir() and not aside.is_symlink():
+        if path.exists():
+            shutil.rmtree(aside)
+        else:
+            os.rename(aside, path)
+
+
+def sync_tree(path):
+    """Wait until a folder and all that is in it are on the disk."""
+    for folder, _, files in os.walk(path):
+        for name in files:
+            file = os.path.join(folder, name)
+            if not os.path.islink(file):
+                descriptor = os.open(file, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        sync_folder(folder)
+
+
+def _take_along(path, partial, replaced):
+    """Give what else lies in the old folder a name in the new one, too; nothing of it is copied where links can be made."""
+    written = {entry.name for entry in os.scandir(partial)}
+    for entry in os.scandir(path):
+        if entry.name in written or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in replaced):
+            continue
+        target = partial / entry.name
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), target)
+        elif entry.is_dir():
+            shutil.copytree(entry.path, target, symlinks=True, copy_function=_link)
+        else:
+            _link(entry.path, target)
+
+
+def _link(source, target, *, follow_symlinks=True):
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+        return
     try:
-        yield partial
-        partial.chmod(0o777 & ~_umask())
-        if not path.exists():
-            partial.rename(path)
-            return
-        written = sorted(file.name for file in partial.iterdir())
-        for name in written:
-            os.replace(partial / name, path / name)
-        for name in {file.name for file in path.iterdir()}.difference(written):
-            if any(fnmatch.fnmatchcase(name, pattern) for pattern in replaced):
-                (path / name).unlink()
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        os.link(source, target)
+    except OSError:  # a file system without links, or one mounted in the folder
+        shutil.copy2(source, target)
 
 
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _swap(partial, path):
+    if not path.exists():
+        os.rename(partial, path)
+    elif not exchange(partial, path):
+        aside = folder_aside(path)
+        os.rename(path, aside)
+        os.rename(partial, path)
+        sync_folder(path.parent)
+        shutil.rmtree(aside, ignore_errors=True)
+    sync_folder(path.parent)

@@ -13,6 +13,8 @@ from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.folders import written_folder
+from keras_bert_rebuild.files.kinds import MODEL
+from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary
@@ -38,8 +40,9 @@ def save_pretrained(
 ) -> None:
     """Write a model into a folder that others can read.
 
-    The folder appears whole or not at all; files of the same names in it are replaced, and so is a model.safetensors by its shards
-    and the other way round, and the files of another tokenizer where one is written.
+    The folder appears whole or not at all, in one step. A model that is in it is replaced: files of the same names, a
+    model.safetensors by its shards and the other way round, and the files of another tokenizer where one is written. Other files of
+    yours are kept; a folder of something else, such as a token store or the run of a training, is refused.
 
     Args:
         model: as from `get_model`, `build_model` or `from_pretrained`.
@@ -53,11 +56,13 @@ def save_pretrained(
         max_shard_bytes: a larger model.safetensors is written as several.
 
     Raises:
-        ValueError: a variable has no name in the format, or the config cannot be said in it: all of it in one list.
-        OSError: the folder cannot be written.
+        ValueError: a variable has no name in the format, or the config cannot be said in it: all of it in one list; or the folder
+            holds something else.
+        OSError: the folder cannot be written, or another run is writing it.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
+    check_folder(path, MODEL)
     config = _config(model, config)
     files = _tokenizer_files(model, vocabulary, config)
     if format == "huggingface":
@@ -88,6 +93,7 @@ def write_huggingface(model, path, files, *, config=None, changes=None, dtype=No
         config: None for that of the model.
         changes: what config.json shall say besides, a dictionary.
     """
+    check_folder(path, MODEL)
     config = _config(model, config)
     heads, table = heads_of(model), FAMILIES[config.family].HUGGINGFACE
     arrays = _arrays(model, table, config, dtype)
@@ -127,6 +133,7 @@ def _arrays(model, table, config, dtype):
 
 def _write_files(folder, files):
     for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
 
 

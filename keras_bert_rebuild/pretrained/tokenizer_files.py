@@ -1,29 +1,42 @@
 """The files of a tokenizer that lie beside a model's weights."""
 
 import json
+import os
+import warnings
 from pathlib import Path
 
+from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # What tokenizers of the family are made of.
-NAMES = (
-    "vocab.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
+NAMES = TOKENIZER_NAMES
 
 
 def read_tokenizer_files(folder):
-    """The tokenizer files of a folder: name to bytes."""
-    return {name: (Path(folder) / name).read_bytes() for name in NAMES if (Path(folder) / name).is_file()}
+    """The tokenizer files of a folder: name to bytes.
+
+    They are copied into what is saved and exported, so a link is followed only to a file in the same folder, to one of the same
+    name, or within a cache of Hugging Face (`models--...`, whose snapshots are links): a folder from elsewhere whose vocab.txt is a
+    link to a private file of yours would have it published. Other links are left out, with a warning.
+    """
+    found = {}
+    for path in (Path(folder) / name for name in NAMES):
+        if not path.is_file():
+            continue
+        target = Path(os.path.realpath(path))
+        if path.is_symlink() and not _may_follow(path, target):
+            warnings.warn(f"{path} is a link to {target}, outside of its folder, and is not read: put a copy there.", stacklevel=2)
+            continue
+        found[path.name] = path.read_bytes()
+    return found
+
+
+def _may_follow(path, target):
+    folder = Path(os.path.realpath(path.parent))
+    caches = [above for above in (folder, *folder.parents) if above.name.startswith("models--")]
+    return target.name == path.name or any(target.is_relative_to(place) for place in (folder, *caches[:1]))
 
 
 def vocabulary_files(vocabulary, max_length):

@@ -1,5 +1,6 @@
 """Fine-tuning as one call: from an encoder and a file of examples to a task that answers."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -9,9 +10,12 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.files.written_again import written_again
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback
-from keras_bert_rebuild.recipes.finetune_data import check_differ, count_in_training, examples_of, loss_weights, name_of
+from keras_bert_rebuild.recipes.finetune_data import check_examples, count_in_training, examples_of, loss_weights, name_of
 from keras_bert_rebuild.recipes.finetune_judge import details, judge
 from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
@@ -67,7 +71,8 @@ def finetune(
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights by.
-        output: the folder of the run; the same run may be in it, and begins anew.
+        output: the folder of the run; the same run may be in it, and begins anew. What a finished one left there stays until this
+            one has finished, too.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
         test: examples that the best weights are judged by once, in the end; None for none.
         report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
@@ -78,14 +83,21 @@ def finetune(
 
     Raises:
         ValueError: settings, files or labels that cannot be, another run in the folder, a loss that is not a number.
+        BusyError: another process trains in the folder.
     """
+    spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
+    paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
+    with claimed_run(output, RUN, paths):
+        return _finetune(spec, model, train, dev, Path(output), settings, test, report or (lambda row: None))
+
+
+def _finetune(spec, model, train, dev, output, settings, test, report):
     started = time.perf_counter()
-    spec, settings, output = finetune_task(task), FinetuneSettings.of(settings, **changes), Path(output)
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
     given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
     examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
-    check_differ(examples["train"], spec, train)
+    check_examples(examples, spec, train)
     weights = loss_weights(examples["train"], spec, settings)
     keras.utils.set_random_seed(settings.seed)
     made = make_task(spec, model, examples["train"], settings)
@@ -102,20 +114,31 @@ def finetune(
         **settings.resolved(),
     }
     RunFolder(output, described)
-    for name in REPORTS:  # of the same run before: they are of other weights
-        (output / name).unlink(missing_ok=True)
-    table = MetricsTable(output / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
-    report = report or (lambda row: None)
+    # What the same run has left when it finished before is of other weights, and stays until there is more.
+    finished = (output / REPORTS[0]).is_file()
+    with written_again(output) if finished else contextlib.nullcontext(output) as place:
+        trained = _train(made, spec, settings, place, batches, examples, schedule, steps, report)
+        return _judge(trained, spec, settings, place, examples, described, started)
+
+
+def _train(made, spec, settings, place, batches, examples, schedule, steps, report):
+    """Train, with the best weights in `place`; the callback that chose them."""
+    table = MetricsTable(place / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
     report({"step": 0, "steps": steps})
 
     def save():
-        made.save(output / "model")
+        made.save(place / "model")
         if settings.lora_rank is not None:
-            save_lora(made.model, output / "adapters.safetensors")
+            save_lora(made.model, place / "adapters.safetensors")
 
     callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
     made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
-    best = made if callback.best_step == callback.step else load_task(output / "model")
+    return callback
+
+
+def _judge(callback, spec, settings, place, examples, described, started):
+    """Measure the best weights and write the report."""
+    best = callback.task if callback.best_step == callback.step else load_task(place / "model")
     found = {
         "task": spec.name,
         "metric": callback.metric,
@@ -127,12 +150,12 @@ def finetune(
         "train_seconds": round(callback.train_seconds, 2),
     }
     judged, name = callback.best, "dev"
-    if test is not None:
+    if "test" in examples:
         judged, name = judge(best, examples["test"], settings.batch_size), "test"
         found["test"] = judged.scores
     found["seconds"] = round(time.perf_counter() - started, 2)
     found.update(details(best, examples[name], judged.answers))
-    write_report(output, found, described)
+    write_report(place, found, described)
     return Finetuned(best, found["dev"], found.get("test"), found)
 
 

@@ -37,6 +37,37 @@ def name_of(given):
     return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
 
 
+def check_examples(examples, spec, train):
+    """Refuse examples that cannot be trained on, or whose labels cannot be written.
+
+    Args:
+        examples: lists by part, "train" and others.
+        spec: a `FinetuneTask`.
+        train: what was given to train on.
+    """
+    for rows in examples.values():
+        check_names(rows)
+    check_differ(examples["train"], spec, train)
+
+
+def check_names(examples):
+    """Refuse labels that no file in UTF-8 can hold: the report and the config would, after the training.
+
+    Raises:
+        ValueError: it names the example.
+    """
+    for number, example in enumerate(examples):
+        spans = (label for _, _, label in getattr(example, "spans", None) or ())
+        for label in (*_listed(getattr(example, "label", None)), *(getattr(example, "tags", None) or ()), *spans):
+            if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+                place = getattr(example, "where", "") or f"example {number}"
+                raise ValueError(f"a label must be text that UTF-8 can hold; {place} has {label!a}.")
+
+
+def _listed(label):
+    return label if isinstance(label, (list, tuple, set, frozenset)) else (label,)
+
+
 def check_differ(examples, spec, given):
     """Refuse examples that all have one label: there is nothing to learn.
 

@@ -2,8 +2,8 @@
 
 import json
 import math
-import os
 
+from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import in_markdown
 from keras_bert_rebuild.recipes.confusion_picture import confusion_svg
 
@@ -26,9 +26,11 @@ def write_report(folder, found, settings):
     found, picture = {**found, **numbers}, "confusion" in found
     if picture:
         title = f"rows: true, columns: predicted ({_judged(found)[-1]})"
-        _write(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title))
-    _write(folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n")
-    _write(folder / "report.md", report_text(found, settings, picture))
+        write_text(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title), claimed=True)
+    write_text(
+        folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
+    )
+    write_text(folder / "report.md", report_text(found, settings, picture), claimed=True)
 
 
 def report_text(found, settings, picture):
@@ -87,9 +89,3 @@ def _shown(value):
 
 def _cell(value):
     return in_markdown(value)
-
-
-def _write(path, text):
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

@@ -1,8 +1,10 @@
 """The curve of a run as a table on disk."""
 
 import csv
-import os
+import io
 from pathlib import Path
+
+from keras_bert_rebuild.files.durable import naming_full_disk, write_text
 
 
 class MetricsTable:
@@ -20,10 +22,9 @@ class MetricsTable:
     def __init__(self, path, columns, step=0):
         self.path, self.columns = Path(path), tuple(columns)
         kept = [row for row in self._read() if int(row[0]) <= step]
-        partial = self.path.with_name(f".{self.path.name}")
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([self.columns, *kept])
-        os.replace(partial, self.path)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *kept])
+        write_text(self.path, text.getvalue(), claimed=True)
 
     def write(self, values):
         """Add a row.
@@ -32,7 +33,7 @@ class MetricsTable:
             values: numbers by column; a column without one stays empty.
         """
         row = [_shown(values.get(name)) for name in self.columns]
-        with self.path.open("a", newline="", encoding="utf-8") as file:
+        with naming_full_disk(self.path), self.path.open("a", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerow(row)
 
     def _read(self):

@@ -28,7 +28,7 @@ def ask_tpu_compiler(config, settings, slice_):
     """
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
-        raise ValueError(f"compiling needs {' and '.join(missing)}: pip install 'keras-bert-rebuild[tpu]'.")
+        raise ValueError(f"compiling needs {' and '.join(missing)}: pip install 'jax[tpu]'.")
     question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "slice": slice_}
     # The processor of this machine stands in for a device until the compiler is asked.
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}

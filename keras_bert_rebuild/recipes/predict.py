@@ -1,15 +1,17 @@
 """Answers to a file of examples, as a file in the user's terms."""
 
-import contextlib
 import csv
+import io
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.data.read_labelled import read_examples
+from keras_bert_rebuild.files.durable import written_file
+from keras_bert_rebuild.files.kinds import ANSWERS
+from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.printable import in_csv
 from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
 from keras_bert_rebuild.recipes.predicted_rows import ROWS
@@ -29,6 +31,7 @@ def predict(
     header: bool | None = None,
     format: str | None = None,
     progress: Callable[[int, int], object] | None = None,
+    overwrite: bool = False,
 ) -> dict[str, float] | None:
     """Answer the examples of a file and write the answers.
 
@@ -36,28 +39,35 @@ def predict(
         model: a folder as `finetune` leaves it in `model/`, or a task.
         input: a file, as for `read_examples`; what is to be told may be missing.
         output: a file whose name ends in .jsonl, an object a line; or in .tsv or .csv, a table without what needs lists; or,
-            for questions, in .json, answers by id as SQuAD's scripts take them. It is there whole or not at all.
+            for questions, in .json, answers by id as SQuAD's scripts take them. It is there whole or not at all, and whether it can
+            be is found out before anything is answered.
         task: the word for the task, as for `finetune`; None for what the folder says.
         batch_size: rows of a batch.
         columns, header, format: as for `read_examples`.
         progress: called with the rows done and all rows.
+        overwrite: replace answers of an earlier call; another file is never replaced.
 
     Returns:
         The scores of the answers, where every example tells what is right; else None.
 
     Raises:
-        ValueError: a file that cannot be read, or that is not of the task's examples, an output of another format.
+        ValueError: a file that cannot be read, or that is not of the task's examples, an output of another format, or one that is
+            the input, lies in the folder of the model, or is there and may not be replaced.
+        OSError: the output cannot be written, or another run is writing it.
     """
-    if Path(output).suffix not in FORMATS:
-        raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS)}; got {output}.")
+    with claimed_file(output, ANSWERS, [input, model if isinstance(model, (str, Path)) else None], overwrite):
+        return _predict(model, input, output, task, batch_size, {"columns": columns, "header": header, "format": format}, progress)
+
+
+def _predict(model, input, output, task, batch_size, reading, progress):
     if isinstance(model, (str, Path)):
         model = load_task(model, None if task is None else finetune_task(task).kind)
     spec = spec_of(model) if task is None else finetune_task(task)
     if spec.kind != model.kind or spec.examples != spec_of(model).examples:
         raise ValueError(f"expected a model for {spec.name}; it is one for {spec_of(model).name}.")
-    if Path(output).suffix == ".json" and spec.examples != "questions":
+    if Path(output).suffix.lower() == ".json" and spec.examples != "questions":
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
-    examples = read_examples(input, spec.examples, columns=columns, header=header, format=format, labelled=False)
+    examples = read_examples(input, spec.examples, labelled=False, **reading)
     answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
     write_rows(output, [ROWS[spec.examples](example, answer) for example, answer in zip(examples, answers, strict=True)])
     target = next(name for name in ("label", "tags", "spans", "answers", "score") if hasattr(examples[0], name))
@@ -76,23 +86,17 @@ def spec_of(task):
 def write_rows(path, rows):
     """Write dictionaries as a file, beside its place first."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with open(handle, "w", newline="", encoding="utf-8") as file:
-            if path.suffix == ".json":
-                json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
-            elif path.suffix == ".jsonl":
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            else:
-                _write_table(file, rows, "\t" if path.suffix == ".tsv" else ",")
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
+    with written_file(path) as raw:
+        # Half a pair of surrogates, which a text may have, becomes \ud800, as JSON writes it.
+        file = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
+        if path.suffix.lower() == ".json":
+            json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
+        elif path.suffix.lower() == ".jsonl":
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        else:
+            _write_table(file, rows, "\t" if path.suffix.lower() == ".tsv" else ",")
+        file.flush()
+        file.detach()
 
 
 def _write_table(file, rows, delimiter):

@@ -1,5 +1,6 @@
 """Pretraining as one call: from a token store to a model, stopped and continued at will."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,8 @@ from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
@@ -61,6 +64,7 @@ def pretrain(
         ValueError: settings that cannot be, another run in the folder, a store that is not complete or not as it was written,
             documents held out that have
             nothing that is not in training, too.
+        BusyError: another process trains in the folder.
         StoppedError: a signal asked for the end; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
     """
@@ -70,7 +74,11 @@ def pretrain(
         settings = replace(settings, **changes)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_can(settings, where)
-    with watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)):
+    inputs = [path for path in (store, settings.init) if isinstance(path, (str, Path))]
+    with (
+        watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
+        claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
+    ):
         return _pretrain(store, output, settings, where, report)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import yaml
 
+from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import read_text
 from keras_bert_rebuild.files.yaml_text import parse_yaml
@@ -88,9 +89,7 @@ def read_yaml(path):
 
 def write_yaml(path, values):
     """Write a mapping, whole or not at all."""
-    partial = path.with_name(f".{path.name}")
-    partial.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    os.replace(partial, path)
+    write_text(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True), claimed=True)
 
 
 def _starts(file):

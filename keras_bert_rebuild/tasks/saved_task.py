@@ -27,7 +27,7 @@ def save_task(task, path):
 
     values = {"task": task.kind, **task.settings()}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
-    files = {**task.tokenizer_files, FILE: content}
+    files = {**task.tokenizer_files, **task.further_files(), FILE: content}
     write_huggingface(without_lora(task.model_to_save()), path, files, changes=task.huggingface_config())
 
 

@@ -1,7 +1,6 @@
 """Vectors of sentences, trained so that texts alike have vectors of one direction."""
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
-from keras_bert_rebuild.tasks.sentence_files import write_sentence_files
+from keras_bert_rebuild.tasks.sentence_files import sentence_files
 from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
 from keras_bert_rebuild.training.task_losses import CosineLoss, InBatchNegativesLoss
 
@@ -148,10 +147,9 @@ class SentenceEmbedder(Task):
         own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
         return {**super().settings(), **own}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a folder of Hugging Face that sentence-transformers reads, too: see `Task.save`."""
-        super().save(path)
-        write_sentence_files(path, self.model.config.hidden_size, self.max_len)
+    def further_files(self) -> dict[str, bytes]:
+        """What makes a folder of Hugging Face one that sentence-transformers reads, too."""
+        return sentence_files(self.model.config.hidden_size, self.max_len)
 
     def model_to_save(self) -> keras.Model:
         return self.encoder

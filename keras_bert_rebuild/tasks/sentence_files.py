@@ -1,7 +1,6 @@
 """The files that make a folder of an encoder one of sentence-transformers: mean over tokens, vectors 1 long."""
 
 import json
-from pathlib import Path
 
 MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -10,11 +9,10 @@ MODULES = [
 ]
 
 
-def write_sentence_files(path, width, max_len):
-    """Write modules.json and what it names beside the weights.
+def sentence_files(width, max_len):
+    """modules.json and what it names, to lie beside the weights: name to bytes.
 
     Args:
-        path: the folder of the encoder.
         width: numbers of a vector.
         max_len: tokens of a text at the most.
     """
@@ -28,9 +26,6 @@ def write_sentence_files(path, width, max_len):
     files = {
         "1_Pooling/config.json": pooling,
         "sentence_bert_config.json": {"max_seq_length": max_len, "do_lower_case": False},
-        "modules.json": MODULES,  # the last, since it makes the others count
+        "modules.json": MODULES,
     }
-    for name, values in files.items():
-        file = Path(path) / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+    return {name: (json.dumps(values, indent=2) + "\n").encode() for name, values in files.items()}

@@ -196,6 +196,10 @@ class Task(abc.ABC):
         """What Hugging Face's config.json should say besides."""
         return {}
 
+    def further_files(self) -> dict[str, bytes]:
+        """What lies beside the weights besides: name to bytes."""
+        return {}
+
     def _inputs(self, windows):
         return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
 

@@ -158,9 +158,7 @@ class SentencePieceTokenizer(BatchTokenizer):
 
 def _load(model):
     if importlib.util.find_spec("sentencepiece") is None:
-        raise ValueError(
-            "this tokenizer needs sentencepiece, which is not installed here: pip install 'keras-bert-rebuild[sentencepiece]'."
-        )
+        raise ValueError("this tokenizer needs sentencepiece, which is not installed here: pip install sentencepiece.")
     import sentencepiece
 
     if not isinstance(model, bytes):

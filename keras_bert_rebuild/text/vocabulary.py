@@ -4,6 +4,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.kinds import VOCABULARY
+from keras_bert_rebuild.files.output import check_file
+
 
 def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
     """Read a vocabulary.
@@ -32,11 +36,15 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -> None:
-    """Write tokens in the order of their ids."""
-    path = Path(vocab_path)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8", newline="\n")
-    beside.replace(path)
+    """Write tokens in the order of their ids, whole or not at all; a vocabulary that is there is replaced, and nothing else.
+
+    Raises:
+        ValueError: the file holds something else, or its name ends otherwise than in .txt, .vocab or nothing.
+        OSError: it cannot be written.
+    """
+    check_file(vocab_path, VOCABULARY)
+    content = "".join(f"{token}\n" for token in tokens).encode()
+    write_file(vocab_path, lambda file: file.write(content))
 
 
 def is_cased(tokens):

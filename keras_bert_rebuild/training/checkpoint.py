@@ -112,7 +112,7 @@ def write_facts(folder, step, sha256, facts, score):
         text = json.dumps(content | {"sha256_of_facts": _digest(content)}, indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"expected facts that JSON can hold; got {facts!r}: {error}.") from None
-    write_file(Path(folder) / FACTS, lambda file: file.write(text.encode() + b"\n"))
+    write_file(Path(folder) / FACTS, lambda file: file.write(text.encode() + b"\n"), claimed=True)
 
 
 def _digest(facts):

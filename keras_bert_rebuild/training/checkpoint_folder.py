@@ -6,11 +6,13 @@ import os
 import re
 import shutil
 import warnings
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.files.durable import sync, sync_folder
+from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
 from keras_bert_rebuild.training.train_state import ArraySource
@@ -25,7 +27,8 @@ class CheckpointFolder:
     A checkpoint is a folder `step-00001234` with `state.safetensors` and `facts.json`. It is written beside its place under a name
     that nobody reads, synced to the disk and renamed; only then are others deleted, again by a rename. So a kill or a loss of power
     at any moment leaves every checkpoint whole. What a killed process left half written is removed when the next one first saves;
-    one process at a time may do so. Reading changes nothing.
+    a folder that a process has saved to is its own until it ends, of which others that save there are told. Reading changes
+    nothing.
 
     Args:
         path: of the folder; it is made when something is saved.
@@ -41,6 +44,7 @@ class CheckpointFolder:
         self.path = Path(path)
         self.keep = keep
         self._cleaned = False
+        self._lock = None
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"expected a folder of checkpoints; {self.path} is a file.")
 
@@ -62,7 +66,8 @@ class CheckpointFolder:
             The `Checkpoint`.
 
         Raises:
-            OSError: it cannot be written, the disk being full for one. All other checkpoints are as they were.
+            OSError: it cannot be written, the disk being full for one, or another process saves to the folder. All other
+                checkpoints are as they were.
             ValueError: there is an intact checkpoint of a later step, or an argument that cannot be written.
         """
         source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
@@ -70,6 +75,7 @@ class CheckpointFolder:
         partial = self.path / f".{place.name}.writing"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._claim()
             self._clean(step)
             try:
                 partial.mkdir()
@@ -81,6 +87,8 @@ class CheckpointFolder:
                 self._put(partial, place)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
+        except BusyError:
+            raise
         except OSError as error:
             why = f"the checkpoint of step {step} could not be written to {self.path}, whose other checkpoints are as they were"
             raise OSError(error.errno, f"{why}: {error.strerror or error}") from error
@@ -167,6 +175,13 @@ class CheckpointFolder:
             gone = self.path / f".{place.name.strip('.')}.deleted"
             os.rename(place, gone)
             shutil.rmtree(gone)
+
+    def _claim(self):
+        """Before the first save: take the lock, for as long as this is there."""
+        if self._lock is None:
+            self._lock = acquire(self.path / ".lock", self.path)
+            if self._lock is not None:
+                weakref.finalize(self, release, self._lock)
 
     def _clean(self, step):
         """Before the first save: away with what killed processes left and with damaged checkpoints of later steps."""

@@ -16,6 +16,8 @@ from keras_bert_rebuild.checkpoints.safetensors_files import check_safetensors
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.kinds import ADAPTERS
+from keras_bert_rebuild.files.output import check_file
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
@@ -99,10 +101,11 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
     Args:
         model: after `add_lora`.
-        path: the file; it appears whole or not at all.
+        path: the file, .safetensors; it appears whole or not at all. Such a file that is there is replaced, and no other.
 
     Raises:
-        ValueError: the model has no low-rank matrices, or its patterns are such that `load_lora` would not search with them.
+        ValueError: the model has no low-rank matrices, its patterns are such that `load_lora` would not search with them, or
+            the file holds something else.
         OSError: the file cannot be written.
     """
     if not has_lora(model):
@@ -112,6 +115,7 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
     checked_settings(model.lora, "what is to be saved")
     content = save(arrays, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_file(path, ADAPTERS)
     write_file(path, lambda file: file.write(content))
 
 

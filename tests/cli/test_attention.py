@@ -19,7 +19,7 @@ def test_two_texts_become_one_page(capsys, folder, tmp_path):
     assert code == 0
     assert out.startswith(f"Wrote {output}, 0.")
     assert '"tokens":["[CLS]","the","cat","[SEP]","sat",".","[SEP]"]' in output.read_text(encoding="utf-8")
-    code, _, _ = run(capsys, "the cat", "--model", folder, "--output", output, "--layers", "1", "--heads", "0,1")
+    code, _, _ = run(capsys, "the cat", "--model", folder, "--output", output, "--layers", "1", "--heads", "0,1", "--overwrite")
     assert code == 0
     assert '"layers":[1],"heads":[0,1]' in output.read_text(encoding="utf-8")
 
@@ -27,11 +27,8 @@ def test_two_texts_become_one_page(capsys, folder, tmp_path):
 def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
     output = tmp_path / "page.html"
     for arguments, message in (
-        (
-            ("cat", "--model", folder, "--output", tmp_path / "no" / "page.html"),
-            "--output must be a file in a folder that is there",
-        ),
-        (("cat", "--model", folder, "--output", tmp_path), "--output must be a file in a folder that is there"),
+        (("cat", "--model", folder, "--output", tmp_path / "no" / "page.html"), "No such folder to write to"),
+        (("cat", "--model", folder, "--output", tmp_path / "page.pdf"), "a file whose name ends in .html, .htm; got"),
         (("cat", "--model", folder, "--output", output, "--layers", "one"), "--layers must be numbers with commas between"),
         (("cat", "--model", folder, "--output", output, "--layers", "7"), "layers must be numbers from 0 to 1"),
         (("cat", "--model", tmp_path / "none", "--output", output), "there is none"),

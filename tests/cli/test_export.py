@@ -49,7 +49,7 @@ def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
     for arguments, message in (
         (("--format", "openvino_int8"), "--calibrate FILE belongs to --format openvino_int8"),
         (("--pooling", "median", "--format", "onnx"), "poolings must be some of cls, max, mean"),
-        (("--format", "huggingface", "--pooling", "mean"), "holds no poolings"),
+        (("--format", "huggingface", "--pooling", "mean"), "a Hugging Face folder holds none"),
         (("--heads", "nsp", "--pooling", "mean"), "--heads and --pooling exclude each other"),
     ):
         code, _, err = run(capsys, folder, "--output", tmp_path / "x", *arguments)

@@ -80,7 +80,7 @@ def test_an_output_that_is_a_file_is_one_sentence(capsys, tmp_path):
     (tmp_path / "file").write_text("x")
     code, said = refused(capsys, "demo", "--output", str(tmp_path / "file"))
     assert code == 2
-    assert "--output must be a folder" in said
+    assert "expected a folder to write to" in said
     code, said = refused(capsys, "demo", "--output", str(tmp_path / "file" / "inside"))
     assert code == 2
     assert said.count("\n") == 1
@@ -95,10 +95,19 @@ def test_an_error_of_the_system_is_told_without_its_number(capsys, tmp_path, mon
     assert (code, said) == (2, "keras-bert vocab: store: No space left on device\n")
 
 
-def test_an_error_without_words_is_told_by_its_name(capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "out of memory: take a smaller corpus, fewer other programs, or a machine with more memory."),
+        (MemoryError("the maps need 8 GB: choose --heads."), "the maps need 8 GB: choose --heads."),
+        (RuntimeError("CUDA out of memory. Tried to"), "out of memory: take a smaller corpus, fewer other programs, or a machine"),
+    ],
+)
+def test_memory_that_does_not_suffice_is_one_sentence(capsys, tmp_path, monkeypatch, error, sentence):
     def exhausted(*_, **__):
-        raise MemoryError
+        raise error
 
     monkeypatch.setattr("keras_bert_rebuild.cli.vocab.run", exhausted)
     code, said = refused(capsys, "vocab", "corpus", "--output", str(tmp_path / "out"))
-    assert (code, said) == (2, "keras-bert vocab: MemoryError\n")
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"keras-bert vocab: {sentence}")

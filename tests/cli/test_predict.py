@@ -34,6 +34,7 @@ def predicted(capsys, folder, *arguments, code=0):
 
 def test_texts_get_labels_with_probabilities(models, capsys, tmp_path):
     (tmp_path / "in.txt").write_text("the cat\n\nthe dog sat\n")
+    (tmp_path / "out").mkdir()
     predicted(capsys, models / "classifier", "--input", tmp_path / "in.txt", "--output", tmp_path / "out" / "a.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "out" / "a.jsonl").read_text().splitlines()]
     assert [row["text"] for row in rows] == ["the cat", "the dog sat"]
@@ -82,7 +83,7 @@ def test_questions_get_answers_with_their_place(models, capsys, tmp_path):
         (
             "classifier",
             ["--input", "in.txt", "--output", "a.doc"],
-            "an output whose name ends in .jsonl, .tsv, .csv, .json; got a.doc",
+            "a file whose name ends in .jsonl, .tsv, .csv, .json; got a.doc",
         ),
         ("classifier", ["--input", "in.txt", "--output", "a.json"], "ends in .jsonl, .tsv, .csv for classification; got a.json"),
         ("classifier", ["--input", "none.txt", "--output", "a.tsv"], "nothing is at none.txt"),

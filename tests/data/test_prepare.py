@@ -221,7 +221,7 @@ def with_points(function, limit):
 def run(output, limit=0):
     pid = os.fork()
     if pid == 0:
-        for owner, name in ((pathlib.Path, "replace"), (pathlib.Path, "unlink"), (pathlib.Path, "write_bytes"), (numpy, "save")):
+        for owner, name in ((os, "replace"), (pathlib.Path, "unlink"), (os, "unlink"), (os, "fsync"), (numpy, "save")):
             setattr(owner, name, with_points(getattr(owner, name), limit))
         prepare(corpus, vocabulary, output, workers=1, block_bytes=2500)
         print(points, flush=True)

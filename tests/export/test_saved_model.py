@@ -61,9 +61,9 @@ def _served_answer(monkeypatch, **config):
     return served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})
 
 
-def test_a_folder_that_is_there_is_left_alone(tmp_path, rng):
+def test_a_folder_of_something_else_is_left_alone(tmp_path, rng):
     model, tokenizer = small_export(rng)
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="into a new folder"):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds a model and not an exported model"):
         keras_bert_rebuild.export(model, tokenizer, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

@@ -269,3 +269,21 @@ def test_a_folder_that_is_there_keeps_its_other_files(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
+
+
+@pytest.mark.parametrize("format", ["huggingface", "google", "keras"])
+def test_a_folder_of_something_else_is_refused_and_files_of_the_user_are_kept(tmp_path, format):
+    model = from_pretrained(GOLDEN / "bert")
+    for name, mark in (("tokens", "index.json"), ("run", "settings.yaml"), ("export", "export.json")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / mark).write_text("mine")
+        with pytest.raises(ValueError, match=r"and not a model, so it is not replaced"):
+            save_pretrained(model, tmp_path / name, format, vocabulary=WORDS)
+        assert [path.name for path in (tmp_path / name).iterdir()] == [mark]
+    (tmp_path / "model" / ".git").mkdir(parents=True)
+    for name in ("README.md", ".git/HEAD", "train.py"):
+        (tmp_path / "model" / name).write_text("mine")
+    for _ in range(2):
+        save_pretrained(model, tmp_path / "model", format, vocabulary=WORDS)
+    assert all((tmp_path / "model" / name).read_text() == "mine" for name in ("README.md", ".git/HEAD", "train.py"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "model", "run", "tokens"]

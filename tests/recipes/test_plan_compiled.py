@@ -66,5 +66,5 @@ def test_a_compiler_that_fails_is_one_sentence(child):
 
 def test_without_the_compiler_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "libtpu" else name)
-    with pytest.raises(ValueError, match=r"compiling needs libtpu: pip install 'keras-bert-rebuild\[tpu\]'"):
+    with pytest.raises(ValueError, match=r"compiling needs libtpu: pip install 'jax\[tpu\]'"):
         ask()

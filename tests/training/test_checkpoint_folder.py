@@ -20,6 +20,11 @@ ARRAYS = {
 }
 
 
+def names_in(folder):
+    """What lies in a folder beside the lock, which is there while whoever saves is."""
+    return [name for name in os.listdir(folder) if name != ".lock"]
+
+
 def arrays_of(checkpoint):
     source = checkpoint.arrays()
     return {name: source.read(name) for name in source.names}
@@ -100,7 +105,7 @@ def test_the_last_and_the_best_are_kept(tmp_path):
     assert folder.steps() == [2, 5, 6]
     assert (folder.best().step, folder.newest().step) == (2, 6)
     assert folder.newest().score == 1.5
-    assert sorted(os.listdir(tmp_path)) == ["step-00000002", "step-00000005", "step-00000006"]
+    assert sorted(names_in(tmp_path)) == ["step-00000002", "step-00000005", "step-00000006"]
 
 
 def test_a_score_may_come_later(tmp_path):
@@ -219,7 +224,7 @@ def test_a_full_disk_leaves_the_others_and_nothing_else(tmp_path, monkeypatch, w
     with pytest.raises(OSError, match=r"the checkpoint of step 20 could not be written to .*: No space left on device") as error:
         folder.save(20, ARRAYS)
     assert error.value.errno == errno.ENOSPC
-    assert os.listdir(tmp_path) == ["step-00000010"]
+    assert names_in(tmp_path) == ["step-00000010"]
     monkeypatch.undo()
     folder.save(20, ARRAYS)
     assert folder.newest().step == 20
@@ -273,7 +278,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, mo
         assert newest.step == 20
         assert newest.arrays().names in (["old"], ["new"])
         CheckpointFolder(path, keep=1).save(30, ARRAYS)
-        assert os.listdir(path) == ["step-00000030"]
+        assert names_in(path) == ["step-00000030"]
         if ended:
             break
     assert 5 < after < 39
@@ -285,10 +290,10 @@ def test_what_killed_writers_left_goes_with_the_first_save_and_not_with_reading(
         (tmp_path / name).mkdir()
         (tmp_path / name / "state.safetensors").write_bytes(b"half")
     assert CheckpointFolder(tmp_path).newest().step == 10
-    assert len(os.listdir(tmp_path)) == 3
+    assert len(names_in(tmp_path)) == 3
     folder = CheckpointFolder(tmp_path)
     folder.save(20, ARRAYS)
-    assert sorted(os.listdir(tmp_path)) == ["step-00000010", "step-00000020"]
+    assert sorted(names_in(tmp_path)) == ["step-00000010", "step-00000020"]
 
 
 def test_what_json_cannot_hold_is_an_error_and_leaves_nothing(tmp_path):
@@ -297,7 +302,7 @@ def test_what_json_cannot_hold_is_an_error_and_leaves_nothing(tmp_path):
         folder.save(20, ARRAYS, {"position": object()})
     with pytest.raises(ValueError, match=r"expected an array of .* to write; x has complex64"):
         folder.save(20, {"x": np.zeros(2, "complex64")})
-    assert os.listdir(tmp_path) == ["step-00000010"]
+    assert names_in(tmp_path) == ["step-00000010"]
 
 
 def test_wrong_arguments_are_told(tmp_path):

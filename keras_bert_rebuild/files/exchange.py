@@ -1,0 +1,34 @@
+"""Two names change places, in one step where the system can."""
+
+import ctypes
+import errno
+import os
+import sys
+
+_HERE = -100  # AT_FDCWD of Linux
+_EXCHANGE, _SWAP = 2, 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+
+
+def exchange(one, other):
+    """Let two files or folders of one file system change names, at once for everybody who looks.
+
+    Returns:
+        Whether it was done: neither every system nor every file system can.
+
+    Raises:
+        OSError: it may not be done.
+    """
+    names = os.fsencode(one), os.fsencode(other)
+    system = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
+    if hasattr(system, "renameat2"):
+        failed = system.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE)
+    elif hasattr(system, "renamex_np"):
+        failed = system.renamex_np(*names, _SWAP)
+    else:
+        return False
+    if not failed:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(other))

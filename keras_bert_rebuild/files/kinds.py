@@ -1,0 +1,161 @@
+"""What an output is, told from names and first bytes: a writer replaces its own kind and no other."""
+
+import fnmatch
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file."""
+
+    what: str
+    """In words, such as "a page of attention"."""
+
+    suffixes: tuple[str, ...]
+    """How its name may end, in lower case; the end decides the format."""
+
+    is_one: Callable[[Path], bool]
+    """Whether a file that is there is of this kind."""
+
+
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder."""
+
+    what: str
+    """In words, such as "a model"."""
+
+    marks: tuple[str, ...]
+    """Patterns of names, of which any in a folder tells that it is of this kind."""
+
+    names: tuple[str, ...]
+    """Patterns of the names that its writers give, which an earlier folder of the kind loses."""
+
+
+def _starts(*magic):
+    return lambda path: path.stat().st_size == 0 or _head(path).lstrip().lower().startswith(magic)
+
+
+def _head(path, size=4096):
+    with open(path, "rb") as file:
+        return file.read(size)
+
+
+def _is_vectors(path):
+    return path.stat().st_size == 0 or _head(path).startswith(b"PAR1" if path.suffix.lower() == ".parquet" else b"\x93NUMPY")
+
+
+def _is_picture(path):
+    head = _head(path)
+    magic = {".svg": b"<svg" in head, ".png": head.startswith(b"\x89PNG"), ".pdf": head.startswith(b"%PDF")}
+    return not head or magic.get(path.suffix.lower(), True)
+
+
+def _is_vocabulary(path):
+    # A token a line, without white space in it.
+    return all(len(line.split()) <= 1 and b"\0" not in line for line in _head(path, 1 << 20).split(b"\n"))
+
+
+def _is_adapters(path):
+    return path.stat().st_size == 0 or b"keras_bert_rebuild.lora" in _head(path, 1 << 20)
+
+
+# What answers have and examples to learn from have not, but for scores.
+_OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice"}
+
+
+def _is_answers(path):
+    head = _head(path, 1 << 16)
+    line = head.partition(b"\n")[0].decode("utf-8", "replace")
+    if not head:
+        return True
+    if path.suffix.lower() in (".tsv", ".csv"):
+        return not _OF_ANSWERS.isdisjoint(line.split("\t" if path.suffix.lower() == ".tsv" else ","))
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):  # of answers by id the line is long, and cut
+        return path.suffix.lower() == ".json" and line.startswith('{"') and not line.startswith('{"data"') and len(head) == 1 << 16
+    if path.suffix.lower() == ".json":
+        return isinstance(value, dict) and all(isinstance(answer, str) for answer in value.values())
+    return isinstance(value, dict) and not _OF_ANSWERS.isdisjoint(value)
+
+
+PAGE = FileKind("a page", (".html", ".htm"), _starts(b"<!doctype html", b"<html"))
+CURVES = FileKind("a picture of curves", (".svg",), _is_picture)
+PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), _is_picture)
+VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
+ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
+VOCABULARY = FileKind("a vocabulary", (".txt", ".vocab", ""), _is_vocabulary)
+ADAPTERS = FileKind("low-rank matrices", (".safetensors",), _is_adapters)
+
+TOKENIZER_NAMES = (
+    "vocab.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
+
+STORE = FolderKind(
+    "a token store", ("index.json", "progress.json", "index-*-of-*.json", "progress-*-of-*.json", "shard-*.npy"), ("vocab.txt",)
+)
+RUN = FolderKind("a training run", ("settings.yaml",), ())
+CHECKPOINTS = FolderKind("checkpoints of a training", ("step-*",), ())
+EXPORT = FolderKind(
+    "an exported model",
+    ("export.json", "saved_model.pb", "model.onnx", "model.xml"),
+    (
+        *("export.json", "saved_model.pb", "fingerprint.pb", "variables", "assets", "model.onnx", "model.onnx.data"),
+        *("model.xml", "model.bin", "model_int8.xml", "model_int8.bin", *TOKENIZER_NAMES),
+    ),
+)
+DEMO = FolderKind("a demo", ("bert.keras", "bert-base.png"), ("bert.keras", "bert-base.png", "vocab.txt"))
+MODEL = FolderKind(
+    "a model",
+    (
+        "config.json",
+        "bert_config.json",
+        "*.keras",
+        "*.h5",
+        "*.safetensors",
+        "*.ckpt.index",
+        "*.bin",
+        "model.safetensors.index.json",
+        *TOKENIZER_NAMES,
+    ),
+    (
+        *("config.json", "model.safetensors", "model-?????-of-?????.safetensors", "model.safetensors.index.json", "task.json"),
+        *("bert_config.json", "bert_model.ckpt.*", "checkpoint", "model.keras", *TOKENIZER_NAMES),
+    ),
+)
+
+# Those with the more telling marks first: a run has a model in it, an export a config at times.
+FOLDERS = (RUN, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
+
+
+def folder_kind(path):
+    """The `FolderKind` of a folder, or None for one of something else."""
+    names = visible_names(path)
+    return next((kind for kind in FOLDERS if any(_fits(name, kind.marks) for name in names)), None)
+
+
+def visible_names(path):
+    """The names in a folder, without those of hidden files, such as locks and what a file manager leaves."""
+    return sorted(name for name in os.listdir(path) if not name.startswith("."))
+
+
+def names_in_the_way(path, kind):
+    """The names in a folder that a writer of a kind would give, too."""
+    return [name for name in visible_names(path) if _fits(name, kind.names)]
+
+
+def _fits(name, patterns):
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

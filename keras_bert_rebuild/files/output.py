@@ -1,0 +1,155 @@
+"""The one rule for outputs, checked before the work begins.
+
+An output that is there is replaced if it is of the writer's own kind and that was asked for. It is never an input, by whatever
+name, and never lies in a folder that is read. The end of a file's name says its format. Verbs hold the lock of their output from
+the check to the end, so that of two runs the second is told of the first.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from keras_bert_rebuild.files.durable import naming_full_disk, remove_leftovers
+from keras_bert_rebuild.files.folders import put_back
+from keras_bert_rebuild.files.kinds import folder_kind, names_in_the_way, visible_names
+from keras_bert_rebuild.files.locked import lock_file, locked
+
+REPLACES = "--overwrite (in Python overwrite=True) replaces it"
+
+
+def check_file(path, kind, inputs=(), overwrite=True):
+    """Refuse a file that may not be written.
+
+    Args:
+        path: the file.
+        kind: a `FileKind`.
+        inputs: paths that are read, None among them for those not given.
+        overwrite: whether one of the same kind is replaced.
+
+    Raises:
+        ValueError: in one sentence, what is in the way.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in kind.suffixes:
+        ends = ", ".join(suffix or "nothing" for suffix in kind.suffixes)
+        raise ValueError(f"the output must be {kind.what}, a file whose name ends in {ends}; got {path}.")
+    if path.is_dir():
+        raise ValueError(f"the output must be a file; {path} is a folder.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"No such folder to write to: {path.parent}; the output {path.name} must be in one that is there.")
+    _check_apart(path, inputs)
+    if not os.path.lexists(path):
+        return
+    if not path.exists() or not stat.S_ISREG(path.stat().st_mode):
+        raise ValueError(f"the output must be a file; {path} is a link to nothing, a pipe or a device.")
+    if not kind.is_one(path):
+        raise ValueError(f"{path} is there and is not {kind.what}, so it is not replaced: choose another output.")
+    if not overwrite:
+        raise ValueError(f"{path} is there already: choose another output, or {REPLACES}.")
+
+
+def check_folder(path, kind, inputs=(), overwrite=True):
+    """Refuse a folder that may not be written; arguments and errors are those of `check_file`, with a `FolderKind`.
+
+    What of an earlier folder the writer does not write, it takes along: see `written_folder`.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"expected a folder to write to; {path} is a file.")
+    _check_parents(path)
+    _check_apart(path, inputs)
+    if not path.is_dir() or not visible_names(path):
+        return
+    found = folder_kind(path)
+    if found is not None and found is not kind:
+        raise ValueError(f"{path} holds {found.what} and not {kind.what}, so it is not replaced: choose another output.")
+    if found is None and (in_the_way := names_in_the_way(path, kind)):
+        raise ValueError(f"{path} holds {in_the_way[0]} and is not {kind.what}, so it is not replaced: choose another output.")
+    if not overwrite:
+        raise ValueError(f"{path} holds {found.what if found else 'files'} already: choose another output, or {REPLACES}.")
+
+
+def check_run(path, kind, inputs=()):
+    """The same for a folder that goes on where it was: it must be new, empty or of the kind; `check_file` has the rest."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"expected a folder to write to; {path} is a file.")
+    _check_parents(path)
+    _check_apart(path, inputs)
+    others = set(visible_names(path)).difference(names_in_the_way(path, kind)) if path.is_dir() else ()
+    found = folder_kind(path) if others else None
+    if found is not None and found is not kind:
+        raise ValueError(f"{path} holds {found.what} and not {kind.what}: choose another output.")
+    if others and found is None:
+        raise ValueError(f"the output must be an empty folder or hold {kind.what}; {path} holds {min(others)}.")
+
+
+@contextlib.contextmanager
+def claimed_file(path, kind, inputs=(), overwrite=True):
+    """Check a file, hold its lock while the block runs, and find out at once whether it can be written at all."""
+    check_file(path, kind, inputs, overwrite)
+    path = Path(path)
+    with naming_full_disk(path), locked(lock_file(path), path) as alone:
+        if alone:
+            remove_leftovers(path)
+        check_file(path, kind, inputs, overwrite)  # another run may have ended in between
+        yield path
+
+
+@contextlib.contextmanager
+def claimed_folder(path, kind, inputs=(), overwrite=True):
+    """The same for a folder that is swapped in whole."""
+    check_folder(path, kind, inputs, overwrite)
+    place = Path(os.path.realpath(path))
+    with _parents_of(place), naming_full_disk(path), locked(lock_file(place), path) as alone:
+        if alone:
+            put_back(place)
+            remove_leftovers(place)
+        check_folder(path, kind, inputs, overwrite)  # another run may have ended in between
+        yield Path(path)
+
+
+@contextlib.contextmanager
+def claimed_run(path, kind, inputs=(), lock=".lock"):
+    """The same for a folder that is written in place and goes on: the lock lies in it, which may be all that one may write to."""
+    check_run(path, kind, inputs)
+    path = Path(path)
+    with _parents_of(path / lock), naming_full_disk(path), locked(path / lock, path):
+        yield path
+
+
+@contextlib.contextmanager
+def _parents_of(path):
+    """Make the folders above a path, and remove those of them that are empty in the end."""
+    made = []
+    for folder in reversed(path.parents):
+        if not folder.exists():
+            with contextlib.suppress(FileExistsError):  # another run was quicker
+                folder.mkdir()
+                made.append(folder)
+    try:
+        yield
+    finally:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):  # something is in it
+                folder.rmdir()
+
+
+def _check_parents(path):
+    above = next((folder for folder in path.parents if folder.exists()), None)
+    if above is not None and not above.is_dir():
+        raise NotADirectoryError(f"expected a folder to write to; {above}, above {path}, is a file.")
+
+
+def _check_apart(path, inputs):
+    """Refuse an output that is an input, or lies in a folder that is one: by whatever name, since files are asked and not names."""
+    place = Path(os.path.realpath(path))
+    for given in inputs:
+        if given is None or not os.path.exists(given):
+            continue
+        if place.exists() and os.path.samefile(place, given):
+            raise ValueError(f"the output must be another place than the input; {path} is {given}.")
+        inside = os.path.isdir(given) and any(above.exists() and os.path.samefile(above, given) for above in place.parents)
+        if inside:
+            raise ValueError(f"the output must lie outside of {given}, which is read; {path} lies in it.")

@@ -1,0 +1,92 @@
+"""The command in a process of its own: what comes before Keras is imported, and how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*arguments, **environment):
+    """`keras-bert arguments`, started."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "import sys, keras_bert_command; sys.exit(keras_bert_command.main())", *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def said(process):
+    """The exit code, and what was written to both outputs."""
+    out, err = process.communicate(timeout=120)
+    assert b"Traceback" not in err, err
+    return process.returncode, out.decode(), err.decode()
+
+
+def test_a_backend_that_is_none_is_one_sentence():
+    sentence = "keras-bert: KERAS_BACKEND must be tensorflow, jax or torch; got 'evil\\x1b'.\n"
+    assert said(command("--version", KERAS_BACKEND="evil\x1b")) == (2, "", sentence)
+
+
+@pytest.mark.parametrize("missing", ["jax", "rich"])
+def test_a_missing_package_is_one_sentence_with_a_command(tmp_path, missing):
+    (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('no', name={missing!r})")
+    backend = {"KERAS_BACKEND": missing} if missing == "jax" else {}
+    code, out, err = said(command("explain", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}", **backend))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{missing} " in err
+    assert f"{sys.executable} -m pip install {missing}" in err
+
+
+def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
+    (tmp_path / "keras.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
+    process = command("--version", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    assert process.stdout.readline() == b"importing\n"
+    process.send_signal(signal.SIGINT)
+    assert said(process) == (130, "", "")
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_a_reader_that_has_read_enough_ends_the_command_quietly(format):
+    process = command("explain", "--names", "google", "--format", format)
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait() == 141
+
+
+def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(60_000)))
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
+    arguments = ("prepare", corpus, "--vocab", vocabulary, "--output", tmp_path / "tokens", "--workers", 1)
+    first = command(*arguments)
+    while not (tmp_path / "tokens" / ".prepare.json.lock").exists():
+        assert first.poll() is None
+        time.sleep(0.01)
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        code, out, err = said(command(*arguments, "--cased"))
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    assert (code, out) == (2, "")
+    assert f"tokens is being written by `keras-bert prepare`, process {first.pid}, since" in err
+    assert said(first)[0] == 0
+    assert not [path for path in (tmp_path / "tokens").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in UTF-8 only")
+def test_a_path_that_is_not_utf_8_is_printed_all_the_same(tmp_path):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9"
+    os.mkdir(folder)
+    (tmp_path / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")
+    code, out, err = said(command("curves", tmp_path, "--output", os.fsdecode(folder + b"/a.svg"), PYTHONUTF8="1"))
+    assert (code, err) == (0, "")
+    assert "caf\\udce9/a.svg" in out

@@ -1,0 +1,40 @@
+"""Options that do not belong together are refused before anything is read."""
+
+import pytest
+from command_line import run_verb
+
+FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "message"),
+    [
+        ("finetune", ["similarity", *FINETUNE, "--epochs", 1, "--steps", 2], "--epochs and --steps exclude each other"),
+        ("finetune", ["classification", *FINETUNE, "--objective", "cosine"], "--objective is for similarity"),
+        ("finetune", ["regression", *FINETUNE, "--class-weights", "balanced"], "--class-weights is for classification and"),
+        ("pretrain", ["t", "--output", "o", "--init", "m", "--model", "tiny"], "--init and --model exclude each other"),
+        ("pretrain", ["t", "--output", "o", "--held-out", 0, "--evaluation-steps", 5], "--evaluation-steps is for documents"),
+        ("explain", ["--names", "google", "--length", 5], "--names and --length exclude each other"),
+        ("explain", ["--names", "google", "--batch", 5], "--names and --batch exclude each other"),
+        ("export", ["m", "--output", "o", "--format", "huggingface", "--pooling", "cls"], "--pooling belongs to formats"),
+        ("export", ["m", "--output", "o", "--heads", "nsp", "--normalize"], "--normalize is for vectors"),
+        ("export", ["m", "--output", "o", "--calibrate", "f"], "--calibrate FILE belongs to"),
+        ("convert", ["m", "o", "--to", "keras", "--dtype", "float16"], "--dtype float16 is for huggingface and google"),
+        ("demo", ["--steps", 1, "--minutes", 1], "not allowed with"),
+        ("prepare", ["c", "--vocab", "v", "--output", "o", "--cased", "--uncased"], "not allowed with"),
+    ],
+)
+def test_options_that_do_not_belong_together(capsys, monkeypatch, tmp_path, verb, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    said = run_verb(verb, capsys, *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_million_processes_are_refused(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c").write_text("the cat\n")
+    said = run_verb("prepare", capsys, "c", "--vocab", "v", "--output", "o", "--workers", 1_000_000)
+    assert said.code == 2
+    assert "workers must be at most 256, each a process with memory of its own; got 1,000,000." in said.err

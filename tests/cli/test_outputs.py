@@ -1,0 +1,197 @@
+"""What every verb does with an output that is there: exit code 2, one sentence, and nothing is changed."""
+
+import os
+import threading
+
+import pytest
+from command_line import run_verb
+
+from keras_bert_rebuild.files.locked import acquire, lock_file, now_doing, release
+
+# Verb: its other arguments, what it reads and the end of the name that it writes.
+FILES = {
+    "vocab": (["corpus.txt"], "corpus.txt", ".txt"),
+    "predict": (["--model", "model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
+    "curves": (["run"], "run/metrics.csv", ".svg"),
+    "embed": (["corpus.txt", "--model", "model"], "corpus.txt", ".npy"),
+    "attention": (["the cat", "--model", "model"], "model/config.json", ".html"),
+}
+FOLDERS = {
+    "convert": (["model", "--to", "huggingface"], "model", ""),
+    "export": (["model", "--format", "onnx"], "model", ""),
+    "demo": (["--corpus", "corpus"], "corpus", ""),
+}
+RUNS = {
+    "prepare": (["corpus", "--vocab", "vocab.txt"], "corpus", ""),
+    "pretrain": (["tokens"], "tokens", ""),
+    "finetune": (["classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl"], "model", ""),
+}
+VERBS = FILES | FOLDERS | RUNS
+
+
+@pytest.fixture(autouse=True)
+def inputs(tmp_path, monkeypatch):
+    """What the verbs read, as far as they look before they refuse."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in {
+        "corpus.txt": "the cat sat\n",
+        "corpus/a.txt": "the cat sat\n",
+        "in.jsonl": '{"text": "the cat", "label": "x"}\n',
+        "vocab.txt": "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n",
+        "model/config.json": "{}",
+        "model/vocab.txt": "[PAD]\n",
+        "tokens/index.json": "{}",
+        "tokens/vocab.txt": "[PAD]\n",
+        "run/settings.yaml": "steps: 1\n",
+        "run/metrics.csv": "step,loss\n1,2.0\n2,1.0\n",
+        "mine/notes.txt": "mine",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+
+
+def state(folder):
+    """All that is in a folder: where links lead, what files hold, who may read them."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = (content, path.lstat().st_mode)
+    return found
+
+
+def refused(verb, capsys, folder, output, *more):
+    """The sentence of a verb that must change nothing."""
+    before = state(folder)
+    arguments = [*VERBS[verb][0], *more]
+    arguments += [output] if verb == "convert" else ["--output", output]
+    said = run_verb(verb, capsys, *arguments)
+    assert (said.code, said.out) == (2, ""), said
+    assert said.err.startswith(f"keras-bert {verb}: ")
+    assert said.err.count("\n") == 1, said.err
+    assert state(folder) == before
+    return said.err
+
+
+@pytest.mark.parametrize("verb", FILES)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.mkdir(), "is a folder"),
+        (lambda path: path.write_text("of the user, with spaces"), "so it is not replaced"),
+        (lambda path: path.symlink_to("nowhere"), "a link to nothing"),
+        (os.mkfifo, "a link to nothing, a pipe or a device"),
+    ],
+    ids=["folder", "other kind", "dangling link", "pipe"],
+)
+@pytest.mark.parametrize("overwrite", [(), ("--overwrite",)], ids=["", "overwrite"])
+def test_what_is_no_file_of_the_verb_stays(verb, capsys, tmp_path, make, message, overwrite):
+    output = tmp_path / f"out{FILES[verb][2]}"
+    make(output)
+    assert message in refused(verb, capsys, tmp_path, output, *overwrite)
+
+
+OWN = {
+    "vocab": b"[PAD]\n[UNK]\n",
+    "predict": b'{"text": "a", "label": "x", "probability": 0.5}\n',
+    "curves": b"<svg/>",
+    "embed": b"\x93NUMPY",
+    "attention": b"<!doctype html>",
+}
+
+
+@pytest.mark.parametrize("verb", FILES)
+def test_a_file_of_the_verb_is_replaced_only_where_it_is_asked_for(verb, capsys, tmp_path):
+    output = tmp_path / f"out{FILES[verb][2]}"
+    output.write_bytes(OWN[verb])
+    assert "is there already: choose another output, or --overwrite" in refused(verb, capsys, tmp_path, output)
+
+
+@pytest.mark.parametrize("verb", FILES)
+@pytest.mark.parametrize("how", ["path", "dots", "link", "hard link", "folder link"])
+def test_an_input_is_no_output_by_whatever_name(verb, capsys, tmp_path, how):
+    given = tmp_path / FILES[verb][1]
+    linked = tmp_path / f"other{given.suffix}"
+    if how == "path":
+        output = given
+    elif how == "dots":
+        output = given.parent / ".." / given.parent.name / given.name
+    elif how == "folder link":
+        (tmp_path / "door").symlink_to(given.parent)
+        output = tmp_path / "door" / given.name
+    else:
+        output = linked
+        (linked.symlink_to if how == "link" else linked.hardlink_to)(given)
+    said = refused(verb, capsys, tmp_path, output, "--overwrite")
+    if given.suffix == FILES[verb][2]:  # else the end of the name is told first
+        assert "another place than the input" in said
+
+
+@pytest.mark.parametrize("verb", ["predict", "embed", "attention"])
+def test_nothing_is_written_into_a_model_that_is_read(verb, capsys, tmp_path):
+    (tmp_path / "door").symlink_to("model")
+    for folder in ("model", "door", "run/../model"):
+        assert "which is read" in refused(verb, capsys, tmp_path, tmp_path / folder / f"out{FILES[verb][2]}")
+
+
+@pytest.mark.parametrize("verb", FILES)
+@pytest.mark.parametrize("name", ["out.pdf", "out.npz", "out.docx"])
+def test_an_end_that_is_no_format_of_the_verb_is_refused(verb, capsys, tmp_path, name):
+    assert "whose name ends in" in refused(verb, capsys, tmp_path, tmp_path / name)
+
+
+@pytest.mark.parametrize("verb", FILES)
+def test_a_folder_that_is_not_there_is_told(verb, capsys, tmp_path):
+    assert "No such folder" in refused(verb, capsys, tmp_path, tmp_path / "no" / f"out{FILES[verb][2]}")
+    assert "No such folder" in refused(verb, capsys, tmp_path, tmp_path / "corpus.txt" / f"out{FILES[verb][2]}")
+
+
+@pytest.mark.parametrize("verb", FOLDERS | RUNS)
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("corpus.txt", "corpus.txt is a file"),
+        ("corpus.txt/inside", "corpus.txt"),
+        ("mine", "mine"),
+        ("model", ""),
+        ("tokens", ""),
+        ("run", ""),
+    ],
+)
+def test_a_folder_of_something_else_stays(verb, capsys, tmp_path, output, message):
+    if (verb, output) in (("prepare", "tokens"), ("pretrain", "run"), ("finetune", "run")):
+        return  # its own kind, which goes on where it is the same run
+    assert message in refused(verb, capsys, tmp_path, tmp_path / output)
+
+
+@pytest.mark.parametrize(("verb", "own"), [("convert", "model"), ("export", None), ("demo", None)])
+def test_overwrite_reaches_no_folder_of_another_kind(verb, own, capsys, tmp_path):
+    for output in {"model", "tokens", "run"} - {own}:
+        said = refused(verb, capsys, tmp_path, tmp_path / output, "--overwrite")
+        assert "choose another output" in said or "another place than the input" in said
+
+
+@pytest.mark.parametrize("verb", FOLDERS | RUNS)
+def test_an_output_is_no_folder_that_is_read_and_lies_in_none(verb, capsys, tmp_path):
+    given = tmp_path / VERBS[verb][1]
+    (tmp_path / "door").symlink_to(given)
+    for output in (given, tmp_path / "door", given / "inside", tmp_path / "door" / "inside", given / ".." / given.name):
+        refused(verb, capsys, tmp_path, output, *(["--overwrite"] if verb in FOLDERS else []))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_second_run_is_told_of_the_first(verb, capsys, tmp_path):
+    """The first is a thread here, to which the lock is as strange as another process."""
+    output = tmp_path / f"out{VERBS[verb][2]}"
+    lock = lock_file(output)
+    if verb in RUNS or verb == "demo":
+        output.mkdir()
+        lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
+    held = []
+    now_doing("`keras-bert first`")
+    thread = threading.Thread(target=lambda: held.append(acquire(lock)))
+    thread.start()
+    thread.join()
+    said = refused(verb, capsys, tmp_path, output)
+    assert f"is being written by `keras-bert first`, process {os.getpid()}, since 2" in said
+    release(held[0])
+    assert not lock.exists()

@@ -1,0 +1,67 @@
+"""A file is there whole, as it was, or not at all, whoever else writes it."""
+
+import contextlib
+import errno
+import os
+import stat
+
+import pytest
+
+from keras_bert_rebuild.files.durable import naming_full_disk, write_file, write_text, written_file
+
+
+def test_after_an_error_all_is_as_it_was(tmp_path):
+    (tmp_path / "a").write_text("before")
+    with contextlib.suppress(EOFError), written_file(tmp_path / "a") as file:
+        file.write(b"half")
+        raise EOFError
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "before")]
+
+
+def test_a_link_planted_at_the_name_of_old_partial_files_is_not_followed(tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / ".a.writing").symlink_to("mine")
+    (tmp_path / "a").symlink_to("mine")
+    write_text(tmp_path / "a", "new")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "a").read_text() == "new"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_what_killed_writers_left_goes_and_that_of_other_names_stays(tmp_path):
+    for name in (".a.0abcdef_.writing", ".a.b.0abcdef_.writing", ".a.note.writing"):
+        (tmp_path / name).write_text("")
+    write_text(tmp_path / "a", "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.b.0abcdef_.writing", ".a.note.writing", "a"]
+
+
+def test_the_rights_of_a_file_stay_and_a_new_one_has_the_usual(tmp_path):
+    (tmp_path / "a").write_text("")
+    (tmp_path / "a").chmod(0o600)
+    (tmp_path / "usual").write_text("")
+    for name in ("a", "b"):
+        write_text(tmp_path / name, "new")
+    rights = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a", "b", "usual")]
+    assert rights == [0o600, rights[2], rights[2]]
+
+
+def test_a_full_disk_is_named_as_such(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "x")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on the disk of .* while writing .*a\.npy"):
+        write_file(tmp_path / "a.npy", lambda file: file.write(b"1"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="other"), naming_full_disk("a"):
+        raise OSError(errno.EIO, "other")
+
+
+def test_half_a_pair_of_surrogates_is_escaped_as_json_has_it(tmp_path):
+    write_text(tmp_path / "a.json", '"\udc80 é"')
+    assert (tmp_path / "a.json").read_bytes() == rb'"\udc80 ' + "é".encode() + b'"'
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        write_text(tmp_path / "no" / "a", "")
