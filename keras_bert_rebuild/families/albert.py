@@ -91,6 +91,11 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+MULTIPLE_CHOICE = (
+    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -101,6 +106,7 @@ HUGGINGFACE = NameTable(
         "classification": POOLER + CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },
     prefix="albert.",
     ignored=(r"(albert\.)?embeddings\.position_ids",),

@@ -79,6 +79,13 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+MULTIPLE_CHOICE = (
+    ("NSP-Dense/kernel",       "pre_classifier.weight", "transposed"),
+    ("NSP-Dense/bias",         "pre_classifier.bias",   "same"),
+    ("Multiple-Choice/kernel", "classifier.weight",     "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",       "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -87,6 +94,7 @@ HUGGINGFACE = NameTable(
         "classification": CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": MULTIPLE_CHOICE,
     },
     prefix="distilbert.",
     ignored=(r"(distilbert\.)?embeddings\.position_ids",),

@@ -81,6 +81,12 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+# Not the two layers of a classification, but BERT's pooler and one.
+MULTIPLE_CHOICE = (
+    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -90,6 +96,7 @@ HUGGINGFACE = NameTable(
         "classification": CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },
     prefix="roberta.",
     ignored=(r"(roberta\.)?embeddings\.(position_ids|token_type_ids)",),

@@ -115,9 +115,21 @@ def _huggingface(path, reader, config):
     held = _heads_in(table, config, source)
     if of_class is not None and set(of_class) <= set(held):
         held = tuple(head for head in held if head in of_class)
-    elif {"classification", "token_classification"} <= set(held):  # the same names; only one of the two classes has a pooler
-        held = tuple(head for head in held if head != "token_classification")
+    else:
+        held = tuple(head for head in held if head not in _other_heads_of_the_same_names(held, table, config, source))
     return Checkpoint(f"Hugging Face, {path.name}", config, table, source, held, path.parent, path)
+
+
+def _other_heads_of_the_same_names(held, table, config, source):
+    """The heads that the weights are not of, where no class is named: "classifier.weight" is in the files of three."""
+    if "classification" in held:
+        return ("token_classification", "multiple_choice")
+    if "multiple_choice" not in held:
+        return ()
+    # RoBERTa has other names for a classification. Of the two left only one has a pooler, which both may have been given.
+    known = {row.name for row in table.rows(config.num_distinct_blocks)}
+    outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, known) == "classifier.bias"]
+    return ("token_classification",) if outputs == [1] else ("multiple_choice",)
 
 
 def _tensorflow(path, config):
