@@ -32,7 +32,7 @@ class SafetensorsFiles:
 
     def __init__(self, path):
         path = Path(path)
-        files = [path] if path.suffix != ".json" else _files_of_index(path)
+        files = [path] if path.suffix != ".json" else files_of_index(path)
         self._entries = {}
         for file in files:
             for name, entry in _entries(file):
@@ -120,13 +120,13 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def _files_of_index(path):
+def files_of_index(path):
     """The files that an index names, which may only lie beside it."""
     try:
         files = sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
         outside = [file for file in files if Path(file).name != file]
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is not an index of safetensors files: {type(error).__name__}: {error}.") from None
+        raise ValueError(f"{path} is not an index of files of weights: {type(error).__name__}: {error}.") from None
     if outside:
         raise ValueError(f"{path} names {outside[0]}, which does not lie beside it.")
     return [path.parent / file for file in files]

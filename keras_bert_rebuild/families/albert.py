@@ -19,6 +19,12 @@ DEFAULTS: dict = {
 }
 DERIVED: dict = {}
 
+# Those of ALBERT-xxlarge.
+UNSAID: dict = {
+    "albert": {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384, "classifier_dropout": 0.1},
+}
+ALIASES: tuple = ()
+
 CONFIG = (
     *((ours, theirs) for ours, theirs in bert.CONFIG if ours != "classifier_dropout"),
     ("embedding_size", "embedding_size"),

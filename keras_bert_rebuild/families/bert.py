@@ -12,6 +12,12 @@ MODEL_TYPES = {"bert": "Bert"}
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 
+# Hugging Face's word for the family to what its config class takes where a config.json is silent and `DEFAULTS` say something else.
+UNSAID: dict = {"bert": {"hidden_act": "gelu_erf"}}
+
+# Further keys of config.json that mean the same as one of `CONFIG`.
+ALIASES: tuple = ()
+
 # Field of `BertConfig`, key of Hugging Face's config.json.
 CONFIG = (
     ("vocab_size", "vocab_size"),

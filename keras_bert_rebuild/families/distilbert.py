@@ -10,6 +10,7 @@ MODEL_TYPES = {"distilbert": "DistilBert"}
 
 DEFAULTS: dict = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
 DERIVED: dict = {}
+UNSAID: dict = {"distilbert": {"hidden_act": "gelu_erf", "classifier_dropout": 0.2}}
 
 CONFIG = (
     ("vocab_size", "vocab_size"),
@@ -24,6 +25,11 @@ CONFIG = (
     ("max_position_embeddings", "max_position_embeddings"),
     ("initializer_range", "initializer_range"),
     ("pad_token_id", "pad_token_id"),
+)
+ALIASES: tuple = (
+    ("hidden_size", "hidden_size"),
+    ("num_hidden_layers", "num_hidden_layers"),
+    ("num_attention_heads", "num_attention_heads"),
 )
 FIXED: tuple = (("pruned_heads", {}),)
 

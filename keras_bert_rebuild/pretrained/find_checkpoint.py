@@ -8,6 +8,7 @@ from pathlib import Path
 from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, keras_bert_name, names_in_keras_2_file
 from keras_bert_rebuild.checkpoints.safetensors_files import INDEX, SafetensorsFiles
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, checkpoint_prefix
+from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
@@ -23,6 +24,7 @@ HUGGINGFACE_FILES = (
     ("model.safetensors", SafetensorsFiles),
     (INDEX, SafetensorsFiles),
     ("pytorch_model.bin", TorchFile),
+    (TORCH_INDEX, TorchFile),
     ("tf_model.h5", lambda path: KerasH5(path, huggingface_name)),
 )
 
@@ -55,6 +57,8 @@ def find_checkpoint(path, config=None):
         return _hdf5_file(path, config)
     if path.suffix == ".safetensors" or path.name.endswith(INDEX):
         return _huggingface(path, SafetensorsFiles, config)
+    if path.name.endswith(TORCH_INDEX):
+        return _huggingface(path, TorchFile, config)
     if path.suffix in (".bin", ".pt", ".pth") and (start.startswith((b"PK", b"\x80"))):
         return _huggingface(path, TorchFile, config)
     if path.suffix in (".index", ".meta", ".ckpt") or ".data-" in path.name:
