@@ -96,5 +96,5 @@ def test_files_with_an_index_hold_the_same_as_one(tmp_path):
     with pytest.raises(ValueError, match=r"expected a file of PyTorch at .*pytorch_model-00002-of-00002.bin; there is none"):
         from_pretrained(tmp_path)
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.bin"}}))
-    with pytest.raises(ValueError, match="names ../elsewhere.bin, which does not lie beside it"):
+    with pytest.raises(ValueError, match=r"names \.\./elsewhere.bin, which does not lie beside it"):
         from_pretrained(tmp_path)
