@@ -8,7 +8,7 @@ from typing import Any, Self
 from keras_bert_rebuild.files.limits import check_limit, limit
 
 # The heads that a model can have, in the order of its outputs.
-HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
 
 # Fields that count something, and the least they may be.
 WHOLE_NUMBERS = (
@@ -38,7 +38,7 @@ RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_drop
 NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
 # Heads that stand on the pooled first token.
-ON_POOLER = ("pooler", "nsp", "sop", "classification")
+ON_POOLER = ("pooler", "nsp", "sop", "classification", "multiple_choice")
 
 
 def check_heads(heads: Sequence[str]) -> None:
@@ -241,6 +241,7 @@ class BertConfig:
             "classification": len(self.labels) * (d + 1),
             "token_classification": len(self.labels) * (d + 1),
             "question_answering": 2 * (d + 1),
+            "multiple_choice": d + 1,
         }
         pooler = dense if any(head in ON_POOLER for head in heads) else 0
         return embeddings + self.num_distinct_blocks * block + pooler + sum(counts.get(head, 0) for head in heads)

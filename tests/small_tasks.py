@@ -51,7 +51,7 @@ def sequence(model, ids, segments):
 def plain_logits(model, ids, segments, head):
     """The logits of a head for one row, in plain NumPy."""
     weights, states = sequence(model, ids, segments)
-    if head == "Classification":
+    if head in ("Classification", "Multiple-Choice"):
         states = np.tanh(states[0] @ weights["NSP-Dense/kernel"] + weights["NSP-Dense/bias"])
     return states @ weights[f"{head}/kernel"] + weights[f"{head}/bias"]
 

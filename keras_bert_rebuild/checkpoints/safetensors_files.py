@@ -36,7 +36,7 @@ class SafetensorsFiles:
 
     def __init__(self, path):
         path = Path(path)
-        file_of = None if path.suffix != ".json" else _file_of_names(path)
+        file_of = None if path.suffix != ".json" else files_of_index(path)
         self._entries = {}
         for file in [path] if file_of is None else sorted(set(file_of.values())):
             for name, entry in _entries(file):
@@ -44,7 +44,7 @@ class SafetensorsFiles:
                     raise ValueError(f"{printable(name)} lies in two files, {self._entries[name].file} and {file}.")
                 self._entries[name] = entry
         if file_of is not None:
-            _check_index(path, file_of, self._entries)
+            check_index(path, file_of, {name: entry.file for name, entry in self._entries.items()})
 
     @property
     def names(self):
@@ -142,22 +142,22 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     (folder / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
 
 
-def _file_of_names(path):
-    """The file of every array that an index names; files may only lie beside it."""
+def files_of_index(path):
+    """The file of every array that an index names, by the array's name; files may only lie beside it."""
     try:
         named = dict(parse_json(read_text(path, "json_bytes", "JSON"), path)["weight_map"])
         outside = [file for file in named.values() if Path(file).name != file]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path} is not an index of safetensors files: {type(error).__name__}: {printable(error)}.") from None
+        raise ValueError(f"{path} is not an index of files of weights: {type(error).__name__}: {printable(error)}.") from None
     if outside:
         raise ValueError(f"{path} names {printable(outside[0])}, which does not lie beside it.")
     return {name: path.parent / file for name, file in named.items()}
 
 
-def _check_index(path, file_of, entries):
+def check_index(path, file_of, found):
     """Refuse an index that says other than its files: one of the two is of another checkpoint."""
-    for name in file_of.keys() | entries.keys():
+    for name in file_of.keys() | found.keys():
         if name not in file_of:
-            raise ValueError(f"{path} does not name {printable(name)}, which lies in {entries[name].file.name}.")
-        if name not in entries or entries[name].file != file_of[name]:
+            raise ValueError(f"{path} does not name {printable(name)}, which lies in {found[name].name}.")
+        if found.get(name) != file_of[name]:
             raise ValueError(f"{path} says that {printable(name)} lies in {file_of[name].name}; it does not.")

@@ -1,13 +1,16 @@
-"""`pytorch_model.bin`, read by torch without running a pickle."""
+"""`pytorch_model.bin`, one file or several with an index, read by torch without running a pickle."""
 
 import importlib.util
 import pickle
 import struct
 from pathlib import Path
 
+from keras_bert_rebuild.checkpoints.safetensors_files import check_index, files_of_index
 from keras_bert_rebuild.checkpoints.torch_limits import check_tensors, check_torch_version, check_zip
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
+
+INDEX = "pytorch_model.bin.index.json"
 
 # What unpickling of damaged bytes ends in.
 DAMAGED = (
@@ -31,10 +34,10 @@ class TorchFile:
     """The arrays of a PyTorch state dictionary by name.
 
     Args:
-        path: the file.
+        path: the file, or the `.index.json` of several.
 
     Raises:
-        ValueError: torch is not installed, or the file is damaged or holds more than tensors.
+        ValueError: torch is not installed, a file is missing, damaged or holds more than tensors, or a name lies in two of them.
     """
 
     def __init__(self, path):
@@ -45,22 +48,17 @@ class TorchFile:
                 "model.safetensors."
             )
         check_torch_version(path)
-        import torch
-
-        check_regular(path)
-        with path.open("rb") as file:
-            is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
-        if is_zip:
-            check_zip(path)
-        try:
-            values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
-        except DAMAGED as error:
-            reason = [*str(error).splitlines(), type(error).__name__][0]
-            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {printable(reason)}") from None
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold a dictionary of tensors; got {type(values).__name__}.")
-        self._tensors = {str(name): value for name, value in values.items() if isinstance(value, torch.Tensor)}
-        check_tensors(self._tensors, path)
+        file_of = None if path.suffix != ".json" else files_of_index(path)
+        self._tensors, found = {}, {}
+        for file in [path] if file_of is None else sorted(set(file_of.values())):
+            tensors = _tensors(file)
+            twice = sorted(self._tensors.keys() & tensors.keys())
+            if twice:
+                raise ValueError(f"{printable(twice[0])} lies in two of the files that {path} names.")
+            self._tensors |= tensors
+            found |= dict.fromkeys(tensors, file)
+        if file_of is not None:
+            check_index(path, file_of, found)
 
     @property
     def names(self):
@@ -79,3 +77,26 @@ class TorchFile:
         """An array in memory of its own, as from `read_array`; bfloat16, which torch cannot hand to NumPy, as float32."""
         tensor = self._tensors[name].detach()  # a parameter would not become an array
         return (tensor.float() if self.dtype(name) == "bfloat16" else tensor.clone()).numpy()
+
+
+def _tensors(path):
+    """The tensors of a file by name."""
+    import torch
+
+    check_regular(path)
+    if not path.exists():
+        raise ValueError(f"expected a file of PyTorch at {path}; there is none.")
+    with path.open("rb") as file:
+        is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
+    if is_zip:
+        check_zip(path)
+    try:
+        values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+    except DAMAGED as error:
+        reason = [*str(error).splitlines(), type(error).__name__][0]
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {printable(reason)}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a dictionary of tensors; got {type(values).__name__}.")
+    tensors = {str(name): value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    check_tensors(tensors, path)
+    return tensors

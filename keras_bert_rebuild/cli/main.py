@@ -9,6 +9,7 @@ import sys
 
 from keras_bert_rebuild.cli.out_of_memory import is_of_memory, memory_errors, memory_sentence
 from keras_bert_rebuild.files.locked import now_doing
+from keras_bert_rebuild.files.printable import printable_lines
 
 # Verb, module with `add_arguments` and `run`, one line of help.
 VERBS = (

@@ -60,6 +60,7 @@ PARAMETERS: tuple = (
     (None, HEAD,      "Classes of a text",  "Classification",                          "C·H + C"),
     (None, HEAD,      "Classes of tokens",  "Token-Classification",                    "C·H + C"),
     (None, HEAD,      "Start and end",      "Question-Answering",                      "2·H + 2"),
+    (None, HEAD,      "Fit of a choice",    "Multiple-Choice",                         "H + 1"),
 )  # fmt: skip
 
 # Of every layer that computes: operations of its matrix products, values kept, and values kept in float32 whatever the dtype.
@@ -86,6 +87,7 @@ WORK: dict[str, tuple] = {
     "Classification":                          ("2·B·H·C",                 "B·H",               "B·C"),
     "Token-Classification":                    ("2·B·S·H·C",               "B·S·H",             "B·S·C"),
     "Question-Answering":                      ("4·B·S·H",                 "B·S·H",             "2·B·S"),
+    "Multiple-Choice":                         ("2·B·H",                   "B·H",               "B"),
 }  # fmt: skip
 
 STEPS = tuple(Step(*row, *WORK.get(row[3], ("0", "0", "0"))) for row in PARAMETERS)
@@ -99,6 +101,7 @@ LAYERS_OF_HEAD = {
     "classification": ("Classification",),
     "token_classification": ("Token-Classification",),
     "question_answering": ("Question-Answering",),
+    "multiple_choice": ("Multiple-Choice",),
 }
 
 

@@ -48,6 +48,7 @@ WEIGHTS = {
     "Classification": (("kernel", "H", "C"), ("bias", "C")),
     "Token-Classification": (("kernel", "H", "C"), ("bias", "C")),
     "Question-Answering": (("kernel", "H", "2"), ("bias", "2")),
+    "Multiple-Choice": (("kernel", "H", "1"), ("bias", "1")),
 }  # fmt: skip
 
 # The axis of our arrays along which the heads lie, each a stretch of the width of a head.
@@ -115,7 +116,7 @@ def weight_shapes(config, heads=("mlm", "nsp")):
     letters = {
         "T": config.vocab_size, "E": config.embedding_width, "G": config.type_vocab_size, "P": config.max_position_embeddings,
         "K": config.num_tasks, "H": config.hidden_size, "FFD": config.intermediate_size, "U": config.adapter_size,
-        "C": len(config.labels), "2": 2,
+        "C": len(config.labels), "2": 2, "1": 1,
     }  # fmt: skip
     steps = steps_of(config, heads)
     in_blocks = [step.layer for step in steps if "{n}" in step.layer]

@@ -20,6 +20,7 @@ OUTPUTS = {
     "Classification": "logits",
     "Token-Classification": "logits",
     "Question-Answering": "logits",
+    "Multiple-Choice": "logits",
     "Pool-NSP": "sentence_embedding",
     "Pool-Max": "sentence_embedding",
     "Pool-Ave": "sentence_embedding",

@@ -86,7 +86,7 @@ class _Served:
         """Answers to rows of ids."""
         import tensorflow as tf
 
-        columns = {name: ids[outside] for name, outside in self.inputs.items()}
+        columns = {name: _of_some_width(ids[outside]) for name, outside in self.inputs.items()}
         columns[LEFT_OUT] = tf.zeros_like(columns["Input-Token"])
         return self._answers([columns[tensor.name] for tensor in self.model.inputs])
 
@@ -107,9 +107,9 @@ class _Served:
             segments += [tf.ones_like(side) * segment, one * segment]
         ids, segments = tf.concat(ids, axis=1), tf.concat(segments, axis=1)
         columns = {
-            "Input-Token": ids.to_tensor(self.tokenizer.pad_id),
-            "Input-Segment": segments.to_tensor(),
-            "Input-Mask": tf.ones_like(ids).to_tensor(),
+            "Input-Token": _of_some_width(ids.to_tensor(self.tokenizer.pad_id)),
+            "Input-Segment": _of_some_width(segments.to_tensor()),
+            "Input-Mask": _of_some_width(tf.ones_like(ids).to_tensor()),
         }
         columns["Input-Task"] = one * 0
         columns[LEFT_OUT] = columns["Input-Token"] * 0
@@ -132,6 +132,14 @@ class _Served:
             answers["probabilities"] = tf.nn.softmax(answers["logits"])
             answers["label"] = tf.gather(tf.constant(self.labels), tf.argmax(answers["logits"], axis=-1))
         return answers
+
+
+def _of_some_width(rows):
+    """Rows; where there are none, none of one token, since a model takes the first token of every row."""
+    import tensorflow as tf
+
+    is_empty = tf.reduce_all(tf.equal(tf.shape(rows), 0))
+    return tf.pad(rows, [[0, 0], [0, tf.cast(is_empty, tf.int32)]])
 
 
 def _cut(ragged, counts):

@@ -14,6 +14,7 @@ CLASSES = (
     (("classification",), "ForSequenceClassification"),
     (("token_classification",), "ForTokenClassification"),
     (("question_answering",), "ForQuestionAnswering"),
+    (("multiple_choice",), "ForMultipleChoice"),
     (("pooler",), "Model"),
     ((), "Model"),
 )

@@ -19,6 +19,12 @@ DEFAULTS: dict = {
 }
 DERIVED: dict = {}
 
+# Those of ALBERT-xxlarge.
+UNSAID: dict = {
+    "albert": {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384, "classifier_dropout": 0.1},
+}
+ALIASES: tuple = ()
+
 CONFIG = (
     *((ours, theirs) for ours, theirs in bert.CONFIG if ours != "classifier_dropout"),
     ("embedding_size", "embedding_size"),
@@ -91,6 +97,11 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+MULTIPLE_CHOICE = (
+    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -101,6 +112,7 @@ HUGGINGFACE = NameTable(
         "classification": POOLER + CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },
     prefix="albert.",
     ignored=(r"(albert\.)?embeddings\.position_ids",),

@@ -12,6 +12,12 @@ MODEL_TYPES = {"bert": "Bert"}
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 
+# Hugging Face's word for the family to what its config class takes where a config.json is silent and `DEFAULTS` say something else.
+UNSAID: dict = {"bert": {"hidden_act": "gelu_erf"}}
+
+# Further keys of config.json that mean the same as one of `CONFIG`.
+ALIASES: tuple = ()
+
 # Field of `BertConfig`, key of Hugging Face's config.json.
 CONFIG = (
     ("vocab_size", "vocab_size"),
@@ -102,6 +108,11 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+MULTIPLE_CHOICE = (
+    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -112,6 +123,7 @@ HUGGINGFACE = NameTable(
         "classification": POOLER + CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },
     prefix="bert.",
     ignored=(r"(bert\.)?embeddings\.position_ids",),

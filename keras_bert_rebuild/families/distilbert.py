@@ -10,6 +10,7 @@ MODEL_TYPES = {"distilbert": "DistilBert"}
 
 DEFAULTS: dict = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
 DERIVED: dict = {}
+UNSAID: dict = {"distilbert": {"hidden_act": "gelu_erf", "classifier_dropout": 0.2}}
 
 CONFIG = (
     ("vocab_size", "vocab_size"),
@@ -24,6 +25,11 @@ CONFIG = (
     ("max_position_embeddings", "max_position_embeddings"),
     ("initializer_range", "initializer_range"),
     ("pad_token_id", "pad_token_id"),
+)
+ALIASES: tuple = (
+    ("hidden_size", "hidden_size"),
+    ("num_hidden_layers", "num_hidden_layers"),
+    ("num_attention_heads", "num_attention_heads"),
 )
 FIXED: tuple = (("pruned_heads", {}),)
 
@@ -79,6 +85,13 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+MULTIPLE_CHOICE = (
+    ("NSP-Dense/kernel",       "pre_classifier.weight", "transposed"),
+    ("NSP-Dense/bias",         "pre_classifier.bias",   "same"),
+    ("Multiple-Choice/kernel", "classifier.weight",     "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",       "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -87,6 +100,7 @@ HUGGINGFACE = NameTable(
         "classification": CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": MULTIPLE_CHOICE,
     },
     prefix="distilbert.",
     ignored=(r"(distilbert\.)?embeddings\.position_ids",),

@@ -17,6 +17,15 @@ DEFAULTS: dict = {
     "pad_token_id": 1,
     "mlm_act": "gelu_erf",  # whatever hidden_act says
 }
+
+# The config classes have BERT's sizes and epsilon, which no released model has.
+_LIKE_BERT = {"hidden_act": "gelu_erf", "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+UNSAID: dict = {
+    "roberta": _LIKE_BERT,
+    "xlm-roberta": {**_LIKE_BERT, "vocab_size": 30522},
+    "camembert": {**_LIKE_BERT, "vocab_size": 30522},
+}
+ALIASES: tuple = ()
 DERIVED: dict = {"position_offset": lambda fields: fields["pad_token_id"] + 1}
 
 CONFIG = bert.CONFIG
@@ -81,6 +90,12 @@ QUESTION_ANSWERING = (
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
 )  # fmt: skip
 
+# Not the two layers of a classification, but BERT's pooler and one.
+MULTIPLE_CHOICE = (
+    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
+    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
+)  # fmt: skip
+
 HUGGINGFACE = NameTable(
     embeddings=EMBEDDINGS,
     block=BLOCK,
@@ -90,6 +105,7 @@ HUGGINGFACE = NameTable(
         "classification": CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
         "question_answering": QUESTION_ANSWERING,
+        "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },
     prefix="roberta.",
     ignored=(r"(roberta\.)?embeddings\.(position_ids|token_type_ids)",),

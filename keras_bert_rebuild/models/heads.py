@@ -69,6 +69,15 @@ def build_question_answering(trunk):
     return _last(trunk.config, trunk.sequence, 2, "Question-Answering")
 
 
+def build_multiple_choice(trunk):
+    """`Multiple-Choice`: how well a choice goes with its prompt, a logit `(batch, 1)` to compare with those of the other choices.
+
+    Reference: Devlin et al., 2019, section 4.4.
+    """
+    x = _drop(trunk.config, trunk.pooled(), "Multiple-Choice-Dropout")
+    return _last(trunk.config, x, 1, "Multiple-Choice")
+
+
 # Name of a head in `config.HEADS`, the layer that shows that a model has it.
 LAYERS = {
     "pooler": "NSP-Dense",
@@ -78,6 +87,7 @@ LAYERS = {
     "classification": "Classification",
     "token_classification": "Token-Classification",
     "question_answering": "Question-Answering",
+    "multiple_choice": "Multiple-Choice",
 }
 
 # Name of an output, the layers from the last encoder block up to the one that makes its logits; dropout with rate 0 is not there.
@@ -87,6 +97,7 @@ BEFORE_LOGITS = {
     "SOP": ("Extract", "NSP-Dense"),
     "Classification": ("Extract", "NSP-Dense", "Classification-Dropout"),
     "Token-Classification": ("Token-Classification-Dropout",),
+    "Multiple-Choice": ("Extract", "NSP-Dense", "Multiple-Choice-Dropout"),
 }
 
 # Name of a head, the function that builds it.
@@ -98,6 +109,7 @@ BUILDERS = {
     "classification": build_classification,
     "token_classification": build_token_classification,
     "question_answering": build_question_answering,
+    "multiple_choice": build_multiple_choice,
 }
 
 

@@ -82,8 +82,9 @@ def config_from_huggingface(values, where="config.json"):
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
-    defaults = {"family": family, **module.DEFAULTS, "labels": _labels(values, where), "problem_type": values.get("problem_type")}
-    config = _config(defaults, module.CONFIG, activations.HUGGINGFACE, values, where)
+    defaults = {"family": family, **module.DEFAULTS, **module.UNSAID[family]}
+    defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
+    config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
 
@@ -99,6 +100,8 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         ValueError: the config has something that the file cannot say, or no class has these heads.
     """
     module = FAMILIES[config.family]
+    if config.classifier_dropout is None and "classifier_dropout" in module.UNSAID[config.family]:
+        config = config.replace(classifier_dropout=config.hidden_dropout_prob)
     values = {
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
         "model_type": config.family,
@@ -144,7 +147,9 @@ def _config(defaults, keys, words, values, where):
     if fields.get("hidden_act") is not None and not isinstance(fields["hidden_act"], str):
         # Keras would make an object of what its dictionary names.
         raise ValueError(f"{where}: hidden_act must be the name of an activation; got {fields['hidden_act']!r:.80}.")
-    if isinstance(fields.get("hidden_act"), str) and any(key in values for field, key in keys if field == "hidden_act"):
+    if isinstance(fields.get("hidden_act"), str) and any(
+        values.get(key) is not None for field, key in keys if field == "hidden_act"
+    ):
         fields["hidden_act"] = _our_activation(fields["hidden_act"], words, where)
     try:
         config = BertConfig(**fields)

@@ -8,6 +8,7 @@ from pathlib import Path
 from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, keras_bert_name, names_in_keras_2_file
 from keras_bert_rebuild.checkpoints.safetensors_files import INDEX, SafetensorsFiles
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, checkpoint_prefix
+from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
@@ -27,6 +28,7 @@ HUGGINGFACE_FILES = (
     ("model.safetensors", SafetensorsFiles),
     (INDEX, SafetensorsFiles),
     ("pytorch_model.bin", TorchFile),
+    (TORCH_INDEX, TorchFile),
     ("tf_model.h5", lambda path: KerasH5(path, huggingface_name)),
 )
 
@@ -60,6 +62,8 @@ def find_checkpoint(path, config=None):
         return _hdf5_file(path, config)
     if path.suffix == ".safetensors" or path.name.endswith(INDEX):
         return _huggingface(path, SafetensorsFiles, config)
+    if path.name.endswith(TORCH_INDEX):
+        return _huggingface(path, TorchFile, config)
     if path.suffix in (".bin", ".pt", ".pth") and (start.startswith((b"PK", b"\x80"))):
         return _huggingface(path, TorchFile, config)
     if path.suffix in (".index", ".meta", ".ckpt") or ".data-" in path.name:
@@ -121,9 +125,21 @@ def _huggingface(path, reader, config):
     held = _heads_in(table, config, source)
     if of_class is not None and set(of_class) <= set(held):
         held = tuple(head for head in held if head in of_class)
-    elif {"classification", "token_classification"} <= set(held):  # the same names; only one of the two classes has a pooler
-        held = tuple(head for head in held if head != "token_classification")
+    else:
+        held = tuple(head for head in held if head not in _other_heads_of_the_same_names(held, table, config, source))
     return Checkpoint(f"Hugging Face, {path.name}", config, table, source, held, path.parent, path)
+
+
+def _other_heads_of_the_same_names(held, table, config, source):
+    """The heads that the weights are not of, where no class is named: "classifier.weight" is in the files of three."""
+    if "classification" in held:
+        return ("token_classification", "multiple_choice")
+    if "multiple_choice" not in held:
+        return ()
+    # RoBERTa has other names for a classification. Of the two left only one has a pooler, which both may have been given.
+    known = {row.name for row in table.rows(config.num_distinct_blocks)}
+    outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, known) == "classifier.bias"]
+    return ("token_classification",) if outputs == [1] else ("multiple_choice",)
 
 
 def _tensorflow(path, config):

@@ -84,20 +84,19 @@ def save_pretrained(
         _write_files(folder, {name: content for name, content in files.items() if name == "vocab.txt"})
 
 
-def write_huggingface(model, path, files, *, config=None, changes=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
+def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
     """Write model.safetensors, config.json and further files.
 
     Args:
         model, path, dtype, max_shard_bytes: as of `save_pretrained`.
         files: name to bytes; with files of a tokenizer those of another one go.
         config: None for that of the model.
-        changes: what config.json shall say besides, a dictionary.
     """
     check_folder(path, MODEL)
     config = _config(model, config)
     heads, table = heads_of(model), FAMILIES[config.family].HUGGINGFACE
     arrays = _arrays(model, table, config, dtype)
-    values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype) | (changes or {})
+    values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
     if set(heads) <= {"pooler"}:  # a file of the encoder alone
         arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
     with written_folder(path, replaced=(*WEIGHTS, *_earlier_tokenizers(files))) as folder:

@@ -3,15 +3,12 @@
 import itertools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
@@ -21,9 +18,6 @@ from keras_bert_rebuild.training.task_losses import ChoiceLoss
 # The choice by number and text, and the probability of each.
 Chosen = namedtuple("Chosen", ["index", "text", "probabilities"])
 
-# The name of the one output.
-FITS = "fits"
-
 
 class MultipleChoice(Task):
     """Choose among texts the one that goes with a prompt: every choice is a pair with it, and the logits of all are compared.
@@ -32,7 +26,7 @@ class MultipleChoice(Task):
     their tokens, and in training every window is a question of its own.
 
     Args:
-        model: a `BertModel` with the head "classification" and one output.
+        model: a `BertModel` with the head "multiple_choice".
         tokenizer: as for `task_tokenizer`.
         max_len, stride: as of `Task`.
 
@@ -40,17 +34,7 @@ class MultipleChoice(Task):
     """
 
     kind = "multiple_choice"
-    heads = ("classification",)
-
-    @classmethod
-    def from_encoder(cls, encoder: str | Path | keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
-        """The task with a fresh head on an encoder: see `Task.from_encoder`."""
-        settings["labels"] = (FITS,)
-        return super().from_encoder(encoder, tokenizer, **settings)
-
-    @classmethod
-    def config_of(cls, config: BertConfig) -> BertConfig:
-        return config.replace(labels=(FITS,))
+    heads = ("multiple_choice",)
 
     def __call__(self, prompts: Sequence[str], choices: Sequence[Sequence[str]], batch_size: int = 32) -> list[Chosen]:
         """Choose.
@@ -134,10 +118,6 @@ class MultipleChoice(Task):
         from keras_bert_rebuild.tasks.metrics import accuracy
 
         return {"accuracy": accuracy([example.label for example in examples], [answer.index for answer in answers])}
-
-    def huggingface_config(self) -> dict[str, Any]:
-        family = self.model.config.family
-        return {"architectures": [f"{FAMILIES[family].MODEL_TYPES[family]}ForMultipleChoice"]}
 
     def _windows(self, examples):
         for i, example in enumerate(examples):

@@ -28,7 +28,7 @@ def save_task(task, path):
     values = {"task": task.kind, **task.settings()}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
     files = {**task.tokenizer_files, **task.further_files(), FILE: content}
-    write_huggingface(without_lora(task.model_to_save()), path, files, changes=task.huggingface_config())
+    write_huggingface(without_lora(task.model_to_save()), path, files)
 
 
 def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
@@ -62,7 +62,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     cls = task_class(kind)
     _check_settings(values, cls, file)
     known = cls.settings_of(checkpoint.config) if not values else {}
-    model = from_pretrained(path, heads=cls.heads, config=cls.config_of(checkpoint.config))
+    model = from_pretrained(path, heads=cls.heads)
     return cls.of_model(model, tokenizer, **{**known, **values, **settings})
 
 

@@ -179,11 +179,6 @@ class Task(abc.ABC):
         return cls(model, tokenizer, **settings)
 
     @classmethod
-    def config_of(cls, config: BertConfig) -> BertConfig:
-        """The config to read weights of the task with, from that beside them."""
-        return config
-
-    @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
         """What a config, as of a Hugging Face folder, says of the settings of the class."""
         return {}
@@ -191,10 +186,6 @@ class Task(abc.ABC):
     def model_to_save(self) -> keras.Model:
         """The model whose weights are written."""
         return self.model
-
-    def huggingface_config(self) -> dict[str, Any]:
-        """What Hugging Face's config.json should say besides."""
-        return {}
 
     def further_files(self) -> dict[str, bytes]:
         """What lies beside the weights besides: name to bytes."""

@@ -160,12 +160,12 @@ def test_a_header_that_lies_about_its_length_is_refused(tmp_path, shapes):
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        ("{", "is not an index of safetensors files"),
-        ("[]", "is not an index of safetensors files"),
+        ("{", "is not an index of files of weights"),
+        ("[]", "is not an index of files of weights"),
         ('{"weight_map": {"a": "../model.safetensors"}}', r"names ../model.safetensors, which does not lie beside it"),
         ('{"weight_map": {"a": "/etc/passwd"}}', "names /etc/passwd, which does not lie beside it"),
         ('{"weight_map": {"a": "missing.safetensors"}}', "expected a safetensors file at .*missing.safetensors; there is none"),
-        ('{"weight_map": {"a": 3}}', "is not an index of safetensors files"),
+        ('{"weight_map": {"a": 3}}', "is not an index of files of weights"),
     ],
 )
 def test_an_index_may_only_name_files_beside_it(tmp_path, index, message):

@@ -1,9 +1,11 @@
 """`pytorch_model.bin`, where torch is."""
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -71,3 +73,28 @@ def test_what_is_read_is_not_the_memory_of_the_file(tmp_path):
     torch.save({"a": torch.ones(3)}, tmp_path / "pytorch_model.bin")
     source = TorchFile(tmp_path / "pytorch_model.bin")
     assert not np.shares_memory(source.read("a"), source.read("a"))
+
+
+@needs_torch
+def test_files_with_an_index_hold_the_same_as_one(tmp_path):
+    import torch
+
+    arrays = load_file(GOLDEN / "model.safetensors")
+    files = {name: f"pytorch_model-0000{1 + i % 2}-of-00002.bin" for i, name in enumerate(arrays)}
+    for file in set(files.values()):
+        torch.save({name: torch.tensor(array) for name, array in arrays.items() if files[name] == file}, tmp_path / file)
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": files}))
+    shutil.copy(GOLDEN / "config.json", tmp_path)
+    for path in (tmp_path, index):
+        for one, other in zip(from_pretrained(GOLDEN).weights, from_pretrained(path).weights, strict=True):
+            np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
+    torch.save({next(iter(arrays)): torch.zeros(2)}, tmp_path / "pytorch_model-00002-of-00002.bin")
+    with pytest.raises(ValueError, match="lies in two of the files that"):
+        TorchFile(index)
+    (tmp_path / "pytorch_model-00002-of-00002.bin").unlink()
+    with pytest.raises(ValueError, match=r"expected a file of PyTorch at .*pytorch_model-00002-of-00002.bin; there is none"):
+        from_pretrained(tmp_path)
+    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.bin"}}))
+    with pytest.raises(ValueError, match=r"names \.\./elsewhere.bin, which does not lie beside it"):
+        from_pretrained(tmp_path)

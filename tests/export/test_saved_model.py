@@ -41,6 +41,32 @@ def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rn
     assert [label.decode() for label in got["label"]] == [model.config.labels[i] for i in logits.argmax(-1)]
 
 
+@pytest.mark.slow
+def test_no_texts_and_no_rows_have_no_answers(tmp_path, rng):
+    import tensorflow as tf
+
+    model, tokenizer = small_export(rng, ["classification", "token_classification"])
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
+    served, none = tf.saved_model.load(str(tmp_path / "served")).signatures, tf.constant([], tf.string)
+    rows = {width: {name: tf.zeros((0, width), tf.int32) for name in ("input_ids", "token_type_ids")} for width in (0, 7)}
+    for signature, inputs, width in (
+        ("serving_default", {"text": none}, 1),
+        ("pairs", {"text": none, "second_text": none}, 1),
+        ("ids", rows[0], 1),
+        ("ids", rows[7], 7),
+    ):
+        shapes = {name: tuple(value.shape) for name, value in served[signature](**inputs).items()}
+        labels = len(model.config.labels)
+        ids = {} if signature == "ids" else {"input_ids": (0, width)}
+        assert shapes == {
+            "logits": (0, labels),
+            "probabilities": (0, labels),
+            "label": (0,),
+            "token_classification": (0, width, labels),
+            **ids,
+        }
+
+
 @pytest.mark.parametrize("labels", [("score",), ("a", "b")])
 def test_a_number_has_no_probability_and_no_label(monkeypatch, labels):
     said = {} if len(labels) == 1 else {"problem_type": "regression"}

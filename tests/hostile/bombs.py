@@ -71,7 +71,7 @@ def torch_zip_pickle(folder, file, mark):
 def hdf5(change):
     def write(folder, file, mark):
         with h5py.File(folder / file, "a") as opened:
-            group = opened["model_weights"] if "model_weights" in opened else opened
+            group = opened.get("model_weights", opened)
             change(group, folder)
 
     return write

@@ -52,7 +52,7 @@ def test_published_sizes_are_counted_from_the_config(module):
 @pytest.mark.parametrize("family", HEADS)
 def test_the_config_counts_what_is_built(family):
     config = small_config(family, labels=("a", "b", "c"))
-    for heads in (HEADS[family], (), ("classification",), ("token_classification",), ("question_answering",)):
+    for heads in (HEADS[family], (), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)):
         model = build_model(config, heads)
         assert model.count_params() == config.num_params(heads)
         assert heads_of(model) == heads

@@ -24,7 +24,7 @@ def model_of(*heads):
 
 
 def test_what_the_heads_answer_with_is_seen_in_their_layers():
-    model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+    model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
     assert {head: answer_of(model, head) for head in model.output_names} == {
         "MLM": "probabilities",
         "NSP": "probabilities",
@@ -32,6 +32,7 @@ def test_what_the_heads_answer_with_is_seen_in_their_layers():
         "Classification": "logits",
         "Token-Classification": "logits",
         "Question-Answering": "logits",
+        "Multiple-Choice": "logits",
     }
     pooler = model_of("pooler")
     assert answer_of(pooler, pooler.output_names[1]) is None

@@ -14,8 +14,9 @@ OUTPUTS = {
     "Classification": np.asarray,
     "Token-Classification": np.asarray,
     "Question-Answering": np.asarray,
+    "Multiple-Choice": np.asarray,
 }
-HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering")
+HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
 
 
 def test_large_logits_keep_their_digits_in_bfloat16(rng):
@@ -27,7 +28,7 @@ def test_large_logits_keep_their_digits_in_bfloat16(rng):
     model = spread(build_model(config, HEADS, seq_len=LENGTH), rng)
     heads = [model.get_layer(name) for name in OUTPUTS]
     for head in heads:
-        head.kernel.assign(head.kernel * 100)
+        head.kernel.assign(head.kernel * 120)
     before = [head.input for head in heads]
     (ids, segments, chosen), _ = small_batch(rng)
     given = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": chosen}

@@ -47,9 +47,31 @@ CASES = {
 }
 
 
+# What stands before "Config" and the rest of the class, a config; the classes of every family, and what only some have.
+FAMILIES = {"Bert": BERT, "Roberta": ROBERTA, "XLMRoberta": ROBERTA, "Camembert": ROBERTA, "DistilBert": DISTIL, "Albert": ALBERT}
+KINDS = (
+    "Model",
+    "ForMaskedLM",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+)
+PAIRS = [
+    *((family, kind) for family in FAMILIES for kind in KINDS),
+    ("Bert", "ForPreTraining"),
+    ("Bert", "ForNextSentencePrediction"),
+    ("Albert", "ForPreTraining"),
+]
+
+
 def make_model(case):
+    """The model of a case, as of `random_model`."""
+    return random_model(*CASES[case])
+
+
+def random_model(family, kind, config):
     """A model with every weight away from its usual start, so that no bias is zero and no gamma one."""
-    family, kind, config = CASES[case]
     torch.manual_seed(7)
     model = getattr(transformers, family + kind)(getattr(transformers, f"{family}Config")(**config)).eval()
     with torch.no_grad():
@@ -74,6 +96,8 @@ def outputs_of(model, ids, segments):
     inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor((ids != model.config.pad_token_id).astype("int64"))}
     if getattr(model.config, "type_vocab_size", 0):
         inputs["token_type_ids"] = torch.tensor(segments)
+    if "MultipleChoice" in type(model).__name__:  # the rows are the choices of one question
+        inputs = {name: value[None] for name, value in inputs.items()}
     with torch.no_grad():
         outputs = model(**inputs)
     arrays = {name: value.numpy() for name, value in outputs.items()}
@@ -85,6 +109,10 @@ def outputs_of(model, ids, segments):
     if "start_logits" in arrays:
         return [np.stack([arrays["start_logits"], arrays["end_logits"]], -1)]
     logits = arrays["logits"]
+    if "MultipleChoice" in type(model).__name__:
+        return [logits[0][:, None]]
+    if "NextSentence" in type(model).__name__:
+        return [softmax(logits)]
     return [softmax(logits) if "MaskedLM" in type(model).__name__ else logits]
 
 

@@ -80,7 +80,7 @@ def test_the_problem_is_that_of_their_config_and_the_other_way_round(tmp_path, p
 
 def test_choices_agree(tmp_path):
     theirs = theirs_for("MultipleChoice", tmp_path / "theirs")
-    task = load_task(tmp_path / "theirs", kind="multiple_choice")
+    task = load_task(tmp_path / "theirs")
     assert isinstance(task, MultipleChoice)
     question = ChoiceQuestion(FIRSTS[0], tuple(SECONDS))
     task.save(tmp_path / "ours")

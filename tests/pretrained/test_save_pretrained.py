@@ -14,6 +14,7 @@ import keras_bert_rebuild as kb
 from keras_bert_rebuild import BertConfig, BertModel, from_pretrained, save_pretrained
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.heads import heads_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
@@ -263,6 +264,40 @@ def test_answers_have_two_outputs_in_the_config_whatever_the_labels_are(tmp_path
     save_pretrained(build_model(config, ["token_classification"]), tmp_path / "tokens")
     written = [json.loads((tmp_path / name / "config.json").read_text()) for name in ("answers", "tokens")]
     assert [len(values.get("id2label", "ab")) for values in written] == [2, 3]
+
+
+CHOICE = {
+    "bert": ("Bert", {"bert.pooler.dense", "classifier"}),
+    "albert": ("Albert", {"albert.pooler", "classifier"}),
+    "distilbert": ("DistilBert", {"pre_classifier", "classifier"}),
+    "roberta": ("Roberta", {"roberta.pooler.dense", "classifier"}),
+    "xlm-roberta": ("XLMRoberta", {"roberta.pooler.dense", "classifier"}),
+    "camembert": ("Camembert", {"roberta.pooler.dense", "classifier"}),
+}
+
+
+@pytest.mark.parametrize("family", CHOICE)
+def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the_classification_has(family, tmp_path, rng):
+    class_name, modules = CHOICE[family]
+    fields = {"pad_token_id": 1, "position_offset": 2, "mlm_act": "gelu_erf"} if "roberta.pooler.dense" in modules else {}
+    sizes = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "num_hidden_layers": 1}
+    if family == "distilbert":
+        fields = {"type_vocab_size": 0, "pooler_act": "relu"}
+    if family == "albert":
+        fields = {"embedding_size": 3, "num_hidden_groups": 1}
+    model = build_model(BertConfig(**sizes, **fields, hidden_act="gelu_erf", family=family), ["multiple_choice"])
+    save_pretrained(model, tmp_path)
+    heads = {name.rsplit(".", 1)[0] for name in arrays(tmp_path) if "embeddings" not in name and "layer" not in name}
+    assert heads - {"albert.encoder.embedding_hidden_mapping_in"} == modules
+    values = json.loads((tmp_path / "config.json").read_text())
+    assert values["architectures"] == [f"{class_name}ForMultipleChoice"]
+    again = from_pretrained(tmp_path)
+    assert heads_of(again) == ("multiple_choice",)
+    for one, other in zip(model.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
+    if "roberta.pooler.dense" in modules:  # only there the names tell without the class
+        (tmp_path / "config.json").write_text(json.dumps({**values, "architectures": None}))
+        assert heads_of(from_pretrained(tmp_path)) == ("multiple_choice",)
 
 
 def test_a_folder_that_is_there_keeps_its_other_files(tmp_path):

@@ -22,7 +22,7 @@ def test_probabilities_are_those_of_plain_numpy_over_windows(rng):
         logits = []
         for choice in of_prompt:
             windows = task.encode([ChoiceQuestion(prompt, (choice,))]).windows
-            rows = [plain_logits(task.model, *row, "Classification")[0] for row in zip(windows.ids, windows.segments, strict=True)]
+            rows = [plain_logits(task.model, *row, "Multiple-Choice")[0] for row in zip(windows.ids, windows.segments, strict=True)]
             logits.append(np.average(rows, weights=[len(ids) for ids in windows.ids]))
         np.testing.assert_allclose(answer.probabilities, softmax(np.array(logits)), atol=1e-5)
         assert answer.text == of_prompt[answer.index] == of_prompt[int(np.argmax(logits))]
@@ -37,6 +37,8 @@ def test_it_learns_questions_of_two_and_three_choices_and_comes_back_from_its_fo
     answers = again.predict_examples(QUESTIONS)
     assert answers == task.predict_examples(QUESTIONS)
     assert [answer.index for answer in answers] == [0, 1, 2]
+    (tmp_path / "task" / "task.json").unlink()  # then the class in config.json tells
+    assert load_task(tmp_path / "task", max_len=24).predict_examples(QUESTIONS) == answers
 
 
 def test_a_batch_has_rows_for_every_choice_of_every_window(rng):
