@@ -10,12 +10,11 @@ import keras
 from keras_bert_rebuild.export.names_outside import output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
-from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained, write_huggingface
+from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
-from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
@@ -98,9 +97,6 @@ def export(
 
 
 def _write_huggingface(model, tokenizer, path, max_len):
-    if not isinstance(tokenizer, WordPieceTokenizer):
-        save_pretrained(model, path)
-        return
     write_huggingface(model, path, vocabulary_files(tokenizer, max_len))
 
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.text.flat_words import WordSplitter
+from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
-SPLITTERS = {cased: WordSplitter(cased) for cased in (False, True)}
+SPLITTERS = {cased: WordSplitter(WordPieceSettings(not cased)) for cased in (False, True)}
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cn", "Cs"]) | st.sampled_from("aΣ\u0301\U0001d165中 .\t\0İ"), max_size=20),
     max_size=5,
@@ -33,13 +34,13 @@ def test_words_are_googles_and_every_character_has_its_origin(cased, texts):
 
 
 def test_without_places_none_are_given():
-    flat = WordSplitter(False)(["a b"], False)
+    flat = WordSplitter(WordPieceSettings())(["a b"], False)
     assert flat.origins is None
     assert flat.texts is None
 
 
 def test_no_texts_have_no_words():
     for texts in ([], ["", " \0"]):
-        flat = WordSplitter(False)(texts, True)
+        flat = WordSplitter(WordPieceSettings())(texts, True)
         assert flat.strings(np.arange(0)) == []
         assert flat.lengths.tolist() == [0] * len(texts)

@@ -186,9 +186,10 @@ def test_a_graph_that_takes_text_has_googles_ids(path, cased):
     import tensorflow as tf
 
     from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
+    from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
     vocabulary = WordPieceTokenizer(path).vocabulary
-    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", cased))
+    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", WordPieceSettings(not cased)))
     lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::8]] if "\ud800" not in line]
     expected = [google_oracle.ids(line, vocabulary, cased) for line in lines]
     assert graph(tf.constant(lines)).to_list() == expected
