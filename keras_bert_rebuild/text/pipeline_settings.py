@@ -4,7 +4,7 @@ import secrets
 
 from keras_bert_rebuild.text.added_tokens import FLAGS, with_added_tokens
 from keras_bert_rebuild.text.json_file import json_object
-from keras_bert_rebuild.text.tokenizer_json import model_type, section
+from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
 from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZER, cleaning_settings
 
 SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
@@ -101,7 +101,13 @@ def special_tokens_of(pipeline, row, vocabulary, told, where):
     if isinstance(model.get("vocab"), list) and isinstance(model.get("unk_id"), int) and model["unk_id"] < len(model["vocab"]):
         unknown = model["vocab"][model["unk_id"]][0]
     known = {"unk": unknown, **told, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
-    found = {name: known.get(name) or next((token for token in USUAL[name] if token in vocabulary), None) for name in SPECIAL_NAMES}
+    # Those that the file lists come before a piece that is only written like one.
+    listed = {token.get("content") for token in objects(pipeline, "added_tokens", where)}
+    usual = {name: [token for token in tokens if token in vocabulary] for name, tokens in USUAL.items()}
+    found = {
+        name: known.get(name) or next(iter([*(token for token in tokens if token in listed), *tokens, None]))
+        for name, tokens in usual.items()
+    }
     missing = [name for name in SPECIAL_NAMES[:-1] if found[name] not in vocabulary]
     if missing:
         raise ValueError(f"{where} must have tokens for cls, sep, pad and unk; got one without {', '.join(missing)}.")
