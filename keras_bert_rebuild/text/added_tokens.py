@@ -142,8 +142,9 @@ def _more_special(folder):
         for name in MORE_SPECIAL:
             listed = values.get(name) or []
             listed = list(listed.values()) if isinstance(listed, dict) else listed
-            contents = [token.get("content") if isinstance(token, dict) else token for token in listed]
-            if not isinstance(listed, list) or not all(isinstance(content, str) and content for content in contents):
+            contents = listed if isinstance(listed, list) else [None]
+            contents = [token.get("content") if isinstance(token, dict) else token for token in contents]
+            if not all(isinstance(content, str) and content for content in contents):
                 raise ValueError(f"{name} in {folder / file} must be a list of tokens; got {values[name]!r:.80}.")
             found += contents
     return list(dict.fromkeys(found))
