@@ -80,6 +80,7 @@ _LAZY = (
     ("keras_bert_rebuild.text.align_labels", ("align_labels",)),
     ("keras_bert_rebuild.text.byte_level_bpe", ("ByteLevelBPETokenizer",)),
     ("keras_bert_rebuild.text.load_tokenizer", ("load_tokenizer",)),
+    ("keras_bert_rebuild.text.pipeline_tokenizer", ("PipelineTokenizer",)),
     ("keras_bert_rebuild.text.sentencepiece_tokenizer", ("SentencePieceTokenizer",)),
     ("keras_bert_rebuild.text.tokenizer", ("Tokenizer",)),
     ("keras_bert_rebuild.text.tokens", ("TOKEN_CLS", "TOKEN_MASK", "TOKEN_PAD", "TOKEN_SEP", "TOKEN_UNK", "get_base_dict")),

@@ -103,6 +103,7 @@ from keras_bert_rebuild.tasks.token_classifier import TokenClassifier as TokenCl
 from keras_bert_rebuild.text.align_labels import align_labels as align_labels
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer as ByteLevelBPETokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer as load_tokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer as PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer as SentencePieceTokenizer
 from keras_bert_rebuild.text.tokenizer import Tokenizer as Tokenizer
 from keras_bert_rebuild.text.tokens import TOKEN_CLS as TOKEN_CLS

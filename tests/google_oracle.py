@@ -15,18 +15,21 @@ IDEOGRAPHS = [
 ASCII_MARKS = set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
-def words(text, cased):
+def words(text, cased, strip_accents=None, tokenize_chinese_chars=True):
+    strip_accents = not cased if strip_accents is None else strip_accents
     cleaned = ""
     for char in text:
         category = unicodedata.category(char)
         if char in "\t\n\r" or category == "Zs":
             cleaned += " "
         elif char not in "\0\ufffd" and category not in ("Cc", "Cf"):
-            cleaned += f" {char} " if any(ord(char) in block for block in IDEOGRAPHS) else char
+            is_word = tokenize_chinese_chars and any(ord(char) in block for block in IDEOGRAPHS)
+            cleaned += f" {char} " if is_word else char
     found = []
     for token in cleaned.split():
-        if not cased:
-            token = "".join(c for c in unicodedata.normalize("NFD", token.lower()) if unicodedata.category(c) != "Mn")
+        token = token if cased else token.lower()
+        if strip_accents:
+            token = "".join(c for c in unicodedata.normalize("NFD", token) if unicodedata.category(c) != "Mn")
         spaced = ""
         for char in token:
             is_mark = char in ASCII_MARKS or unicodedata.category(char).startswith("P")
@@ -49,5 +52,5 @@ def pieces(word, vocabulary):
     return found
 
 
-def ids(text, vocabulary, cased):
-    return [vocabulary[piece] for word in words(text, cased) for piece in pieces(word, vocabulary)]
+def ids(text, vocabulary, cased, **settings):
+    return [vocabulary[piece] for word in words(text, cased, **settings) for piece in pieces(word, vocabulary)]

@@ -12,12 +12,11 @@ from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import EXPORT
 from keras_bert_rebuild.files.output import check_folder
-from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained, write_huggingface
+from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
-from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
@@ -100,9 +99,6 @@ def export(
 
 
 def _write_huggingface(model, tokenizer, path, max_len):
-    if not isinstance(tokenizer, WordPieceTokenizer):
-        save_pretrained(model, path)
-        return
     write_huggingface(model, path, vocabulary_files(tokenizer, max_len))
 
 

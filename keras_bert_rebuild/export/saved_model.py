@@ -62,7 +62,7 @@ class _Served:
         self.max_len = max_len
         # Ids that no token has, after a repeated line, are given to tokens that no text can have.
         tokens = [tokenizer.tokens.get(i) or f" {i}" for i in range(max(tokenizer.tokens) + 1)]
-        self.pieces = TensorFlowWordPiece(tokens, tokenizer.tokens[tokenizer.unk_id], tokenizer.cased)
+        self.pieces = TensorFlowWordPiece(tokens, tokenizer.tokens[tokenizer.unk_id], tokenizer.settings)
 
     def answer_texts(self, text):
         """Answers to texts."""

@@ -1,32 +1,73 @@
 """The tokenizer's files beside an exported model: for this library, and for the package tokenizers."""
 
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers, processors
-from tokenizers.models import WordPiece
+import json
 
-from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
+from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers.models import BPE, WordPiece
+
+from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 def tokenizer_files_outside(model, tokenizer, max_len):
-    """Name to bytes: vocab.txt, its settings and a tokenizer.json that cuts texts to `max_len`.
+    """Name to bytes: what `load_tokenizer` reads, and a tokenizer.json that cuts texts to `max_len` and pads them.
 
-    For tokenizers of other kinds it is the files that came with the model.
+    A SentencePiece model has a tokenizer.json where one came with the model, and only `load_tokenizer` reads it else.
     """
-    if not isinstance(tokenizer, WordPieceTokenizer):
-        report = getattr(model, "load_report", None)
-        return dict(report.tokenizer_files) if report else {}
-    return vocabulary_files(tokenizer, max_len) | {"tokenizer.json": _json(tokenizer, max_len).encode()}
+    files = vocabulary_files(tokenizer, max_len)
+    kind = next((kind for kind in _PIPELINES if isinstance(tokenizer, kind)), None)
+    pipeline = _pipeline_that_came(model, tokenizer) if kind is None else _PIPELINES[kind](tokenizer)
+    if pipeline is None:
+        return files
+    pipeline.enable_truncation(max_len)
+    pipeline.enable_padding(pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
+    return files | {"tokenizer.json": pipeline.to_str().encode()}
 
 
-def _json(tokenizer, max_len):
-    """tokenizer.json for texts as they are: a `[MASK]` that is written in one is text."""
+def _wordpiece(tokenizer):
+    """The pipeline for texts as they are: a `[MASK]` that is written in one is text."""
     unknown, cls, sep = (tokenizer.tokens[i] for i in (tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id))
+    cleaned = tokenizer.settings
     words = Tokenizer(WordPiece(tokenizer.vocabulary, unk_token=unknown, max_input_chars_per_word=MAX_WORD_CHARACTERS))
-    words.normalizer = normalizers.BertNormalizer(lowercase=not tokenizer.cased)
+    words.normalizer = normalizers.BertNormalizer(
+        True, cleaned.tokenize_chinese_chars, cleaned.strip_accents, cleaned.do_lower_case
+    )
     words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    words.post_processor = processors.BertProcessing((sep, tokenizer.sep_id), (cls, tokenizer.cls_id))
-    words.add_tokens([AddedToken(token, normalized=tokenizer.any_case) for token in tokenizer.added_tokens])
-    words.enable_truncation(max_len)
-    words.enable_padding(pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
-    return words.to_str()
+    words.decoder = decoders.WordPiece()
+    second = tokenizer.second_segment
+    words.post_processor = processors.TemplateProcessing(
+        single=f"{cls} $A {sep}",
+        pair=f"{cls} $A {sep} $B:{second} {sep}:{second}",
+        special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
+    )
+    words.add_tokens(list(tokenizer.rules.values()))
+    return words
+
+
+def _byte_level_bpe(tokenizer):
+    words = Tokenizer(BPE(tokenizer.vocabulary, tokenizer.merges, unk_token=tokenizer.tokens[tokenizer.unk_id]))
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=tokenizer.add_prefix_space)
+    words.decoder = decoders.ByteLevel()
+    sep, cls = ((tokenizer.tokens[i], i) for i in (tokenizer.sep_id, tokenizer.cls_id))
+    words.post_processor = processors.RobertaProcessing(sep, cls, True, tokenizer.add_prefix_space)
+    words.add_tokens(list(tokenizer.rules.values()))
+    return words
+
+
+def _pipeline(tokenizer):
+    return Tokenizer.from_str(json.dumps(tokenizer.pipeline))
+
+
+_PIPELINES = {WordPieceTokenizer: _wordpiece, ByteLevelBPETokenizer: _byte_level_bpe, PipelineTokenizer: _pipeline}
+
+
+def _pipeline_that_came(model, tokenizer):
+    """The tokenizer.json that came with a model, if it is that of this tokenizer; else None."""
+    report = getattr(model, "load_report", None)
+    files = report.tokenizer_files if report else {}
+    if "tokenizer.json" not in files or tokenizer_of_files(files, {"model_type": model.config.family}) != tokenizer:
+        return None
+    return Tokenizer.from_str(files["tokenizer.json"].decode())

@@ -2,16 +2,31 @@
 
 import json
 import os
+import tempfile
 import warnings
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_bert_rebuild.text.tokenizer_json import is_googles
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # What tokenizers of the family are made of.
 NAMES = TOKENIZER_NAMES
+
+# File and class of transformers by the family of a `SentencePieceTokenizer`.
+SENTENCEPIECE = {
+    "albert": ("spiece.model", "AlbertTokenizer"),
+    "xlm_roberta": ("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
+}
 
 
 def read_tokenizer_files(folder):
@@ -40,30 +55,42 @@ def _may_follow(path, target):
 
 
 def vocabulary_files(vocabulary, max_length):
-    """The files of a WordPiece tokenizer.
+    """The files of a tokenizer, from which `load_tokenizer` and transformers make the same one.
 
     Args:
-        vocabulary: a dictionary from token to id, a list of tokens, the path of a vocab.txt, or a `WordPieceTokenizer`.
+        vocabulary: a `BatchTokenizer`; or for a WordPiece tokenizer a dictionary from token to id, a list of tokens or the path of
+            a vocab.txt, whose texts are to be lower-cased if it has no upper-case letter.
         max_length: the longest sequence of the model, in tokens.
 
     Returns:
-        Name to bytes; whether texts are to be lower-cased is told by the tokenizer or by the vocabulary, which then has no
-        upper-case letter.
+        Name to bytes; none for a tokenizer of a class of your own.
     """
-    tokenizer = vocabulary if isinstance(vocabulary, WordPieceTokenizer) else None
-    vocabulary = vocabulary if tokenizer is None else tokenizer.vocabulary
+    if not isinstance(vocabulary, BatchTokenizer):
+        return _files_of_vocabulary(vocabulary, max_length)
+    write = next((write for kind, write in _WRITERS.items() if isinstance(vocabulary, kind)), None)
+    if write is None:
+        return {}
+    files, settings = write(vocabulary)
+    special = {"unk": vocabulary.unk_id, "sep": vocabulary.sep_id, "pad": vocabulary.pad_id, "cls": vocabulary.cls_id}
+    special["mask"] = vocabulary.mask_id
+    settings = {
+        **settings,
+        "model_max_length": max_length,
+        # keras_bert's own vocabularies pad with the empty word, which nobody else knows.
+        **{f"{name}_token": vocabulary.tokens[i] or "[PAD]" for name, i in special.items() if i is not None},
+    }
+    return {**files, "tokenizer_config.json": _json(settings)}
+
+
+def _files_of_vocabulary(vocabulary, max_length):
     if isinstance(vocabulary, (str, Path)):
         vocabulary = load_vocabulary(vocabulary)
-    if isinstance(vocabulary, dict):
-        token_of = {i: token for token, i in vocabulary.items()}
-        # Ids that no token has, after a repeated line, keep a line of their own, so that none behind them shifts.
-        vocabulary = [token_of.get(i, f"[gap {i}]") for i in range(max(token_of, default=-1) + 1)]
-    tokens = list(vocabulary)
-    if "[PAD]" not in tokens:  # keras_bert's own vocabularies pad with the empty word, which nobody else knows
-        tokens = [token or "[PAD]" for token in tokens]
+    if not isinstance(vocabulary, dict):
+        vocabulary = {token: i for i, token in enumerate(vocabulary)}
+    tokens = _tokens(vocabulary)
     settings = {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": not (is_cased(tokens) if tokenizer is None else tokenizer.cased),
+        "do_lower_case": not is_cased(tokens),
         "model_max_length": max_length,
         "unk_token": "[UNK]",
         "sep_token": "[SEP]",
@@ -71,19 +98,87 @@ def vocabulary_files(vocabulary, max_length):
         "cls_token": "[CLS]",
         "mask_token": "[MASK]",
     }
-    if tokenizer is not None and tokenizer.added_tokens:
+    return {"vocab.txt": _lines(tokens), "tokenizer_config.json": _json(settings)}
+
+
+def _tokens(vocabulary):
+    """The tokens in the order of their ids."""
+    token_of = {i: token for token, i in vocabulary.items()}
+    # Ids that no token has, after a repeated line, keep a line of their own, so that none behind them shifts.
+    tokens = [token_of.get(i, f"[gap {i}]") for i in range(max(token_of, default=-1) + 1)]
+    return tokens if "[PAD]" in tokens else [token or "[PAD]" for token in tokens]
+
+
+def _wordpiece(tokenizer):
+    settings = {"tokenizer_class": "BertTokenizer", **asdict(tokenizer.settings)}
+    if tokenizer.added_tokens or tokenizer.takes_space:
         settings["added_tokens_decoder"] = added_tokens_decoder(tokenizer)
-    return {
-        "vocab.txt": "".join(f"{token}\n" for token in tokens).encode(),
-        "tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode(),
+    return {"vocab.txt": _lines(_tokens(tokenizer.vocabulary))}, settings
+
+
+def _byte_level_bpe(tokenizer):
+    files = {
+        "vocab.json": json.dumps(tokenizer.vocabulary, ensure_ascii=False).encode(),
+        "merges.txt": _lines(["#version: 0.2", *(" ".join(pair) for pair in tokenizer.merges)]),
     }
+    settings = {
+        "tokenizer_class": "RobertaTokenizer",
+        "add_prefix_space": tokenizer.add_prefix_space,
+        "added_tokens_decoder": added_tokens_decoder(tokenizer),
+    }
+    return files, settings
+
+
+def _sentencepiece(tokenizer):
+    settings = {"added_tokens_decoder": added_tokens_decoder(tokenizer)}
+    if tokenizer.family == "albert":
+        settings |= {"do_lower_case": tokenizer.lower, "keep_accents": not tokenizer.strip_accents}
+    name, settings["tokenizer_class"] = SENTENCEPIECE[tokenizer.family]
+    return {name: tokenizer.model_file}, settings
+
+
+def _pipeline(tokenizer):
+    pipeline = json.dumps(tokenizer.pipeline, ensure_ascii=False).encode()
+    return {"tokenizer.json": pipeline}, {"tokenizer_class": "PreTrainedTokenizerFast"}
+
+
+_WRITERS: dict[type, Any] = {
+    WordPieceTokenizer: _wordpiece,
+    ByteLevelBPETokenizer: _byte_level_bpe,
+    SentencePieceTokenizer: _sentencepiece,
+    PipelineTokenizer: _pipeline,
+}
 
 
 def with_vocabulary(files, max_length):
-    """Tokenizer files with a vocab.txt, taken from a WordPiece tokenizer.json where there is none."""
+    """Tokenizer files with a vocab.txt, taken from a tokenizer.json with Google's rules where there is none."""
     if "vocab.txt" in files or "tokenizer.json" not in files:
         return files
-    model = json.loads(files["tokenizer.json"]).get("model", {})
-    if model.get("type") != "WordPiece":
+    path = Path("tokenizer.json")
+    if not is_googles(json.loads(files[path.name]), path):
         return files
-    return {**vocabulary_files(model["vocab"], max_length), **files}
+    return {**vocabulary_files(tokenizer_of_files(files), max_length), **files}
+
+
+def tokenizer_of_files(files, config=None):
+    """The tokenizer of files by their names.
+
+    Args:
+        files: name to bytes.
+        config: what a config.json beside them says, a dictionary: where files of several kinds lie together, its `model_type`
+            decides.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        if config is not None:
+            (Path(folder) / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        return load_tokenizer(folder)
+
+
+def _lines(tokens):
+    return "".join(f"{token}\n" for token in tokens).encode()
+
+
+def _json(settings):
+    return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()

@@ -1,10 +1,8 @@
 """The tokenizer of a task, and its files."""
 
-import json
-import tempfile
 from pathlib import Path
 
-from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, vocabulary_files
+from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -32,12 +30,13 @@ def task_tokenizer(model, tokenizer=None):
             files = vocabulary_files(tokenizer, model.config.max_length)
     elif tokenizer is not None:
         tokenizer = tokenizer if isinstance(tokenizer, BatchTokenizer) else WordPieceTokenizer(tokenizer)
-        if isinstance(tokenizer, WordPieceTokenizer):
-            files = vocabulary_files(tokenizer, model.config.max_length)
+        files = vocabulary_files(tokenizer, model.config.max_length)
     elif files:
-        tokenizer = _from_files(files, model.config.family)
+        tokenizer = tokenizer_of_files(files, {"model_type": model.config.family})
     else:
         raise ValueError("the model came without a tokenizer: give one, or the path of its folder, as tokenizer=.")
+    if model.config.type_vocab_size == 1 and tokenizer.second_segment and hasattr(tokenizer, "with_options"):
+        tokenizer = tokenizer.with_options(second_segment=0)  # the model knows one segment
     largest = max(tokenizer.tokens, default=0)
     if largest >= model.config.vocab_size:
         raise ValueError(f"the ids of the tokenizer must be below {model.config.vocab_size}, the rows of the model; got {largest}.")
@@ -45,12 +44,3 @@ def task_tokenizer(model, tokenizer=None):
         pad_id = model.config.pad_token_id
         raise ValueError(f"the tokenizer must pad with {pad_id}, as the model does; it pads with {tokenizer.pad_id}.")
     return tokenizer, files
-
-
-def _from_files(files, family):
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
-            (Path(folder) / name).write_bytes(content)
-        # Where files of several kinds lie together, the family decides.
-        (Path(folder) / "config.json").write_text(json.dumps({"model_type": family}), encoding="utf-8")
-        return load_tokenizer(folder)

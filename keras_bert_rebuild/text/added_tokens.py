@@ -1,10 +1,19 @@
-"""The tokens that a folder of Hugging Face adds to its vocabulary: one token each, wherever they are written in a text."""
+"""The tokens that a folder of Hugging Face adds to its vocabulary, and how each of them is found in a text."""
+
+from tokenizers import AddedToken
 
 from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
 # These are no text: a `[MASK]` in one stands for itself only where it is asked for.
 SPECIAL = (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
+
+# How a token is found; each is True or False in the files.
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+# Lists of further special tokens, in files of transformers 4 and 5.
+MORE_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
 
 
 def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
@@ -12,59 +21,140 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
 
     Args:
         vocabulary: a dictionary from token to id.
-        folder: a `Path`; read are tokenizer.json, `added_tokens_decoder` of tokenizer_config.json and added_tokens.json.
+        folder: a `Path`; read are tokenizer.json, tokenizer_config.json, special_tokens_map.json and added_tokens.json.
         kind: the type of the model in a tokenizer.json; one of another type belongs to another vocabulary.
         special: tokens that are not added ones though the files list them.
 
     Returns:
-        The vocabulary, and those of its tokens that were added, by id.
+        The vocabulary, and a `tokenizers.AddedToken` for each of its tokens that was added, by id.
 
     Raises:
         ValueError: a token or an id is there twice, or one of the files is damaged.
     """
-    values = json_object(folder / "tokenizer.json")
-    told = values.get("added_tokens") or () if (values.get("model") or {}).get("type") == kind else ()
-    told = [(token.get("content"), token.get("id")) for token in told]
-    settings = json_object(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
-    told += [(token.get("content"), int(i)) for i, token in settings.items()]
-    told += json_object(folder / "added_tokens.json").items()
-    added = {}
+    told = {}
+    for token, i in (*_of_settings(folder), *_of_tokenizer_json(folder, kind), *_of_added_tokens_json(folder, special)):
+        if token.content not in special:
+            told.setdefault((token.content, i), token)
+    added, vocabulary = {}, dict(vocabulary)
     tokens = {i: token for token, i in vocabulary.items()}
-    for token, i in told:
-        if token in special:
-            continue
-        known = {**vocabulary, **added}.get(token, i)
-        if known != i or tokens.setdefault(i, token) != token:
+    for (content, i), token in told.items():
+        known = vocabulary.setdefault(content, i)
+        if known != i or tokens.setdefault(i, content) != content:
             other = known if known != i else repr(tokens[i])
             raise ValueError(
-                f"the files at {folder} must give every added token an id of its own; {token!r} has {i}, beside {other}."
+                f"the files at {folder} must give every added token an id of its own; {content!r} has {i}, beside {other}."
             )
-        added[token] = i
-    return {**vocabulary, **added}, tuple(sorted(added, key=added.get))
+        added[content] = token
+    following = max(tokens, default=-1) + 1
+    for content in _more_special(folder):
+        if content not in added and content not in special:
+            following += vocabulary.setdefault(content, following) == following
+            added[content] = AddedToken(content, special=True)
+    return vocabulary, tuple(sorted(added.values(), key=lambda token: vocabulary[token.content]))
 
 
-def checked_added_tokens(added, vocabulary):
-    """Added tokens as a tuple, all of them tokens of the vocabulary; else a ValueError."""
-    unknown = [token for token in added if not token or token not in vocabulary]
+def mask_takes_space(folder, mask):
+    """Whether the files say that white space before a mask in a text belongs to it, as RoBERTa's; None: they do not say.
+
+    Args:
+        folder: a `Path`.
+        mask: the content of the mask token.
+    """
+    for file in ("tokenizer_config.json", "special_tokens_map.json"):
+        token = json_object(folder / file).get("mask_token")
+        if isinstance(token, dict) and isinstance(token.get("lstrip"), bool):
+            return token["lstrip"]
+    listed = (*_of_settings(folder), *_of_tokenizer_json(folder, None))
+    return next((token.lstrip for token, _ in listed if token.content == mask), None)
+
+
+def rules_of(added, vocabulary):
+    """Strings and `AddedToken`s by their content, all of them tokens of the vocabulary; else a ValueError."""
+    rules = {}
+    for token in added:
+        if not isinstance(token, (str, AddedToken)):
+            raise ValueError(f"added_tokens must be strings or tokenizers.AddedToken; got {type(token).__name__} {token!r:.40}.")
+        rule = AddedToken(token, normalized=True) if isinstance(token, str) else token
+        rules[rule.content] = rule
+    unknown = [content for content in rules if not content or content not in vocabulary]
     if unknown:
         raise ValueError(f"added_tokens must be tokens of the vocabulary; got {', '.join(map(repr, unknown))}.")
-    return tuple(added)
+    return rules
 
 
 def added_tokens_decoder(tokenizer):
     """`added_tokens_decoder` of a tokenizer_config.json, which transformers reads.
 
     Args:
-        tokenizer: one whose added tokens are found in any case where it does not keep case.
+        tokenizer: a `BatchTokenizer`.
     """
+    rules = [tokenizer.rules[content] for content in tokenizer.added_tokens]
+    if tokenizer.mask_id is not None:
+        mask = tokenizer.tokens[tokenizer.mask_id]
+        rules.append(AddedToken(mask, lstrip=mask in tokenizer.takes_space, special=True, normalized=False))
     return {
-        str(tokenizer.vocabulary[token]): {
-            "content": token,
-            "lstrip": False,
-            "normalized": not tokenizer.cased,
-            "rstrip": False,
-            "single_word": False,
-            "special": False,
-        }
-        for token in tokenizer.added_tokens
+        str(tokenizer.vocabulary[rule.content]): {"content": rule.content, **{flag: getattr(rule, flag) for flag in FLAGS}}
+        for rule in rules
     }
+
+
+def added_token(values, where):
+    """An `AddedToken` from an object of a file; a ValueError where it is none.
+
+    Args:
+        values: a dictionary with `content` and some of `FLAGS`.
+        where: the file, for errors.
+    """
+    content = values.get("content")
+    flags = {flag: values[flag] for flag in FLAGS if values.get(flag) is not None}
+    if not isinstance(content, str) or not content or not all(isinstance(flag, bool) for flag in flags.values()):
+        raise ValueError(f"{where} must give every added token a content and flags that are true or false; got {values!r:.80}.")
+    return AddedToken(content, **flags)
+
+
+def _of_tokenizer_json(folder, kind):
+    path = folder / "tokenizer.json"
+    values = json_object(path)
+    if kind is not None and (not values or model_type(values, path) != kind):
+        return []
+    return [(added_token(each, path), _id(each.get("id"), path)) for each in objects(values, "added_tokens", path)]
+
+
+def _of_settings(folder):
+    path = folder / "tokenizer_config.json"
+    told = section(json_object(path), "added_tokens_decoder", path)
+    return [(added_token(section(told, i, path), path), _id(i, path)) for i in told]
+
+
+def _of_added_tokens_json(folder, special):
+    path = folder / "added_tokens.json"
+    more = _more_special(folder)
+    return [
+        (added_token({"content": token, "special": token in more}, path), _id(i, path)) for token, i in json_object(path).items()
+    ]
+
+
+def _more_special(folder):
+    """Contents of the special tokens that the settings list besides those that every tokenizer has."""
+    found = []
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        values = json_object(folder / file)
+        for name in MORE_SPECIAL:
+            listed = values.get(name) or []
+            listed = list(listed.values()) if isinstance(listed, dict) else listed
+            contents = listed if isinstance(listed, list) else [None]
+            contents = [token.get("content") if isinstance(token, dict) else token for token in contents]
+            if not all(isinstance(content, str) and content for content in contents):
+                raise ValueError(f"{name} in {folder / file} must be a list of tokens; got {values[name]!r:.80}.")
+            found += contents
+    return list(dict.fromkeys(found))
+
+
+def _id(value, where):
+    try:
+        number = -1 if isinstance(value, (bool, float)) else int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise ValueError(f"{where} must give every added token an id, a whole number from 0 on; got {value!r:.40}.")
+    return number

@@ -2,11 +2,12 @@
 
 import abc
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import AddedToken
 
 from keras_bert_rebuild.text import encoding as rows_of
 from keras_bert_rebuild.text.align_labels import align_labels
@@ -45,8 +46,11 @@ class BatchTokenizer(abc.ABC):
     added_tokens: tuple[str, ...] = ()
     """Tokens that stand for themselves wherever they are written in a text."""
 
+    rules: Mapping[str, AddedToken] = {}
+    """How each of them is found, a `tokenizers.AddedToken`."""
+
     takes_space: tuple[str, ...] = ()
-    """Tokens that take the white space before them when they are written in a text."""
+    """Special tokens that take the white space before them when they are written in a text."""
 
     @property
     def special_ids(self) -> set[int]:
@@ -54,10 +58,14 @@ class BatchTokenizer(abc.ABC):
         ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
         return {i for i in ids if i is not None}
 
-    @property
-    def any_case(self) -> bool:
-        """Whether the case that added tokens are written in does not matter."""
-        return False
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one is made of the same, and so gives the same ids."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return bool(self.__reduce__() == other.__reduce__())
+
+    def __hash__(self) -> int:
+        return hash((type(self), len(self.vocabulary), *self.added_tokens))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -165,11 +173,29 @@ class BatchTokenizer(abc.ABC):
         if is_pretokenized:
             return encode_words(texts, lambda words: self._encode(words, places, False, special_tokens_in_text, True))
         texts = strings("texts", texts)
-        written = (*self.added_tokens, *((self.tokens[i] for i in sorted(self.special_ids)) if special_tokens_in_text else ()))
-        ids = {token: self.vocabulary[token] for token in written if token}
-        literals = LiteralTokens(ids, self.takes_space, self.added_tokens if self.any_case else ())
+        return concatenate(self._encode_written(part, places, are_words, bool(special_tokens_in_text)) for part in slices(texts))
+
+    def _encode_written(self, texts, places, are_words, special_tokens_in_text):
+        """The `FlatTokens` of strings in which tokens stand for themselves."""
         encode = lambda plain: self._encode_texts(plain, places, are_words)  # noqa: E731
-        return concatenate(literals.encode(part, encode) for part in slices(texts))
+        if not (self.added_tokens or special_tokens_in_text):
+            return encode(texts)
+        known = self.__dict__.setdefault("_literals", {})
+        if special_tokens_in_text not in known:
+            known[special_tokens_in_text] = self._literal_tokens(special_tokens_in_text)
+        return known[special_tokens_in_text].encode(texts, encode)
+
+    def _literal_tokens(self, with_special):
+        rules = dict(self.rules)
+        for content in [self.tokens[i] for i in sorted(self.special_ids)] if with_special else ():
+            if content:
+                space = content in self.takes_space
+                rules.setdefault(content, AddedToken(content, lstrip=space, special=True, normalized=False))
+        return LiteralTokens(list(rules.values()), self.vocabulary, self._normalizer())
+
+    def _normalizer(self):
+        """What becomes of a text before `normalized` tokens are looked for in it, of `tokenizers.normalizers`; None: nothing."""
+        return
 
     def _check(self, texts, pairs, max_len, truncation, stride, frame):
         text_list("texts", texts)

@@ -1,19 +1,20 @@
 """RoBERTa's tokenizer for batches of texts."""
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
-from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_added_tokens
+from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
+from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
-from keras_bert_rebuild.text.flat_tokens import FlatTokens
+from keras_bert_rebuild.text.flat_encodings import flat_encodings
 from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, is_robertas, model_type, section, told_rules
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -29,7 +30,9 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         vocab: the path of a vocab.json, or a dictionary from token to id.
         merges: the path of a merges.txt, or a list of pairs of tokens, the first to be merged first.
         add_prefix_space: take texts as if a space stood before them.
-        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text.
+        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings or
+            `tokenizers.AddedToken`s, whose `single_word`, `lstrip`, `rstrip` and `special` mean what they mean there.
+        mask_takes_space: white space before a `<mask>` that is written in a text belongs to it; None for yes.
 
     Raises:
         ValueError: the files are none of RoBERTa's kind, or an added token is not in the vocabulary.
@@ -39,19 +42,21 @@ class ByteLevelBPETokenizer(BatchTokenizer):
 
     separators = 2
     second_segment = 0
-    takes_space = (MASK,)
 
     def __init__(
         self,
         vocab: Mapping[str, int] | str | os.PathLike[str],
         merges: Sequence[Any] | str | os.PathLike[str],
         add_prefix_space: bool = False,
-        added_tokens: Sequence[str] = (),
+        added_tokens: Sequence[str | AddedToken] = (),
+        mask_takes_space: bool | None = None,
     ) -> None:
         self.vocabulary = _vocabulary(vocab)
         self.merges = _merges(merges)
         self.add_prefix_space = bool(add_prefix_space)
-        self.added_tokens = checked_added_tokens(added_tokens, self.vocabulary)
+        self.rules = rules_of(added_tokens, self.vocabulary)
+        self.added_tokens = tuple(self.rules)
+        self.takes_space = (MASK,) if mask_takes_space is None or mask_takes_space else ()
         missing = [token for token in SPECIAL[:-1] if token not in self.vocabulary]
         if missing:
             raise ValueError(f"a byte-level vocabulary must have <s>, <pad>, </s> and <unk>; got one without {missing}.")
@@ -72,23 +77,34 @@ class ByteLevelBPETokenizer(BatchTokenizer):
 
         Args:
             path: a folder with vocab.json and merges.txt, or with the tokenizer.json of a byte-level BPE model. Whether texts begin
-                with a space is read from tokenizer_config.json or tokenizer.json.
-            options: `add_prefix_space` or `added_tokens`, to overrule the files.
+                with a space is read from tokenizer_config.json or else tokenizer.json.
+            options: arguments of the class, to overrule the files.
         """
         path = Path(path)
+        json_path = path / "tokenizer.json"
+        pipeline = json_object(json_path)
+        if pipeline and model_type(pipeline, json_path) == "BPE" and not is_robertas(pipeline, json_path):
+            raise ValueError(
+                f"a ByteLevelBPETokenizer cuts texts as RoBERTa does; {told_rules(pipeline, json_path)}: use load_tokenizer."
+            )
         if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
-            space = json_object(path / "tokenizer_config.json").get("add_prefix_space")
             vocabulary, merges = _vocabulary(path / "vocab.json"), path / "merges.txt"
-        elif (path / "tokenizer.json").is_file():
-            model, space = _byte_level_model(json_object(path / "tokenizer.json"), path)
-            vocabulary, merges = model["vocab"], model["merges"]
+        elif pipeline:
+            vocabulary, merges = _model(pipeline, json_path)
         else:
             raise ValueError(f"a folder with vocab.json and merges.txt, or tokenizer.json, must be at {path}; there is none.")
+        space = json_object(path / "tokenizer_config.json").get("add_prefix_space")
+        if space is None:
+            space = section(pipeline, "pre_tokenizer", json_path).get("add_prefix_space", False)
+        if not isinstance(space, bool):
+            raise ValueError(f"add_prefix_space at {path} must be true or false; got {space!r:.40}.")
         vocabulary, added = with_added_tokens(vocabulary, path, "BPE", SPECIAL)
-        return cls(vocabulary, merges, **{"add_prefix_space": space, "added_tokens": added, **options})
+        said = {"add_prefix_space": space, "added_tokens": added, "mask_takes_space": told_mask_takes_space(path, MASK)}
+        return cls(vocabulary, merges, **{**said, **options})
 
     def __reduce__(self):
-        return type(self), (self.vocabulary, self.merges, self.add_prefix_space, self.added_tokens)
+        rules = tuple(self.rules.values())
+        return type(self), (self.vocabulary, self.merges, self.add_prefix_space, rules, bool(self.takes_space))
 
     def _encode_texts(self, texts, places, are_words):
         check_unicode(texts)
@@ -97,22 +113,15 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         texts = [f" {text}" if space else text for text, space in zip(texts, spaced, strict=True)]
         encode = self._tokenizer.encode_batch if places else self._tokenizer.encode_batch_fast
         encodings = encode(texts, add_special_tokens=False)
-        lengths = np.array([len(encoding) for encoding in encodings], np.int64)
-        flat = FlatTokens(_joined([encoding.ids for encoding in encodings]).astype(np.int32), lengths)
+        flat = flat_encodings(encodings, places)
         if places:
-            offsets = _joined([itertools.chain.from_iterable(encoding.offsets) for encoding in encodings]).reshape(-1, 2)
-            offsets -= np.repeat(np.array(spaced, np.int64), lengths)[:, None]
-            flat.starts, flat.stops = offsets[:, 0].copy(), offsets[:, 1].copy()
-            flat.words = _joined([encoding.word_ids for encoding in encodings])
+            before = np.repeat(np.array(spaced, np.int64), flat.lengths)
+            flat.starts, flat.stops = flat.starts - before, flat.stops - before
         return flat
 
     def _join(self, ids):
         """The text of the tokens' bytes; what is no UTF-8 becomes U+FFFD."""
         return self._tokenizer.decode(ids, skip_special_tokens=False)
-
-
-def _joined(columns):
-    return np.fromiter(itertools.chain.from_iterable(columns), np.int64)
 
 
 def _vocabulary(vocab):
@@ -139,14 +148,12 @@ def _merges(merges):
     return pairs
 
 
-def _byte_level_model(values, path):
-    """The model of a tokenizer.json, and whether it puts a space before texts."""
-    model, cutter = values.get("model") or {}, values.get("pre_tokenizer") or {}
-    if model.get("type") != "BPE" or cutter.get("type") != "ByteLevel" or values.get("normalizer"):
-        raise ValueError(
-            f"a byte-level BPE tokenizer must be at {path}; tokenizer.json holds a {model.get('type')} model on "
-            f"{cutter.get('type')} words, normalizer {(values.get('normalizer') or {}).get('type')}."
-        )
-    if not cutter.get("use_regex", True):
-        raise ValueError(f"RoBERTa's words must be those of {path}; tokenizer.json cuts texts into others.")
-    return model, cutter.get("add_prefix_space", False)
+def _model(values, path):
+    """Vocabulary and merges of a tokenizer.json."""
+    model = section(values, "model", path)
+    if model_type(values, path) != "BPE":
+        raise ValueError(f"a byte-level BPE tokenizer must be at {path}; it holds a {model_type(values, path)} model.")
+    merges = model.get("merges")
+    if not isinstance(merges, list) or not all(isinstance(pair, (str, list)) for pair in merges):
+        raise ValueError(f"the merges in {path} must be a list of pairs of tokens; got {merges!r:.60}.")
+    return checked_vocabulary(model, path), merges

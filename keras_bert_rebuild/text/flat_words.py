@@ -47,11 +47,11 @@ class WordSplitter:
     their neighbours are looked at with all that stands between two spaces.
 
     Args:
-        cased: keep case and accents.
+        settings: `WordPieceSettings`.
     """
 
-    def __init__(self, cased):
-        self._cased = cased
+    def __init__(self, settings):
+        self._settings = settings
         self._sizes = np.full(0x110000, _UNSEEN, np.uint8)
         self._first = np.zeros(0x110000, np.int32)
         # White space is the first form, and no other character has it.
@@ -101,7 +101,7 @@ class WordSplitter:
     def _learn(self, codes):
         learned = []
         for code in codes:
-            form = normalised(chr(code), self._cased)
+            form = normalised(chr(code), self._settings)
             self._sizes[code] = _IN_CONTEXT if form == CONTEXT else len(form)
             if form != " ":
                 self._first[code] = len(self._forms) + len(learned)
@@ -114,7 +114,7 @@ class WordSplitter:
         depending = np.unique(np.searchsorted(white, np.flatnonzero(sizes == _IN_CONTEXT)))
         sizes, learned, found = sizes.astype(np.int64), [], []
         for begin, end in zip((white[depending - 1] + 1).tolist(), white[depending].tolist(), strict=True):
-            form, origins = spaced_in_context(line[begin:end])
+            form, origins = spaced_in_context(line[begin:end], self._settings)
             first[begin] = len(self._forms) + len(learned)
             sizes[begin:end] = 0
             sizes[begin] = len(form)

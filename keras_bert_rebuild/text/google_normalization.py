@@ -8,12 +8,12 @@ from keras_bert_rebuild.text.normalization import is_cjk_character, is_control, 
 CONTEXT = "\0"
 
 
-def normalised(char, cased):
+def normalised(char, settings):
     """What a character becomes, with spaces around it if it is a word of its own; `CONTEXT` if that depends on its neighbours.
 
     Args:
         char: a character.
-        cased: keep case and accents.
+        settings: `WordPieceSettings`.
 
     Reference: `BasicTokenizer` in `tokenization.py` of google-research/bert.
     """
@@ -21,14 +21,16 @@ def normalised(char, cased):
         return ""
     if _is_white(char):
         return " "
-    chars = char
-    if not cased:
-        decomposed = unicodedata.normalize("NFD", char.lower())
-        if char == "Σ" or any(_reorders(c) for c in decomposed):
+    if settings.do_lower_case and char == "Σ":
+        return CONTEXT
+    chars = char.lower() if settings.do_lower_case else char
+    if settings.strips:
+        chars = unicodedata.normalize("NFD", chars)
+        if any(_reorders(c) for c in chars):
             return CONTEXT
-        chars = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+        chars = "".join(c for c in chars if unicodedata.category(c) != "Mn")
     spaced = "".join(f" {c} " if is_punctuation(c) else c for c in chars)
-    return f" {spaced} " if is_cjk_character(char) else spaced
+    return f" {spaced} " if settings.tokenize_chinese_chars and is_cjk_character(char) else spaced
 
 
 def is_dropped(char):
@@ -45,30 +47,40 @@ def _reorders(char):
     return unicodedata.combining(char) != 0 and unicodedata.category(char) != "Mn"
 
 
-def spaced_in_context(text):
-    """Uncased text with spaces around words, however its characters depend on each other.
+def spaced_in_context(text, settings):
+    """Text with spaces around words, however its characters depend on each other.
+
+    Args:
+        text: what stands between two spaces.
+        settings: `WordPieceSettings`.
 
     Returns:
         The string, and for each of its characters the index in the text of the one that it came from, -1 for a space.
     """
     spaced = []
-    for token in _tokens(text):
-        lowered = "".join(char for char, _ in token).lower()
-        origins = (origin for char, origin in token for _ in char.lower())
-        decomposed = [
-            (c, origin) for char, origin in zip(lowered, origins, strict=True) for c in unicodedata.normalize("NFD", char)
-        ]
+    for token in _tokens(text, settings.tokenize_chinese_chars):
         spaced.append((" ", -1))
-        for char, origin in _canonically_ordered(decomposed):
-            if is_punctuation(char):
-                spaced += [(" ", -1), (char, origin), (" ", -1)]
-            elif unicodedata.category(char) != "Mn":
-                spaced.append((char, origin))
+        token = _lowered(token) if settings.do_lower_case else token
+        for char, origin in _without_accents(token) if settings.strips else token:
+            spaced += [(" ", -1), (char, origin), (" ", -1)] if is_punctuation(char) else [(char, origin)]
     return "".join(char for char, _ in spaced), [origin for _, origin in spaced]
 
 
-def _tokens(text):
-    """Cleaned text split at white space and around CJK characters: lists of (character, index)."""
+def _lowered(token):
+    """Pairs of character and index in lower case, which is that of the whole: a sigma at the end has a form of its own."""
+    lowered = "".join(char for char, _ in token).lower()
+    origins = [origin for char, origin in token for _ in char.lower()]
+    return list(zip(lowered, origins, strict=True))
+
+
+def _without_accents(token):
+    """Pairs of character and index decomposed, in the canonical order, without combining marks."""
+    decomposed = [(c, origin) for char, origin in token for c in unicodedata.normalize("NFD", char)]
+    return [(char, origin) for char, origin in _canonically_ordered(decomposed) if unicodedata.category(char) != "Mn"]
+
+
+def _tokens(text, splits_cjk):
+    """Cleaned text split at white space and, where asked, around CJK characters: lists of (character, index)."""
     tokens, new = [], True
     for i, char in enumerate(text):
         if is_dropped(char):
@@ -76,7 +88,7 @@ def _tokens(text):
         if _is_white(char):
             new = True
             continue
-        cjk = is_cjk_character(char)
+        cjk = splits_cjk and is_cjk_character(char)
         if new or cjk:
             tokens.append([])
         tokens[-1].append((char, i))

@@ -7,7 +7,9 @@ from typing import Any
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Tokenizer, the files that it is made of, and what settings beside these must name (None: anything).
@@ -18,20 +20,32 @@ KINDS = (
     (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
 )
 
-# By the type of model in tokenizer.json.
+# By the type of model in tokenizer.json: the tokenizer, and whether it has the rules that the file names.
 IN_JSON: dict[str, Any] = {
-    "WordPiece": WordPieceTokenizer,
-    "BPE": ByteLevelBPETokenizer,
+    "WordPiece": (WordPieceTokenizer, is_googles),
+    "BPE": (ByteLevelBPETokenizer, is_robertas),
 }
 
 # Where files of several kinds lie in a folder.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
 
-# These have the files of another kind and cut words with a program of their own.
+# These cut words with a program of their own, whatever files they have.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 
+# Classes of transformers whose files without a tokenizer.json are those of `KINDS`.
+CLASSES = (
+    "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "distilbert", "dprcontextencoder",
+    "dprquestionencoder", "dprreader", "electra", "funnel", "ibert", "layoutlm", "layoutlmv2", "longformer", "lxmert", "mobilebert",
+    "mpnet", "realm", "retribert", "roberta", "roformer", "splinter", "squeezebert", "xlmroberta",
+)  # fmt: skip
+
 # Where the settings of a checkpoint name its model.
-SETTINGS = (("tokenizer_config.json", "tokenizer_class"), ("tokenizer_config.json", "model_type"), ("config.json", "model_type"))
+SETTINGS = (
+    ("tokenizer_config.json", "tokenizer_class"),
+    ("config.json", "tokenizer_class"),
+    ("tokenizer_config.json", "model_type"),
+    ("config.json", "model_type"),
+)
 
 
 def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
@@ -39,12 +53,13 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
 
     Args:
         path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT), sentencepiece.bpe.model
-            (XLM-RoBERTa) or tokenizer.json (BERT, RoBERTa); or the path of such a file. tokenizer_config.json and config.json
-            decide where the files leave it open.
+            (XLM-RoBERTa) or tokenizer.json (any of them, CamemBERT and others); or the path of such a file. tokenizer_config.json
+            and config.json decide where the files leave it open.
         options: those of the tokenizer.
 
     Returns:
-        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer`.
+        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer` where the files tell of their rules, else a
+        `PipelineTokenizer` of the tokenizer.json.
 
     Raises:
         ValueError: there is no such file, it is damaged, or it belongs to a tokenizer of another kind.
@@ -54,9 +69,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         raise ValueError(f"a folder with the files of a tokenizer must be at {path}; there is none.")
     folder = path if path.is_dir() else path.parent
     names = _names(folder)
-    wrong = next((name for name in names if name.startswith(REFUSED)), None)
-    if wrong is not None:
-        raise ValueError(f"a tokenizer of BERT, RoBERTa, ALBERT or XLM-RoBERTa must be at {path}; its settings say {wrong!r}.")
+    _check_program(folder, names)
     found = [kind for kind in KINDS if all((folder / file).is_file() for file in kind[1])]
     if path != folder:
         found = [kind for kind in found if path.name in kind[1]]
@@ -64,30 +77,67 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         found = [kind for kind in found if kind[1][0] in {PREFERRED.get(name) for name in names}]
         if len(found) != 1:
             raise ValueError(f"the files of one tokenizer must be at {path}, or a config.json that says which; there are several.")
+    in_json = _of_json(folder)
     if found:
         tokenizer, files, needed = found[0]
-        if needed is not None and names and needed not in names:
+        # A tokenizer.json of the same kind whose rules are others, or that of a SentencePiece model of another family.
+        if in_json is PipelineTokenizer and path == folder and (tokenizer in _kinds_in(folder) or not _fits(needed, names)):
+            return PipelineTokenizer.from_pretrained(folder, **options)
+        if not _fits(needed, names):
             raise ValueError(f"the {files[0]} at {path} must be of a model of type {needed!r}; the settings beside it say {names}.")
         return tokenizer.from_pretrained(folder, **options)
     if path.is_file() and path.suffix == ".txt":
         return WordPieceTokenizer.from_pretrained(path, **options)
-    if (folder / "tokenizer.json").is_file() and path in (folder, folder / "tokenizer.json"):
-        kind = (json_object(folder / "tokenizer.json").get("model") or {}).get("type")
-        if kind in IN_JSON:
-            return IN_JSON[kind].from_pretrained(folder, **options)
-        raise ValueError(f"spiece.model or sentencepiece.bpe.model must be at {path}, too; tokenizer.json holds a {kind} model.")
+    if in_json is not None and path in (folder, folder / "tokenizer.json"):
+        return in_json.from_pretrained(folder, **options)
     raise ValueError(
         f"vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model or tokenizer.json must be at {path}; none is."
     )
 
 
+def _of_json(folder):
+    """The class for the tokenizer.json of a folder; None where there is none that tells of a vocabulary."""
+    path = folder / "tokenizer.json"
+    values = json_object(path)
+    if not values:
+        return None
+    tokenizer, has_its_rules = IN_JSON.get(model_type(values, path), (None, None))
+    return tokenizer if tokenizer is not None and has_its_rules(values, path) else PipelineTokenizer
+
+
+def _kinds_in(folder):
+    """The class that the type of model in a tokenizer.json is usual for, in a tuple."""
+    path = folder / "tokenizer.json"
+    return IN_JSON.get(model_type(json_object(path), path), ())[:1]
+
+
+def _fits(needed, names):
+    return needed is None or not names or needed in names
+
+
+def _check_program(folder, names):
+    """Refuse a tokenizer that is a program of its own, in a sentence."""
+    wrong = next((name for name in names if name.startswith(REFUSED)), None)
+    settings = json_object(folder / "tokenizer_config.json")
+    if wrong is None and settings.get("word_tokenizer_type") is not None:
+        wrong = f"word_tokenizer_type {settings['word_tokenizer_type']}"
+    if wrong is None and not (folder / "tokenizer.json").is_file():
+        classes = [name for file, key in SETTINGS[:2] if (name := _name(folder, file, key))]
+        wrong = next((name for name in classes if name not in CLASSES), None)
+    if wrong is not None:
+        raise ValueError(
+            f"a tokenizer of BERT, RoBERTa, ALBERT or XLM-RoBERTa must be at {folder}; its settings say {wrong!r}, which cuts "
+            "words with a program of its own."
+        )
+
+
 def _names(folder):
-    """What the settings call the model, in one spelling: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`."""
-    names = []
-    for file, key in SETTINGS:
-        name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
-        name = name.removesuffix("fast").removesuffix("tokenizer")
-        # The name of a file format, and of no model.
-        if name not in ("", "pretrained", "tokenizersbackend"):
-            names.append(name)
-    return names
+    """What the settings call the model, in one spelling."""
+    return [name for name in (_name(folder, file, key) for file, key in SETTINGS) if name]
+
+
+def _name(folder, file, key):
+    """One name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a file format, which is no model."""
+    name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
+    name = name.removesuffix("fast").removesuffix("tokenizer")
+    return "" if name in ("pretrained", "tokenizersbackend") else name

@@ -27,15 +27,15 @@ class PieceTable:
     Args:
         vocabulary: token to id.
         unknown_id: the id of `[UNK]`.
-        cased: keep case and accents.
+        settings: `WordPieceSettings`.
         many: from a list of words to the ids of their pieces, where in the word these stop, and how many each word has: a faster
             way for `MANY` new words at once, that may give None.
     """
 
-    def __init__(self, vocabulary, unknown_id, cased, many=None):
+    def __init__(self, vocabulary, unknown_id, settings, many=None):
         self._vocabulary = vocabulary
         self._unknown_id = unknown_id
-        self._split = WordSplitter(cased)
+        self._split = WordSplitter(settings)
         self._match = LongestMatch(vocabulary)
         self._many = many
         self._lock = threading.Lock()

@@ -4,28 +4,43 @@ import re
 from typing import NamedTuple
 
 import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
 
 # Unicode's white space; Python's own has four control characters more.
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
+# Halves of pairs, which the package tokenizers does not take, become a character that is dropped.
+_LONE = re.compile("[\ud800-\udfff]")
+
 
 class LiteralTokens:
-    """Tokens that are one token wherever they are written.
+    """Tokens that are one token wherever they are written, found as transformers finds them: by the package tokenizers.
 
     Args:
-        ids: token to id; where two begin at the same character the longer one is meant.
-        takes_space: those of them that the white space before them belongs to.
-        any_case: those of them that are meant in whatever case they are written.
+        rules: a `tokenizers.AddedToken` for every token.
+        ids: from the content of a token to its id.
+        normalizer: what becomes of a text before tokens that are `normalized` are looked for in it, of `tokenizers.normalizers`;
+            None: nothing.
     """
 
-    def __init__(self, ids, takes_space=(), any_case=()):
-        self._ids = {**{token.lower(): ids[token] for token in any_case}, **ids}
-        self._takes_space = takes_space
-        longest_first = sorted(ids, key=len, reverse=True)
-        patterns = (f"(?i:{re.escape(token)})" if token in any_case else re.escape(token) for token in longest_first)
-        self._pattern = re.compile("|".join(patterns)) if ids else None
+    def __init__(self, rules, ids, normalizer=None):
+        rules = [rule for rule in rules if _written(rule, normalizer)]
+        self._finder = Tokenizer(BPE())  # which knows no piece, and so leaves nothing of what is between
+        if normalizer is not None:
+            self._finder.normalizer = normalizer
+        self._finder.add_tokens(rules)
+        self._ids = {self._finder.token_to_id(rule.content): ids[rule.content] for rule in rules}
+        self._strips = {ids[rule.content]: (rule.lstrip, rule.rstrip) for rule in rules}
+        self._lowers = isinstance(normalizer, BertNormalizer) and normalizer.lowercase
+        as_they_are = [rule.content for rule in rules if not rule.normalized or normalizer is None]
+        self._as_they_are = _any_of(as_they_are)
+        # What a text of printable ASCII becomes is told at once; others are normalised.
+        self._in_any_text = len(as_they_are) < len(rules) and not isinstance(normalizer, BertNormalizer)
+        self._normalized = _any_of([_written(rule, normalizer) for rule in rules if rule.normalized and normalizer is not None])
 
     def encode(self, texts, encode):
         """The tokens of texts.
@@ -34,39 +49,66 @@ class LiteralTokens:
             texts: a list of strings.
             encode: from a list of strings without such tokens to `FlatTokens`.
         """
-        if self._pattern is None or not any(map(self._pattern.search, texts)):
+        places = [i for i, text in enumerate(texts) if self._may_have(text)]
+        if not places:
             return encode(texts)
-        parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text)]
-        flat = encode(["" if part.is_token else part.text for part in parts])
-        return _joined(flat, parts, self._ids, len(texts))
+        found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in places], add_special_tokens=False)
+        found = {i: row for i, row in zip(places, found, strict=True) if row.ids}
+        if not found:
+            return encode(texts)
+        parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text, found.get(owner))]
+        flat = encode([part.text if part.token is None else "" for part in parts])
+        return _joined(flat, parts, len(texts))
 
-    def _split(self, owner, text):
+    def _may_have(self, text):
+        """Whether it is worth looking for tokens in a text."""
+        if self._as_they_are is not None and self._as_they_are.search(text):
+            return True
+        if self._normalized is None:
+            return False
+        if self._in_any_text or not (text.isascii() and text.isprintable()):
+            return True
+        return self._normalized.search(text.lower() if self._lowers else text) is not None
+
+    def _split(self, owner, text, row):
         """The parts of a text in order."""
         end = 0
-        for match in self._pattern.finditer(text):
-            before = text[end : match.start()]
-            yield _Part(owner, end, before.rstrip(WHITE) if match.group() in self._takes_space else before, False)
-            yield _Part(owner, match.start(), match.group(), True)
-            end = match.end()
-        yield _Part(owner, end, text[end:], False)
+        for number, (start, stop) in zip(row.ids, row.offsets, strict=True) if row is not None else ():
+            yield _Part(owner, end, text[end:start], None)
+            token, written, end = self._ids[number], text[start:stop], stop
+            # White space that belongs to a token is none of its characters.
+            before, behind = self._strips[token]
+            start += len(written) - len(written.lstrip(WHITE)) if before else 0
+            written = text[start:stop].rstrip(WHITE) if behind else text[start:stop]
+            yield _Part(owner, start, written, token)
+        yield _Part(owner, end, text[end:], None)
+
+
+def _written(rule, normalizer):
+    """How a token stands in the text that is searched for it; empty where no text has it."""
+    return rule.content if normalizer is None or not rule.normalized else normalizer.normalize_str(rule.content)
+
+
+def _any_of(contents):
+    return re.compile("|".join(map(re.escape, contents))) if contents else None
 
 
 class _Part(NamedTuple):
     owner: int
     place: int
     text: str
-    is_token: bool
+    token: int | None
 
 
-def _joined(flat, parts, ids, count):
+def _joined(flat, parts, count):
     """The tokens of texts from those of their parts; the parts that are tokens have none yet."""
     owners, places = (np.array(column, np.int64) for column in (list(zip(*parts, strict=True))[:2]))
-    tokens = np.array([part.is_token for part in parts])
+    tokens = np.array([part.token is not None for part in parts])
     lengths = flat.lengths + tokens
     last = np.cumsum(lengths) - 1
     where = np.ones(int(lengths.sum()), bool)
     where[last[tokens]] = False
-    written = [part.text for part in parts if part.is_token]
+    written = [part for part in parts if part.token is not None]
 
     def merged(old, new):
         column = np.empty(len(where), old.dtype)
@@ -74,10 +116,10 @@ def _joined(flat, parts, ids, count):
         return column
 
     per_text = np.bincount(owners, lengths, minlength=count).astype(np.int64)
-    joined = FlatTokens(merged(flat.ids, [ids[text] if text in ids else ids[text.lower()] for text in written]), per_text)
+    joined = FlatTokens(merged(flat.ids, [part.token for part in written]), per_text)
     if flat.starts is None:
         return joined
-    sizes = np.array([len(text) for text in written], np.int64)
+    sizes = np.array([len(part.text) for part in written], np.int64)
     shift = np.repeat(places, lengths)
     joined.starts = merged(flat.starts, 0) + shift
     joined.stops = merged(flat.stops, sizes) + shift

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from tokenizers import AddedToken, normalizers
 
-from keras_bert_rebuild.text.added_tokens import with_added_tokens
-from keras_bert_rebuild.text.albert_normalization import normalized, normalized_and_places
+from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
+from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
+from keras_bert_rebuild.text.albert_normalization import QUOTES, normalized, normalized_and_places
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.json_file import json_object
@@ -33,7 +35,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         lower: put texts in lower case; None: as the family does.
         strip_accents: decompose characters and drop accents; None: as the family does.
         added_tokens: tokens besides the pieces of the model, each with its id, that stand for themselves wherever they are written
-            in a text, in any case where `lower` holds.
+            in a text: strings or `tokenizers.AddedToken`s, whose flags mean what they mean there.
+        mask_takes_space: white space before a mask that is written in a text belongs to it; None for yes.
 
     Raises:
         ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
@@ -47,7 +50,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         family: str,
         lower: bool | None = None,
         strip_accents: bool | None = None,
-        added_tokens: Mapping[str, int] | None = None,
+        added_tokens: Mapping[str | AddedToken, int] | None = None,
+        mask_takes_space: bool | None = None,
     ) -> None:
         if family not in FAMILIES:
             raise ValueError(f"family must be {' or '.join(FAMILIES)}; got {family!r}.")
@@ -59,24 +63,22 @@ class SentencePieceTokenizer(BatchTokenizer):
             raise ValueError(f"family {family!r} must take texts as they are; got lower {lower}, strip_accents {strip_accents}.")
         self.separators, self.second_segment = self._family.separators, self._family.second_segment
         self._model = _load(model)
-        pieces, added = _vocabulary(self._model, self._family), dict(added_tokens or {})
+        pieces = _vocabulary(self._model, self._family)
+        given = sorted((added_tokens or {}).items(), key=lambda item: item[1])
+        added = {token if isinstance(token, str) else token.content: i for token, i in given}
         self.vocabulary = {**pieces, **added}
-        self.added_tokens = tuple(sorted(added, key=lambda token: added[token]))
+        self.added_tokens = tuple(added)
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         if "" in added or {**self.vocabulary, **pieces} != self.vocabulary or len(self.tokens) < len(self.vocabulary):
             raise ValueError(f"added_tokens must be strings that have ids of their own; got {added}.")
+        self.rules = rules_of([token for token, _ in given], self.vocabulary)
         names = [getattr(self._family, name) for name in ("cls", "pad", "sep", "unk", "mask")]
         missing = [name for name in names if name not in self.vocabulary]
         if missing:
             raise ValueError(f"a model of family {family!r} must have {', '.join(names)}; got one without {missing}.")
         self.cls_id, self.pad_id, self.sep_id, self.unk_id, self.mask_id = (self.vocabulary[name] for name in names)
-        self.takes_space = (self._family.mask,)
+        self.takes_space = (self._family.mask,) if mask_takes_space is None or mask_takes_space else ()
         self._ids = _ids_in_texts(self._model, self.vocabulary, names)
-
-    @property
-    def any_case(self) -> bool:
-        """Whether the case that added tokens are written in does not matter, as that of other words."""
-        return self.lower
 
     @classmethod
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
@@ -85,7 +87,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         Args:
             path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are as
                 tokenizer_config.json says where there is one; tokens that were added are read from the files beside the model.
-            options: `lower`, `strip_accents` or `added_tokens`, to overrule the files.
+            options: arguments of the class, to overrule the files.
         """
         path = Path(path)
         if (path / "spiece.model").is_file():
@@ -103,12 +105,26 @@ class SentencePieceTokenizer(BatchTokenizer):
         """The tokenizer with the tokens that the files of a folder add."""
         special = [self.tokens[i] for i in self.special_ids]
         vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
+        space = told_mask_takes_space(folder, self._family.mask)
         kind, arguments = self.__reduce__()
-        return kind(*arguments[:-1], {token: vocabulary[token] for token in added}) if added else self
+        space = arguments[-1] if space is None else space
+        return kind(*arguments[:-2], {token: vocabulary[token.content] for token in added}, space)
 
     def __reduce__(self):
-        added = {token: self.vocabulary[token] for token in self.added_tokens}
-        return type(self), (self._model.serialized_model_proto(), self.family, self.lower, self.strip_accents, added)
+        added = {rule: self.vocabulary[rule.content] for rule in self.rules.values()}
+        return type(self), (self.model_file, self.family, self.lower, self.strip_accents, added, bool(self.takes_space))
+
+    @property
+    def model_file(self) -> bytes:
+        """The model, as a spiece.model or sentencepiece.bpe.model holds it."""
+        return self._model.serialized_model_proto()
+
+    def _normalizer(self):
+        if not self._family.cleans:
+            return normalizers.NFKC()
+        steps = [normalizers.Replace(mark, '"') for mark in QUOTES]
+        steps += [normalizers.NFKD(), normalizers.StripAccents()] if self.strip_accents else []
+        return normalizers.Sequence([*steps, *([normalizers.Lowercase()] if self.lower else [])])
 
     def _encode_texts(self, texts, places, are_words):
         check_unicode(texts)

@@ -15,8 +15,9 @@ MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 # Without a stretch like this a text has no word that is too long; a cheap thing to ask.
 LONG_STRETCH = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
 
-# Where words end: punctuation as `is_punctuation` has it, and CJK characters.
-WORD_END = r"([\p{P}$+<=>^`|~" + "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS) + "])"
+# Punctuation as `is_punctuation` has it, and the CJK characters, as parts of a class of characters.
+PUNCTUATION = r"\p{P}$+<=>^`|~"
+CJK = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS)
 
 
 def is_available():
@@ -40,16 +41,22 @@ class TensorFlowWordPiece:
     Args:
         tokens: the vocabulary, in the order of the ids.
         unknown_token: `[UNK]`.
-        cased: keep case and accents.
+        settings: `WordPieceSettings`.
     """
 
-    def __init__(self, tokens, unknown_token, cased):
+    def __init__(self, tokens, unknown_token, settings):
         import tensorflow_text
 
         self._text = tensorflow_text
-        self._cased = cased
+        self._settings = settings
+        self._word_end = f"([{PUNCTUATION}{CJK if settings.tokenize_chinese_chars else ''}])"
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            list(tokens), unknown_token=unknown_token, max_bytes_per_word=MAX_WORD_BYTES, support_detokenization=False
+            list(tokens),
+            unknown_token=unknown_token,
+            max_bytes_per_word=MAX_WORD_BYTES,
+            support_detokenization=False,
+            # It makes words of CJK characters; where they are letters like others, words are made here.
+            no_pretokenization=not settings.tokenize_chinese_chars,
         )
 
     def normalise(self, texts):
@@ -58,12 +65,13 @@ class TensorFlowWordPiece:
 
         texts = tf.strings.regex_replace(texts, DROPPED, "")
         texts = tf.strings.regex_replace(texts, SPACES, " ")
-        if not self._cased:
+        if self._settings.do_lower_case:
             texts = tf.strings.lower(texts, encoding="utf-8")
+        if self._settings.strips:
             texts = self._text.normalize_utf8(texts, "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
         is_long = tf.strings.regex_full_match(texts, LONG_STRETCH)
-        return tf.cond(tf.reduce_any(is_long), lambda: _without_long_words(texts, is_long), lambda: texts)
+        return tf.cond(tf.reduce_any(is_long), lambda: self._without_long_words(texts, is_long), lambda: texts)
 
     def __call__(self, texts):
         """Ids `(texts, tokens)`, a ragged int32 tensor, without special tokens.
@@ -73,16 +81,24 @@ class TensorFlowWordPiece:
         """
         import tensorflow as tf
 
-        return tf.cast(self._tokenizer.tokenize(self.normalise(texts)), tf.int32)
+        texts = self.normalise(texts)
+        if self._settings.tokenize_chinese_chars:
+            return tf.cast(self._tokenizer.tokenize(texts), tf.int32)
+        return tf.cast(self._tokenizer.tokenize(self._words(texts)).merge_dims(1, 2), tf.int32)
 
+    def _words(self, texts):
+        """The words of normalised texts `(texts, words)`, ragged."""
+        import tensorflow as tf
 
-def _without_long_words(texts, is_long):
-    """In the texts that are marked, words too long for Google's algorithm become one that is too long for tensorflow-text's."""
-    import tensorflow as tf
+        return tf.strings.split(tf.strings.regex_replace(texts, self._word_end, r" \1 "))
 
-    rows = tf.where(is_long)
-    words = tf.strings.split(tf.strings.regex_replace(tf.gather_nd(texts, rows), WORD_END, r" \1 "))
-    lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
-    kept = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
-    joined = tf.strings.reduce_join(words.with_flat_values(kept), axis=-1, separator=" ")
-    return tf.tensor_scatter_nd_update(texts, rows, joined)
+    def _without_long_words(self, texts, is_long):
+        """In the texts that are marked, words too long for Google's algorithm become one that is too long for tensorflow-text's."""
+        import tensorflow as tf
+
+        rows = tf.where(is_long)
+        words = self._words(tf.gather_nd(texts, rows))
+        lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
+        kept = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
+        joined = tf.strings.reduce_join(words.with_flat_values(kept), axis=-1, separator=" ")
+        return tf.tensor_scatter_nd_update(texts, rows, joined)

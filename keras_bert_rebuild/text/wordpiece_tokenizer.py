@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_added_tokens
+from tokenizers import AddedToken
+from tokenizers.normalizers import BertNormalizer
+
+from keras_bert_rebuild.text.added_tokens import rules_of
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
-from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.piece_table import PieceTable
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+from keras_bert_rebuild.text.wordpiece_files import wordpiece_arguments
+from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
 
 class WordPieceTokenizer(BatchTokenizer):
@@ -22,10 +26,15 @@ class WordPieceTokenizer(BatchTokenizer):
 
     Args:
         vocabulary: a dictionary from token to id, a list of tokens, or the path of a vocab.txt.
-        cased: keep case and accents; None: as the vocabulary has upper-case letters or not.
-        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text, in any case where case
-            is not kept.
+        cased: keep case; None: as the vocabulary has upper-case letters or not.
+        added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings, which are
+            found in what the text becomes without case and accents where these are dropped, or `tokenizers.AddedToken`s, whose
+            `single_word`, `lstrip`, `rstrip`, `normalized` and `special` mean what they mean there.
         fast: cut new words with tensorflow-text; None: where it is installed and TensorFlow is running already.
+        strip_accents: decompose characters and drop accents; None: where case is dropped.
+        tokenize_chinese_chars: make every CJK ideograph a word.
+        second_segment: segment of the second text of a pair; 0 for a model that knows one segment only, as a RoBERTa of WordPiece.
+        mask_takes_space: white space before a `[MASK]` that is written in a text belongs to it; None for no.
 
     Raises:
         ValueError: `[UNK]`, `[CLS]`, `[SEP]`, padding (`[PAD]` or the empty token) or an added token is not in the vocabulary.
@@ -43,16 +52,27 @@ class WordPieceTokenizer(BatchTokenizer):
         self,
         vocabulary: dict[str, int] | Sequence[str] | str | Path,
         cased: bool | None = None,
-        added_tokens: Sequence[str] = (),
+        added_tokens: Sequence[str | AddedToken] = (),
         fast: bool | None = None,
+        *,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        second_segment: int = 1,
+        mask_takes_space: bool | None = None,
     ) -> None:
         if isinstance(vocabulary, (str, Path)):
             vocabulary = load_vocabulary(vocabulary)
         elif not isinstance(vocabulary, dict):
             vocabulary = {token: i for i, token in enumerate(vocabulary)}
+        if second_segment not in (0, 1):
+            raise ValueError(f"second_segment must be 0 or 1; got {second_segment!r}.")
         self.vocabulary = vocabulary
-        self.cased = is_cased(set(vocabulary).difference(added_tokens)) if cased is None else bool(cased)
-        self.added_tokens = checked_added_tokens(added_tokens, vocabulary)
+        self.rules = rules_of(added_tokens, vocabulary)
+        self.added_tokens = tuple(self.rules)
+        cased = is_cased(set(vocabulary).difference(self.added_tokens)) if cased is None else bool(cased)
+        self.settings = WordPieceSettings(not cased, strip_accents, bool(tokenize_chinese_chars))
+        self.second_segment = int(second_segment)
+        self.takes_space = (TOKEN_MASK,) if mask_takes_space else ()
         self._fast = fast
         self.tokens = {i: token for token, i in vocabulary.items()}
         pad = GOOGLE_PAD if GOOGLE_PAD in vocabulary else TOKEN_PAD
@@ -69,34 +89,41 @@ class WordPieceTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. Whether case
-                is kept is read from tokenizer_config.json where there is one, and tokens that were added from the files beside it.
-            options: `fast`, or `added_tokens` and `cased` to overrule the files.
+            path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. What becomes
+                of case, accents and CJK characters is read from tokenizer_config.json or tokenizer.json, and tokens that were
+                added from the files beside it. Where none of them speaks of case, a vocabulary with upper-case letters is
+                taken to keep it, with a warning.
+            options: arguments of the class, to overrule the files.
+
+        Raises:
+            ValueError: there is no such file, it is damaged, or its rules are not Google's: `load_tokenizer` reads others.
         """
-        path = Path(path)
-        folder, vocabulary = (path.parent, path) if path.is_file() else (path, path / "vocab.txt")
-        if "cased" not in options:
-            lower = json_object(folder / "tokenizer_config.json").get("do_lower_case")
-            options["cased"] = None if lower is None else not lower
-        if vocabulary.is_file():
-            tokens = load_vocabulary(vocabulary)
-        elif (folder / "tokenizer.json").is_file():
-            model = json_object(folder / "tokenizer.json").get("model") or {}
-            if (kind := model.get("type")) != "WordPiece":
-                raise ValueError(f"a WordPiece tokenizer must be at {path}; tokenizer.json holds one of type {kind!r}.")
-            tokens = model["vocab"]
-        else:
-            raise ValueError(f"a vocab.txt, or a folder with one, must be at {path}; there is none.")
-        tokens, added = with_added_tokens(tokens, folder)
-        return cls(tokens, **{"added_tokens": added, **options})
+        vocabulary, arguments = wordpiece_arguments(Path(path), options)
+        return cls(vocabulary, **arguments)
 
     @property
-    def any_case(self) -> bool:
-        """Whether the case that added tokens are written in does not matter, as that of other words."""
-        return not self.cased
+    def cased(self) -> bool:
+        """Whether case is kept."""
+        return not self.settings.do_lower_case
 
     def __reduce__(self):
-        return type(self), (self.vocabulary, self.cased, self.added_tokens, self._fast)
+        return _made, (type(self), self.vocabulary, self._options())
+
+    def _options(self):
+        """The arguments of the constructor but for the vocabulary."""
+        return {
+            "cased": self.cased,
+            "added_tokens": tuple(self.rules.values()),
+            "fast": self._fast,
+            "strip_accents": self.settings.strip_accents,
+            "tokenize_chinese_chars": self.settings.tokenize_chinese_chars,
+            "second_segment": self.second_segment,
+            "mask_takes_space": bool(self.takes_space),
+        }
+
+    def with_options(self, **options: Any) -> Self:
+        """The tokenizer with some arguments of the constructor changed, such as `second_segment=0`."""
+        return type(self)(self.vocabulary, **{**self._options(), **options})
 
     def add_tokens(self, tokens: Sequence[str]) -> Self:
         """A tokenizer that knows more tokens; they get the next ids.
@@ -111,15 +138,19 @@ class WordPieceTokenizer(BatchTokenizer):
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
         following = max(self.vocabulary.values()) + 1
         vocabulary = {**self.vocabulary, **{token: following + i for i, token in enumerate(new)}}
-        table = PieceTable(vocabulary, self.unk_id, self.cased)
+        table = PieceTable(vocabulary, self.unk_id, self.settings)
         words = [token for token in new if not token.startswith("##")]
         literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
-        return type(self)(vocabulary, self.cased, (*self.added_tokens, *literal), self._fast)
+        return type(self)(vocabulary, **{**self._options(), "added_tokens": (*self.rules.values(), *literal)})
 
     def _encode_texts(self, texts, places, are_words):
         if self._table is None:
-            self._table = PieceTable(self.vocabulary, self.unk_id, self.cased, self._tensorflow())
+            self._table = PieceTable(self.vocabulary, self.unk_id, self.settings, self._tensorflow())
         return self._table.encode(texts, places)
+
+    def _normalizer(self):
+        cleaned = self.settings
+        return BertNormalizer(True, cleaned.tokenize_chinese_chars, cleaned.strip_accents, cleaned.do_lower_case)
 
     def _join(self, ids):
         """Pieces joined to words, a space between words."""
@@ -140,3 +171,8 @@ class WordPieceTokenizer(BatchTokenizer):
         # Ids that no token has, after a repeated line, are given to tokens that no text can have.
         tokens = [self.tokens.get(i) or f" {i}" for i in range(max(self.tokens) + 1)]
         return TensorFlowPieces(tokens, self.unk_id)
+
+
+def _made(kind, vocabulary, options):
+    """A tokenizer from what `__reduce__` gives."""
+    return kind(vocabulary, **options)

@@ -1,8 +1,10 @@
 """Tokens that a folder adds to its vocabulary."""
 
 import json
+import pickle
 
 import pytest
+from tokenizers import AddedToken
 
 from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
@@ -48,6 +50,76 @@ def test_a_tokenizer_comes_back_from_the_files_that_it_is_written_to(tmp_path, c
         (tmp_path / name).write_bytes(content)
     again = load_tokenizer(tmp_path)
     assert (again.vocabulary, again.cased, again.added_tokens) == (tokenizer.vocabulary, cased, ("C++", "<D>"))
+
+
+def found(text, cased=False, pieces=(), **flags):
+    """The tokens of a text where `Foo` was added so."""
+    vocabulary = [*VOCABULARY, "f", "##o", "##d", "##ö", "Foo", *pieces]
+    added = [AddedToken("Foo", **flags), *pieces]
+    return WordPieceTokenizer(vocabulary, cased=cased, added_tokens=added, fast=False).tokenize(text)
+
+
+def test_a_single_word_is_no_part_of_others():
+    assert found("food foo foo-b", single_word=True) == ["f", "##o", "##o", "##d", "Foo", "Foo", "[UNK]", "b"]
+    assert found("food") == ["Foo", "d"]
+
+
+def test_a_special_token_is_meant_as_it_is_written():
+    assert found("foo Foo", special=True) == ["f", "##o", "##o", "Foo"]
+    assert found("foo Foo", normalized=False) == ["f", "##o", "##o", "Foo"]
+
+
+def test_a_normalized_token_is_found_without_case_and_accents():
+    assert found("FOO Fóö f\u200boo") == ["Foo"] * 3
+    assert found("Fóo", cased=True) == ["[UNK]"]
+
+
+def test_characters_that_lower_case_makes_longer_lose_no_batch():
+    vocabulary = [*VOCABULARY, "<id>"]
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=["<id>"])
+    assert tokenizer.tokenize("<İd> <ID> <\u212ad>") == ["<id>", "<id>", "<", "[UNK]", ">"]
+    kept = WordPieceTokenizer(vocabulary, cased=False, added_tokens=["<id>"], strip_accents=False)
+    assert kept.tokenize("<İd> <ID>") == ["<", "[UNK]", ">", "<id>"]
+
+
+def test_white_space_belongs_to_the_tokens_that_take_it():
+    vocabulary = {token: i for i, token in enumerate([*VOCABULARY, "Foo"])}
+    rules = [AddedToken("Foo", lstrip=True, rstrip=True)]
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=rules)
+    text = "a  foo\tb"
+    encoding = tokenizer.encode_batch([text, "\ud800 foo"], return_offsets=True)
+    assert [text[start:stop] for start, stop in encoding.offsets[0]][1:-1] == ["a", "foo", "b"]
+    assert tokenizer.rules["Foo"] == rules[0]
+    assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
+
+
+def test_flags_are_read_from_the_settings_before_tokenizer_json(folder):
+    written = {"content": "c++", "id": 13, "normalized": False, "single_word": True}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}, "added_tokens": [written]}))
+    assert load_tokenizer(folder).rules["c++"] == AddedToken("c++", normalized=False, single_word=True)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {"13": {"content": "c++", "rstrip": True}}}))
+    assert load_tokenizer(folder).rules["c++"] == AddedToken("c++", rstrip=True)
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+def test_further_special_tokens_are_added(folder, file):
+    (folder / file).write_text(json.dumps({"additional_special_tokens": ["c", {"content": "[E1]"}]}))
+    tokenizer = load_tokenizer(folder)
+    assert tokenizer.tokenize("a[E1]ac [e1]") == ["a", "[E1]", "a", "c", "[UNK]", "[UNK]", "[UNK]"]
+    assert tokenizer.vocabulary["[E1]"] == len(VOCABULARY)
+
+
+def test_flags_come_back_from_the_files_that_they_are_written_to(tmp_path):
+    rules = [AddedToken("Foo", single_word=True, lstrip=True), AddedToken("[E1]", special=True)]
+    tokenizer = WordPieceTokenizer([*VOCABULARY, "Foo", "[E1]"], cased=False, added_tokens=rules, mask_takes_space=True)
+    for name, content in vocabulary_files(tokenizer, 20).items():
+        (tmp_path / name).write_bytes(content)
+    assert load_tokenizer(tmp_path) == tokenizer
+
+
+def test_added_tokens_are_strings_or_added_tokens():
+    with pytest.raises(ValueError, match=r"added_tokens must be strings or tokenizers.AddedToken; got int 5"):
+        WordPieceTokenizer(VOCABULARY, added_tokens=[5])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`WordSplitter` beside Google's algorithm written down plainly."""
 
+import itertools
 import unicodedata
 
 import google_oracle
@@ -9,37 +10,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.text.flat_words import WordSplitter
+from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
-SPLITTERS = {cased: WordSplitter(cased) for cased in (False, True)}
+SPLITTERS = {
+    settings: WordSplitter(settings)
+    for settings in itertools.starmap(WordPieceSettings, itertools.product((True, False), (None, True, False), (True, False)))
+}
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=["Cn", "Cs"]) | st.sampled_from("aΣ\u0301\U0001d165中 .\t\0İ"), max_size=20),
     max_size=5,
 )
 
 
-@pytest.mark.parametrize("cased", [False, True])
+@pytest.mark.parametrize("settings", SPLITTERS, ids=str)
 @given(texts=TEXTS)
-def test_words_are_googles_and_every_character_has_its_origin(cased, texts):
-    flat = SPLITTERS[cased](texts, True)
-    expected = [google_oracle.words(text, cased) for text in texts]
+def test_words_are_googles_and_every_character_has_its_origin(settings, texts):
+    flat = SPLITTERS[settings](texts, True)
+    told = {"strip_accents": settings.strip_accents, "tokenize_chinese_chars": settings.tokenize_chinese_chars}
+    expected = [google_oracle.words(text, not settings.do_lower_case, **told) for text in texts]
     assert flat.lengths.tolist() == [len(words) for words in expected]
     assert flat.strings(np.arange(len(flat.begins))) == [word for words in expected for word in words]
     owners = np.repeat(np.arange(len(texts)), flat.lengths)
     for begin, stop, owner in zip(flat.begins, flat.stops, owners, strict=True):
         for character, origin in zip(flat.characters[begin:stop], flat.origins[begin:stop] - flat.texts[owner], strict=True):
             source = texts[owner][origin]
-            form = source if cased else unicodedata.normalize("NFD", source.lower())
+            form = source.lower() if settings.do_lower_case else source
+            form = unicodedata.normalize("NFD", form) if settings.strips else form
             assert chr(character) in form or (source, chr(character)) == ("Σ", "ς")
 
 
 def test_without_places_none_are_given():
-    flat = WordSplitter(False)(["a b"], False)
+    flat = WordSplitter(WordPieceSettings())(["a b"], False)
     assert flat.origins is None
     assert flat.texts is None
 
 
 def test_no_texts_have_no_words():
     for texts in ([], ["", " \0"]):
-        flat = WordSplitter(False)(texts, True)
+        flat = WordSplitter(WordPieceSettings())(texts, True)
         assert flat.strings(np.arange(0)) == []
         assert flat.lengths.tolist() == [0] * len(texts)

@@ -7,7 +7,7 @@ import minilm
 import pytest
 import small_tokenizers
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_bert_rebuild import ByteLevelBPETokenizer, PipelineTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
 
 needs_sentencepiece = pytest.mark.skipif(not importlib.util.find_spec("sentencepiece"), reason="needs sentencepiece")
 
@@ -86,3 +86,47 @@ def test_what_is_none_of_the_three_is_refused(tmp_path):
     write(tmp_path, "tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"})
     with pytest.raises(ValueError, match="settings say 'bertjapanese'"):
         load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "name"),
+    [
+        ("config.json", {"model_type": "bert", "tokenizer_class": "BertJapaneseTokenizer"}, "bertjapanese"),
+        ("tokenizer_config.json", {"word_tokenizer_type": "mecab"}, "word_tokenizer_type mecab"),
+        ("tokenizer_config.json", {"tokenizer_class": "KoBertTokenizer"}, "kobert"),
+    ],
+)
+def test_a_program_of_its_own_is_refused_wherever_it_is_named(tmp_path, file, values, name):
+    write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
+    write(tmp_path, file, values)
+    with pytest.raises(ValueError, match=f"settings say '{name}', which cuts words with a program of its own"):
+        load_tokenizer(tmp_path)
+
+
+def test_a_tokenizer_json_with_other_rules_goes_before_the_files_of_its_kind(tmp_path):
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "-", "a-a"]
+    write(tmp_path, "vocab.txt", "\n".join(vocabulary))
+    write(tmp_path, "tokenizer_config.json", {"do_lower_case": True})
+    assert load_tokenizer(tmp_path).tokenize("a-a") == ["a", "-", "a"]
+    model = {"type": "WordPiece", "vocab": {token: i for i, token in enumerate(vocabulary)}}
+    model |= {"unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    write(tmp_path, "tokenizer.json", {"version": "1.0", "pre_tokenizer": {"type": "WhitespaceSplit"}, "model": model})
+    tokenizer = load_tokenizer(tmp_path)
+    assert isinstance(tokenizer, PipelineTokenizer)
+    assert tokenizer.tokenize("a-a") == ["a-a"]
+    # The file itself, by its name, is Google's where it is asked for.
+    with pytest.raises(ValueError, match="use load_tokenizer"):
+        load_tokenizer(tmp_path / "vocab.txt")
+
+
+@needs_sentencepiece
+def test_a_camembert_is_read_from_its_tokenizer_json(tmp_path):
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(small_tokenizers.sentencepiece("xlm_roberta"))
+    write(tmp_path, "config.json", {"model_type": "camembert"})
+    pieces = [["<s>", 0.0], ["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0], ["\u2581a", -1.0], ["<mask>", 0.0]]
+    values = {
+        "model": {"type": "Unigram", "vocab": pieces, "unk_id": 3},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"},
+    }
+    write(tmp_path, "tokenizer.json", values)
+    assert load_tokenizer(tmp_path).tokenize("a a") == ["\u2581a", "\u2581a"]

@@ -186,13 +186,67 @@ def test_a_graph_that_takes_text_has_googles_ids(path, cased):
     import tensorflow as tf
 
     from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
+    from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
     vocabulary = WordPieceTokenizer(path).vocabulary
-    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", cased))
+    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", WordPieceSettings(not cased)))
     lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::8]] if "\ud800" not in line]
     expected = [google_oracle.ids(line, vocabulary, cased) for line in lines]
     assert graph(tf.constant(lines)).to_list() == expected
     assert graph(tf.constant(["x"])).to_list() == [google_oracle.ids("x", vocabulary, cased)]
+
+
+SETTINGS = [
+    {"cased": cased, "strip_accents": strip, "tokenize_chinese_chars": chinese}
+    for cased, strip, chinese in itertools.product((False, True), (None, False, True), (True, False))
+]
+FORMS = [
+    "안녕하세요 HELLO",
+    "Ştiinţă İd ÉÀ e\u0301X",
+    "中国ABC中 国,x。東京",
+    "ΑΣ ΟΔΟΣ,",
+    "中" * 201 + " a",
+    "é" * 150 + "中" * 60,
+    "",
+]
+
+
+def _vocabulary_of_forms():
+    found = {char for line in FORMS for form in (line, line.lower()) for char in form + unicodedata.normalize("NFD", form)}
+    pieces = sorted(char for char in found if not char.isspace())
+    return {token: i for i, token in enumerate([*SPECIAL, *pieces, *(f"##{piece}" for piece in pieces), "hello", "中国ABC中"])}
+
+
+@pytest.mark.parametrize("told", SETTINGS, ids=str)
+def test_every_setting_is_googles_algorithm_with_it(told):
+    vocabulary = _vocabulary_of_forms()
+    tokenizer = WordPieceTokenizer(vocabulary, fast=False, **told)
+    assert rows(tokenizer, FORMS) == [google_oracle.ids(line, vocabulary, **told) for line in FORMS]
+    assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("told", SETTINGS, ids=str)
+def test_the_graph_and_tensorflow_text_have_every_setting(told):
+    import tensorflow as tf
+
+    from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
+
+    vocabulary = _vocabulary_of_forms()
+    tokenizer = WordPieceTokenizer(vocabulary, fast=True, **told)
+    expected = [google_oracle.ids(line, vocabulary, **told) for line in FORMS]
+    assert rows(tokenizer, FORMS * 40) == expected * 40
+    graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", tokenizer.settings))
+    assert graph(tf.constant(FORMS)).to_list() == expected
+
+
+def test_tokenizers_of_the_same_settings_are_equal():
+    assert WordPieceTokenizer(SMALL, cased=False) == WordPieceTokenizer(SMALL, cased=False)
+    assert hash(WordPieceTokenizer(SMALL)) == hash(WordPieceTokenizer(SMALL))
+    plain = WordPieceTokenizer(SMALL, cased=False)
+    for other in ({"strip_accents": False}, {"tokenize_chinese_chars": False}, {"second_segment": 0}, {"cased": True}):
+        assert plain.with_options(**other) != plain
+    assert plain != SMALL
 
 
 def test_an_unknown_word_is_unknown_whole_and_keeps_its_place():

@@ -1,0 +1,144 @@
+"""What the parts of a tokenizer.json say."""
+
+from dataclasses import dataclass
+
+# What models of WordPiece keep to that tell nothing else: that of Hugging Face, where nobody chose, and Google's.
+USUAL_LONGEST_WORDS = (100, 200)
+
+
+@dataclass(frozen=True)
+class RowTokens:
+    """The special tokens of `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`."""
+
+    cls: str
+    sep: str
+
+    separators: int
+    """Separators between the texts of a pair."""
+
+    second_segment: int
+    """Segment of the second text of a pair."""
+
+
+def section(values, name, path):
+    """An object of a JSON object by its name, an empty one where there is none; a ValueError for anything else."""
+    found = values.get(name)
+    if found is not None and not isinstance(found, dict):
+        raise ValueError(f"{name!r} in {path} must be a JSON object; got {type(found).__name__} {found!r:.40}.")
+    return found or {}
+
+
+def objects(values, name, path):
+    """A list of objects by its name, an empty one where there is none; a ValueError for anything else."""
+    found = values.get(name)
+    if found is not None and not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        raise ValueError(f"{name!r} in {path} must be a list of JSON objects; got {type(found).__name__} {found!r:.40}.")
+    return found or []
+
+
+def model_type(values, path):
+    """The type of the model, also in files of 2020, which do not name it."""
+    model = section(values, "model", path)
+    if "type" in model or not model:
+        return model.get("type")
+    return "BPE" if "merges" in model else "Unigram" if isinstance(model.get("vocab"), list) else "WordPiece"
+
+
+def checked_vocabulary(model, path):
+    """The vocabulary of a model in tokenizer.json, token to id; else a ValueError."""
+    vocabulary = model.get("vocab")
+    if not isinstance(vocabulary, dict) or not vocabulary or any(type(i) is not int or i < 0 for i in vocabulary.values()):
+        raise ValueError(f"the vocabulary in {path} must be an object from token to id; got {vocabulary!r:.60}.")
+    return vocabulary
+
+
+def is_googles(values, path):
+    """Whether a tokenizer.json cuts texts as Google's BERT does, but for what `WordPieceSettings` tells."""
+    model, cleaning = section(values, "model", path), section(values, "normalizer", path)
+    row = row_tokens(values, path)
+    if "vocab" not in model:  # a file that only tells of added tokens
+        return model_type(values, path) == "WordPiece"
+    return (
+        model_type(values, path) == "WordPiece"
+        and model.get("continuing_subword_prefix", "##") == "##"
+        and model.get("unk_token", "[UNK]") == "[UNK]"
+        and model.get("max_input_chars_per_word", 100) in USUAL_LONGEST_WORDS
+        and cleaning.get("type") == "BertNormalizer"
+        and cleaning.get("clean_text", True) is True
+        and section(values, "pre_tokenizer", path).get("type") == "BertPreTokenizer"
+        and (row is None or (row.cls, row.sep, row.separators) == ("[CLS]", "[SEP]", 1))
+    )
+
+
+def is_robertas(values, path):
+    """Whether a tokenizer.json cuts texts as RoBERTa does, with a space before them or without."""
+    model, cutter = section(values, "model", path), section(values, "pre_tokenizer", path)
+    row = row_tokens(values, path)
+    return (
+        model_type(values, path) == "BPE"
+        and not any(model.get(name) for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"))
+        and not model.get("ignore_merges")
+        and not section(values, "normalizer", path)
+        and cutter.get("type") == "ByteLevel"
+        and cutter.get("use_regex", True) is True
+        and (row is None or row == RowTokens("<s>", "</s>", 2, 0))
+    )
+
+
+def told_rules(values, path):
+    """The rules of a tokenizer.json in a few words, for errors."""
+    cutter, cleaning = (section(values, name, path).get("type") for name in ("pre_tokenizer", "normalizer"))
+    return f"{path} holds a {model_type(values, path)} model on {cutter} words, normalizer {cleaning}"
+
+
+def row_tokens(values, path):
+    """The special tokens that a tokenizer.json puts around texts, a `RowTokens`; None where it does not say.
+
+    Raises:
+        ValueError: rows are not made of a token, the text and a token.
+    """
+    processor = section(values, "post_processor", path)
+    if processor.get("type") == "Sequence":
+        processors = [each for each in objects(processor, "processors", path) if each.get("type") != "ByteLevel"]
+        if len(processors) > 1:
+            raise ValueError(f"{path} must say once which tokens stand around a text; its post_processor says it several times.")
+        processor = processors[0] if processors else {}
+    kind = processor.get("type")
+    if kind in (None, "ByteLevel"):
+        return None
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        cls, sep = (processor.get(name) for name in ("cls", "sep"))
+        if not all(isinstance(token, list) and token and isinstance(token[0], str) for token in (cls, sep)):
+            raise ValueError(f"the post_processor of {path} must name its two tokens; got {cls!r:.40} and {sep!r:.40}.")
+        return RowTokens(cls[0], sep[0], *((1, 1) if kind == "BertProcessing" else (2, 0)))
+    if kind == "TemplateProcessing":
+        single, pair = (_template(processor, name, path) for name in ("single", "pair"))
+        # A row is `cls A sep`, a pair `cls A sep ... sep B sep`.
+        if [each[0] for each in single[1:2]] == ["$A"] and len(single) == 3:
+            (cls, _), _, (sep, _) = single
+            separators = len(pair) - 4
+            names = [cls, "$A", *[sep] * separators, "$B", sep]
+            if separators >= 1 and [name for name, _ in pair] == names and "$B" not in (cls, sep):
+                segments = [segment for _, segment in pair]
+                second = segments[-1]
+                if segments == [0] * (len(pair) - 2) + [second] * 2 and second in (0, 1):
+                    return RowTokens(cls, sep, separators, second)
+    raise ValueError(
+        f"the rows of {path} must be a token, a text and a token, as [CLS] A [SEP] or with a second text; its post_processor "
+        f"of type {kind!r} makes others."
+    )
+
+
+def _template(processor, name, path):
+    """A template as pairs of a special token, `$A` or `$B`, and a segment."""
+    special, found = section(processor, "special_tokens", path), []
+    for piece in objects(processor, name, path):
+        kind, value = next(iter(piece.items()), (None, None))
+        if not isinstance(value, dict):
+            raise ValueError(f"{name!r} in the post_processor of {path} must be made of objects; got {piece!r:.60}.")
+        if kind == "Sequence":
+            found.append((f"${value.get('id')}", value.get("type_id", 0)))
+        else:
+            tokens = section(special, str(value.get("id")), path).get("tokens") or [value.get("id")]
+            found += [(token, value.get("type_id", 0)) for token in tokens]
+    return found

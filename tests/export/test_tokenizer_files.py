@@ -1,0 +1,47 @@
+"""The tokenizer's files beside an exported model, for tokenizers of every kind."""
+
+import given_tokenizers
+import pytest
+from tokenizers import Tokenizer
+
+from keras_bert_rebuild import SentencePieceTokenizer, from_pretrained, load_tokenizer
+from keras_bert_rebuild.export import export_model
+from keras_bert_rebuild.export.export_model import export
+from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
+
+KINDS = pytest.mark.parametrize("kind", given_tokenizers.KINDS, ids=lambda kind: kind.__name__)
+
+
+@KINDS
+def test_an_exported_folder_has_the_tokenizer_that_was_given(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(export_model, "_write", lambda *arguments: None)  # the model itself needs the package onnx
+    tokenizer, model = given_tokenizers.given(kind, tmp_path, ())
+    export(model, tokenizer, tmp_path / "folder", "onnx", max_len=20)
+    again = load_tokenizer(tmp_path / "folder")
+    assert again.rules == tokenizer.rules
+    texts, pairs = given_tokenizers.TEXTS, given_tokenizers.TEXTS[::-1]
+    ours = tokenizer.encode_batch(texts, pairs, max_len=20)
+    assert [row.tolist() for row in again.encode_batch(texts, pairs, max_len=20).ids] == [row.tolist() for row in ours.ids]
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return
+    outside = Tokenizer.from_file(str(tmp_path / "folder" / "tokenizer.json"))
+    outside.no_padding()
+    theirs = outside.encode_batch(list(zip(texts, pairs, strict=True)))
+    assert [row.ids for row in theirs] == [row.tolist() for row in ours.ids]
+    assert [row.type_ids for row in theirs] == [row.tolist() for row in ours.segments]
+
+
+@KINDS
+def test_a_hugging_face_folder_has_the_tokenizer_that_was_given(tmp_path, kind):
+    tokenizer, model = given_tokenizers.given(kind, tmp_path, ())
+    export(model, tokenizer, tmp_path / "folder", "huggingface", max_len=20)
+    assert load_tokenizer(tmp_path / "folder") == tokenizer
+
+
+def test_the_files_that_came_with_a_model_give_way_to_a_tokenizer_that_is_given(tmp_path):
+    tokenizer, model = given_tokenizers.given(given_tokenizers.byte_level_bpe, tmp_path, ())
+    save_pretrained(model, tmp_path / "came", vocabulary=tokenizer)
+    came = from_pretrained(tmp_path / "came")
+    other = load_tokenizer(tmp_path / "came", add_prefix_space=False)
+    export(came, other, tmp_path / "folder", "huggingface")
+    assert not load_tokenizer(tmp_path / "folder").add_prefix_space

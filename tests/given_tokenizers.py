@@ -1,0 +1,55 @@
+"""Tokenizers of every kind that are not as their files alone would make them, with a small encoder for each."""
+
+import importlib.util
+import json
+
+import small_tokenizers
+from small_tasks import VOCABULARY, small_encoder
+from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
+
+from keras_bert_rebuild import ByteLevelBPETokenizer, PipelineTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+
+ROBERTA = {"family": "roberta", "position_offset": 2, "pad_token_id": 1, "type_vocab_size": 1, "mlm_act": "gelu_erf"}
+ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}
+TEXTS = ["The cat SAT on the mat, Naïve café!", "C++ [E1]dog", "", "anna-ben 20"]
+
+
+def wordpiece(folder):
+    rules = [AddedToken("C++", single_word=True), AddedToken("[E1]", special=True)]
+    vocabulary = [*VOCABULARY, "C++", "[E1]"]
+    return WordPieceTokenizer(vocabulary, False, rules, strip_accents=False, tokenize_chinese_chars=False), {}
+
+
+def byte_level_bpe(folder):
+    small_tokenizers.byte_level_bpe(folder)
+    vocabulary, merges = folder / "vocab.json", folder / "merges.txt"
+    return ByteLevelBPETokenizer(vocabulary, merges, add_prefix_space=True, mask_takes_space=False), ROBERTA
+
+
+def albert(folder):
+    file = small_tokenizers.sentencepiece("albert", small_tokenizers.SENTENCES)
+    return SentencePieceTokenizer(file, "albert", lower=False, strip_accents=False), ALBERT
+
+
+def xlm_roberta(folder):
+    tokenizer = SentencePieceTokenizer(small_tokenizers.sentencepiece("xlm_roberta"), "xlm_roberta")
+    return SentencePieceTokenizer(tokenizer.model_file, "xlm_roberta", added_tokens={"C++": len(tokenizer)}), ROBERTA
+
+
+def pipeline(folder):
+    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate([*VOCABULARY, "anna-ben"])}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_tokens([AddedToken("C++", single_word=True)])
+    return PipelineTokenizer(json.loads(tokenizer.to_str())), {}
+
+
+KINDS = [wordpiece, byte_level_bpe, pipeline]
+if importlib.util.find_spec("sentencepiece"):
+    KINDS += [albert, xlm_roberta]
+
+
+def given(kind, folder, heads=("pooler",)):
+    """A tokenizer, and an encoder that knows it and came without one."""
+    tokenizer, family = kind(folder)
+    return tokenizer, small_encoder(heads, vocab_size=max(tokenizer.tokens) + 1, **family)

@@ -1,0 +1,221 @@
+"""Folders with the settings of documented models: read by this package and by transformers, and written here, read there."""
+
+import json
+import unicodedata
+
+import hostile_texts
+import minilm
+import pytest
+import small_tokenizers
+import tokenizer_settings
+import transformers
+from tokenizer_settings import READ, REFUSED, Settings
+from tokenizers import AddedToken, Tokenizer, decoders, models, processors
+
+from keras_bert_rebuild import load_tokenizer
+from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
+
+PLACES = ("vocab.txt", "tokenizer.json")
+BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MPNET = ("<pad>", "[UNK]", "<s>", "</s>", "<mask>")
+
+SENTENCES = [
+    "안녕하세요 한국어 HELLO",
+    "Ștefan și Ţară: Învăţătură ŞTIINŢĂ",
+    "東京タワーは1958年に建てられた。カタカナ ﾊﾝｶｸ",
+    "中国的首都是北京,2008年 ABC",
+    "Straße ÖL Ähre café CAFÉ naïve",
+    "İstanbul Iğdır ÇOCUK <İd>",
+    "Привет Ёлка й שָׁלוֹם नमस्ते ไทย",
+    "food foo FOO afoo foo's [E1] Obama [/E1] [e1] C++ c++ Ç++ C ++",
+    " [E1]  foo \t C++\u3000x [/E1]foo [E1]foo",
+    "the <mask> was [MASK] there </s> [SEP] <s>[CLS] and  <mask>",
+    "1,204 and 2007",
+]
+
+
+def fits(char):
+    """Not the characters that transformers drops and Google's algorithm keeps."""
+    return unicodedata.category(char) not in ("Cn", "Co", "Cs")
+
+
+def texts():
+    lines = minilm.TEXT.read_text(encoding="utf-8").split("\n")
+    hostile = ["".join(filter(fits, part)) for part in hostile_texts.PARTS]
+    hostile += [f"{first}{second} {third}" for first, second, third in zip(hostile, hostile[7:], hostile[3:], strict=False)]
+    orderly = [line for line in small_tokenizers.LINES if "Σ" not in line and len(line) < 300]
+    return [line for line in lines if line] + SENTENCES + orderly + small_tokenizers.SENTENCES[:6] + hostile
+
+
+TEXTS = texts()
+
+
+def vocabulary(special):
+    """Characters and words of the texts in every form that a setting gives them, and pieces inside of words."""
+    forms = set()
+    for text in TEXTS:
+        for form in (text, text.lower(), unicodedata.normalize("NFKC", text), unicodedata.normalize("NFKC", text).lower()):
+            marks = unicodedata.normalize("NFD", form)
+            forms |= {form, marks, "".join(char for char in marks if unicodedata.category(char) != "Mn")}
+    characters = sorted({char for form in forms for char in form if char.isprintable() and not char.isspace()})
+    words = sorted({word for form in forms for word in form.split() if 1 < len(word) < 20 and word not in special})[::2]
+    return [*special, *characters, *(f"##{char}" for char in characters[::-1] if char != "q"), *words]
+
+
+VOCABULARIES = {special: vocabulary(special) for special in (BERT, MPNET)}
+
+
+def wordpiece_json(folder, settings, special=BERT, model=models.WordPiece, post=None):
+    ids = {token: i for i, token in enumerate(VOCABULARIES[special])}
+    tokenizer = Tokenizer(model(ids, unk_token="[UNK]"))
+    tokenizer.decoder = decoders.WordPiece()
+    cls, sep = special[2], special[3]
+    tokenizer.post_processor = post or processors.TemplateProcessing(
+        single=f"{cls} $A {sep}", pair=f"{cls} $A {sep} $B:1 {sep}:1", special_tokens=[(cls, 2), (sep, 3)]
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True) for token in special])
+    write_json(folder, tokenizer, settings)
+
+
+def write_json(folder, tokenizer, settings, pipeline=None):
+    tokenizer.add_tokens([AddedToken(**token) for token in settings.added])
+    values = json.loads(tokenizer.to_str()) | (settings.pipeline if pipeline is None else pipeline)
+    (folder / "tokenizer.json").write_text(json.dumps(values), encoding="utf-8")
+
+
+def roberta_json(folder, settings):
+    tokenizer = small_tokenizers.byte_level_bpe(folder)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+    for name in ("vocab.json", "merges.txt"):
+        (folder / name).unlink()
+    write_json(folder, tokenizer, settings, {} if settings.pipeline is tokenizer_settings.GOOGLE else None)
+
+
+def sentencepiece_json(folder, family, settings):
+    from sentencepiece import sentencepiece_model_pb2
+
+    kinds = {
+        "albert": (transformers.AlbertTokenizer, ()),
+        "xlm_roberta": (transformers.XLMRobertaTokenizer, ("<s>", "<pad>", "</s>", "<unk>")),
+        "camembert": (
+            transformers.CamembertTokenizer,
+            ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"),
+        ),
+    }
+    kind, front = kinds[family]
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString(small_tokenizers.sentencepiece("albert" if family == "albert" else "xlm_roberta"))
+    pieces = [(piece.piece, piece.score) for piece in model.pieces][3 if front else 0 :]
+    behind = [("<mask>", 0.0)] if front else []
+    vocab = [*((token, 0.0) for token in front), *pieces, *behind]
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    kind(vocab=vocab, _spm_precompiled_charsmap=charsmap, **settings.tokenizer_config).save_pretrained(folder)
+
+
+def write_folder(folder, settings):
+    """The files of a model: its vocabulary, and what is told besides."""
+    for name, values in (
+        ("tokenizer_config.json", settings.tokenizer_config),
+        ("config.json", settings.config),
+        ("special_tokens_map.json", settings.special_tokens_map),
+    ):
+        if values is not None:
+            (folder / name).write_text(json.dumps(values), encoding="utf-8")
+    for place in settings.files.split("+"):
+        if place == "vocab.txt":
+            (folder / place).write_text("".join(f"{token}\n" for token in VOCABULARIES[BERT]), encoding="utf-8")
+        elif place == "tokenizer.json":
+            wordpiece_json(folder, settings)
+        elif place == "words":
+            wordpiece_json(folder, settings, model=models.WordLevel)
+        elif place == "mpnet":
+            wordpiece_json(folder, settings, MPNET, post=processors.RobertaProcessing(("</s>", 3), ("<s>", 2), True, False))
+        elif place == "roberta":
+            small_tokenizers.byte_level_bpe(folder)
+            (folder / "tokenizer.json").unlink()
+        elif place == "roberta.json":
+            roberta_json(folder, settings)
+        else:
+            sentencepiece_json(folder, place, settings)
+
+
+def read_there(folder, settings):
+    peer = transformers.AutoTokenizer.from_pretrained(folder, **settings.told)
+    if "WordPiece" in type(peer.backend_tokenizer.model).__name__ and "vocab" in settings.files:
+        peer.backend_tokenizer.model.max_input_chars_per_word = 200
+    return peer
+
+
+@pytest.fixture(params=READ, ids=lambda settings: settings.name)
+def settings(request):
+    return request.param
+
+
+@pytest.fixture
+def both(tmp_path, settings):
+    write_folder(tmp_path, settings)
+    if settings.name == "dmis-lab/biobert-v1.1":
+        with pytest.warns(UserWarning, match="do not say whether case is kept"):
+            ours = load_tokenizer(tmp_path)
+    else:
+        ours = load_tokenizer(tmp_path)
+    return ours, read_there(tmp_path, settings)
+
+
+def differing(ours, theirs, **options):
+    """Texts whose ids or offsets are not the same."""
+    there = theirs(TEXTS, return_offsets_mapping=True)
+    here = ours.encode_batch(TEXTS, return_offsets=True, special_tokens_in_text=True)
+    mask = ours.tokens.get(ours.mask_id)
+    found = []
+    for text, ids, offsets, expected, places in zip(
+        TEXTS, here.ids, here.offsets, there["input_ids"], there["offset_mapping"], strict=True
+    ):
+        if ids.tolist() != expected:
+            found.append((text, ours.tokenize(text), theirs.convert_ids_to_tokens(expected)))
+            continue
+        # Here the place of a token is its own characters, not the space that it takes; of a space alone it is empty.
+        strip = {*ours.added_tokens, mask, "Ġ"}
+        pairs = [
+            (ours.tokens[i], tuple(a), b)
+            for i, a, b in zip(expected, offsets.tolist(), places, strict=True)
+            if ours.tokens[i] not in strip
+        ]
+        # A text that begins with a space has got none, but transformers takes it for one that was put there.
+        got_space = not getattr(ours, "add_prefix_space", False) or not text.startswith(" ")
+        found += [(text, token, a, b) for token, a, b in pairs if a != b and (a[1], got_space) != (b[1], False)][:1]
+    return found
+
+
+def test_ids_and_offsets_are_those_of_transformers(both):
+    assert differing(*both) == []
+
+
+def test_pairs_are_those_of_transformers(both, settings):
+    ours, theirs = both
+    firsts, seconds = TEXTS[:8], TEXTS[8:16]
+    there = theirs(firsts, seconds, return_token_type_ids=True)
+    here = ours.encode_batch(firsts, seconds, special_tokens_in_text=True)
+    assert [row.tolist() for row in here.ids] == there["input_ids"]
+    if settings.config.get("type_vocab_size") == 1:  # a model that has no row for the segment that transformers gives
+        there["token_type_ids"] = [[0] * len(row) for row in there["token_type_ids"]]
+    assert [row.tolist() for row in here.segments] == there["token_type_ids"]
+
+
+def test_what_is_written_here_is_read_there_and_here(both, settings, tmp_path):
+    ours, _theirs = both
+    folder = tmp_path / "written"
+    folder.mkdir()
+    for name, content in vocabulary_files(ours, 512).items():
+        (folder / name).write_bytes(content)
+    (folder / "config.json").write_text(json.dumps(settings.config), encoding="utf-8")
+    assert load_tokenizer(folder) == ours
+    again = read_there(folder, Settings(settings.name, settings.files))
+    assert differing(ours, again) == []
+
+
+@pytest.mark.parametrize("settings", REFUSED, ids=lambda settings: settings.name)
+def test_a_program_of_its_own_is_refused(tmp_path, settings):
+    write_folder(tmp_path, settings)
+    with pytest.raises(ValueError, match="which cuts words with a program of its own"):
+        load_tokenizer(tmp_path)

@@ -1,0 +1,156 @@
+"""A tokenizer.json that is run by the package tokenizers, with the interface of the others."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import small_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from keras_bert_rebuild import PipelineTokenizer, load_tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES = ["der", "##s", "hund", "2", "0", "-", "ein-hund", "ein", "[MASK]x", "Ä"]
+TEXTS = ["Der Hunds ein-Hund 20", "", " [MASK] der[SEP] Ä", "hund " * 30, "<e> der<E>x <e>"]
+
+
+def words(model=models.WordPiece):
+    """A pipeline that cuts at white space and digits only, with `<e>` added."""
+    tokenizer = Tokenizer(model({token: i for i, token in enumerate(SPECIAL + PIECES)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(True)])
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.add_special_tokens(SPECIAL)
+    tokenizer.add_tokens([AddedToken("<e>", lstrip=True, normalized=False)])
+    return tokenizer
+
+
+def pieces(unknown=0, special=("<unk>", "<s>", "</s>", "<pad>", "<mask>")):
+    vocabulary = [*((token, 0.0) for token in special), ("▁", -3.0), *((f"▁{word}", -2.0) for word in ("der", "hund", "ein"))]
+    tokenizer = Tokenizer(models.Unigram([*vocabulary, *((char, -4.0) for char in "derhunis-20<e>mask")], unk_id=unknown))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 1), True, False)
+    tokenizer.decoder = decoders.Metaspace()
+    tokenizer.add_tokens([AddedToken("<e>", single_word=True)])
+    return tokenizer
+
+
+PIPELINES = {"WordPiece": words, "WordLevel": lambda: words(models.WordLevel), "Unigram": pieces}
+
+
+@pytest.fixture(params=PIPELINES)
+def both(request):
+    peer = PIPELINES[request.param]()
+    return PipelineTokenizer(json.loads(peer.to_str())), peer
+
+
+def test_ids_places_words_and_pairs_are_those_of_the_package(both):
+    ours, peer = both
+    encoding = ours.encode_batch(TEXTS, TEXTS[::-1], return_offsets=True, special_tokens_in_text=True)
+    expected = [peer.encode(*pair) for pair in zip(TEXTS, TEXTS[::-1], strict=True)]
+    assert [row.tolist() for row in encoding.ids] == [row.ids for row in expected]
+    assert [row.tolist() for row in encoding.segments] == [row.type_ids for row in expected]
+    assert [[*map(tuple, row.tolist())] for row in encoding.offsets] == [row.offsets for row in expected]
+    assert [row.tolist() for row in encoding.word_ids] == [
+        [-1 if word is None else word for word in row.word_ids] for row in expected
+    ]
+
+
+def test_lists_of_words_are_those_of_the_package(both):
+    ours, peer = both
+    texts = [["der", "Hunds", "", "20"], [], ["ein-hund"]]
+    encoding = ours.encode_batch(texts, is_pretokenized=True, special_tokens_in_text=True)
+    expected = [peer.encode(text, is_pretokenized=True) for text in texts]
+    assert [row.tolist() for row in encoding.ids] == [row.ids for row in expected]
+    assert [row.tolist() for row in encoding.word_ids] == [
+        [-1 if word is None else word for word in row.word_ids] for row in expected
+    ]
+
+
+def test_special_tokens_in_a_text_are_text_though_the_model_has_them(both):
+    ours, _ = both
+    special = " ".join(ours.special_tokens.values())
+    assert not ours.special_ids - {ours.unk_id} & set(ours.encode_flat([special])[0].tolist())
+    assert ours.mask_id in ours.encode_batch([special], special_tokens_in_text=True).ids[0]
+
+
+def test_an_added_token_behind_hidden_ones_keeps_its_id(both):
+    ours, peer = both
+    assert ours.added_tokens == ("<e>",)
+    assert ours.vocabulary["<e>"] == peer.token_to_id("<e>") == ours.encode_flat(["<e>"])[0].tolist()[-1]
+
+
+def test_windows_and_cutting_are_those_of_every_tokenizer(both):
+    ours, _ = both
+    whole = ours.encode_batch(["der hund ein " * 9]).ids[0]
+    cut = ours.encode_batch(["der hund ein " * 9], max_len=10).ids[0]
+    assert cut.tolist() == [*whole[:9].tolist(), ours.sep_id]
+    windows = ours.encode_batch(["der hund ein " * 9], max_len=10, stride=2, pad_to="longest")
+    assert windows.texts.tolist() == [0] * len(windows.ids)
+    assert windows.positions.max() == len(whole) - 3
+
+
+def test_a_pipeline_travels_and_comes_back_from_its_file(both, tmp_path):
+    ours, peer = both
+    assert pickle.loads(pickle.dumps(ours)) == ours
+    peer.enable_truncation(4)
+    peer.enable_padding()
+    peer.save(str(tmp_path / "tokenizer.json"))
+    again = load_tokenizer(tmp_path)
+    assert isinstance(again, PipelineTokenizer)
+    assert [row.tolist() for row in again.encode_batch(TEXTS).ids] == [row.tolist() for row in ours.encode_batch(TEXTS).ids]
+    assert PipelineTokenizer(tmp_path / "tokenizer.json") == PipelineTokenizer.from_pretrained(tmp_path)
+    assert ours.decode(ours.encode_flat(["der hund"])[0]).strip() == "der hund"
+
+
+def test_settings_beside_the_file_add_tokens_and_name_special_ones(tmp_path):
+    values = json.loads(words().to_str())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values), encoding="utf-8")
+    settings = {"additional_special_tokens": ["[E1]"], "mask_token": {"content": "[MASK]x"}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.tokenize("der[E1]hund") == ["der", "[E1]", "hund"]
+    assert tokenizer.special_tokens["mask"] == "[MASK]x"
+
+
+def test_one_segment_is_told_by_the_config_beside_it(tmp_path):
+    words().save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "config.json").write_text('{"type_vocab_size": 1}')
+    assert not np.any(load_tokenizer(tmp_path).encode_batch(["der"], ["hund"], pad_to="longest").segments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": {"type": "Unigram", "vocab": []}}, "holds a Unigram model without a vocabulary"),
+        (
+            {"model": {"type": "Nothing", "vocab": {"a": 0}}, "added_tokens": []},
+            "must be a tokenizer.json that the package tokenizers runs",
+        ),
+        (
+            {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}, "added_tokens": []},
+            "must have tokens for cls, sep",
+        ),
+        ({"model": {"type": "WordLevel", "vocab": {"a": "b"}}}, "must be an object from token to id, or a list of pieces"),
+        ({"post_processor": {"type": "TemplateProcessing", "single": [], "pair": []}}, "makes others"),
+        ({"post_processor": {"type": "Sequence", "processors": [{"type": "a"}, {"type": "b"}]}}, "says it several times"),
+        ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids behind those of the model"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, change, message):
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**json.loads(words().to_str()), **change}), encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        load_tokenizer(tmp_path)
+
+
+def test_byte_pairs_of_other_words_are_run_as_they_are(tmp_path):
+    peer = small_tokenizers.byte_level_bpe(tmp_path)
+    peer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    peer.save(str(tmp_path / "tokenizer.json"))
+    ours = load_tokenizer(tmp_path)
+    assert isinstance(ours, PipelineTokenizer)
+    assert ours.separators == 2
+    for text in small_tokenizers.SENTENCES[:6]:
+        assert ours.encode_flat([text])[0].tolist() == peer.encode(text).ids
