@@ -144,6 +144,8 @@ def make_task(spec, model, examples, settings):
     cls = spec.task_class
     if spec.examples in ("classification", "multi_label", "tagging"):
         told["labels"] = cls.labels_of(examples)
+    if spec.examples == "tagging":
+        told["scheme"] = cls.scheme_of(examples)
     if spec.name == "similarity":
         told |= _similarity(examples, settings)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
