@@ -35,8 +35,8 @@ class TokenClassifier(Task):
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
         tokenizer: as for `task_tokenizer`.
-        scheme: how tags name entities, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to tell
-            it from the tags that there are: those with an I-x and no B-x are IOB1. `scheme_of` tells it from examples, which know more.
+        scheme: how tags name entities, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to
+            tell it from the tags that there are: those with an I-x and no B-x are IOB1. `scheme_of` asks examples, which know more.
         max_len, stride: as of `Task`.
 
     Reference: Devlin et al., 2019, section 5.3 (https://arxiv.org/abs/1810.04805).
@@ -64,7 +64,7 @@ class TokenClassifier(Task):
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
-        """The tags that examples have, sorted, O first, and those of their scheme that may be needed besides; IOB2 for spans of a text.
+        """The tags that examples have, sorted, O first, and others of their scheme that may be needed; IOB2 for spans of a text.
 
         Raises:
             ValueError: there are no tags, or only one.

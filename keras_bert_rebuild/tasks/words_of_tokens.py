@@ -16,9 +16,9 @@ def words_of_tokens(windows, texts):
     """Find the words of texts, and their first tokens.
 
     In a list of words these are the words. In a text, a word begins at a token behind white space and at one that begins or follows
-    a sign, so that the comma behind a name is not part of it, whatever the tokenizer takes for words. Where a script has no spaces,
-    as Han, kana and Thai have none, it begins at every token: there is nothing smaller that a model could tell apart. A token that is
-    a sign and a letter, such as `'s`, ends a word in `it's` and is inside of one in `l'sofia`.
+    a sign, so that the comma behind a name is not part of it, whatever the tokenizer takes for words. In scripts without spaces,
+    such as Han, kana and Thai, it begins at every token: there is nothing smaller that a model could tell apart. A token of a sign
+    and letters, such as `'s`, is a word in `it's` and a part of one in `l'sofia`.
 
     Args:
         windows: `Windows` over single texts.
@@ -67,8 +67,8 @@ def _words_of_text(windows, rows, text):
 def _joined(text, end, start, same_word):
     """Whether a piece that begins at `start` goes on with the word that ends at `end`.
 
-    Of the words of the tokenizer, those count that divide figures from letters, as in `9pm`, and no others: RoBERTa's end at the vowel
-    signs of Thai and Devanagari, too.
+    Of the words of the tokenizer, those count that divide figures from letters, as in `9pm`, and no others: RoBERTa's end at the
+    vowel signs of Thai and Devanagari, too.
     """
     before, behind = text[end - 1], text[start]
     if any(character.isspace() for character in text[end:start]) or not (_is_of_word(before) and _is_of_word(behind)):

@@ -81,9 +81,8 @@ def test_strict_scores_of_entities_are_those_of_seqeval(scheme, data):
     for name, theirs in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-score")):
         assert scores[name] == pytest.approx(expected["micro avg"][theirs])
     found = {kind: values["f1-score"] for kind, values in expected.items() if not kind.endswith(" avg")}
-    assert {kind: values["f1"] for kind, values in entities.entity_type_scores(true, predicted, scheme).items()} == pytest.approx(
-        found
-    )
+    of_types = entities.entity_type_scores(true, predicted, scheme)
+    assert {kind: values["f1"] for kind, values in of_types.items()} == pytest.approx(found)
 
 
 @pytest.mark.parametrize("scheme", ["IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES"])

@@ -35,10 +35,8 @@ def plain_tags(scheme, entities, count):
                 prefix = "E" if i == last and touches_behind else "I"
             else:
                 begin, inside, end, single = ENDS[scheme]
-                if first == last:
-                    prefix = single
-                else:
-                    prefix = begin if i == first else end if i == last else inside
+                prefix = begin if i == first else end if i == last else inside
+                prefix = single if first == last else prefix
             tags[i] = f"{prefix}-{kind}"
     return tags
 
@@ -155,7 +153,7 @@ def test_no_allowed_sequence_leaves_the_best_of_each_word():
 
 
 def test_another_scheme_is_one_sentence():
-    with pytest.raises(ValueError, match="scheme must be one of IO, IOB2, IOB1, .*; got 'BIO'"):
+    with pytest.raises(ValueError, match=r"scheme must be one of IO, IOB2, IOB1, .*; got 'BIO'"):
         check_scheme("BIO", ["O", "B-a"])
     with pytest.raises(ValueError, match="that of the tags; got 'IOB2' and the tag 'E-a'"):
         check_scheme("IOB2", ["O", "B-a", "E-a"])
