@@ -39,6 +39,7 @@ WEIGHTS = {
     "SOP": (("kernel", "H", "2"), ("bias", "2")),
     "Classification": (("kernel", "H", "C"), ("bias", "C")),
     "Token-Classification": (("kernel", "H", "C"), ("bias", "C")),
+    "Token-Classification-CRF": (("next", "C", "C"), ("begin", "C"), ("end", "C")),
     "Question-Answering": (("kernel", "H", "2"), ("bias", "2")),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections import namedtuple
 
 import numpy as np
 
+from keras_bert_rebuild.layers.viterbi import viterbi
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
 from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE
 from keras_bert_rebuild.tasks.tag_schemes import may_follow, tags_of_entities
@@ -77,28 +78,11 @@ def best_tags(log_probabilities, labels, scheme, transitions=None):
     Returns:
         The numbers of the tags, `(words,)`; those that are best alone where there is no allowed sequence of these labels.
 
-    Reference: Viterbi's algorithm; Lafferty, McCallum and Pereira, 2001, section 3.
     """
-    words, count = len(log_probabilities), len(labels)
-    if not words:
-        return np.zeros(0, "int64")
+    count = len(labels)
     ways = np.zeros((count + 2, count)) if transitions is None else np.array(transitions, "float64")
     ways[~_allowed(tuple(labels), scheme)] = -np.inf
-    between, at_start, at_end = ways[:count], ways[count], ways[count + 1]
-    score = at_start + log_probabilities[0]
-    origins = np.zeros((words, count), "int64")
-    for i in range(1, words):
-        found = score[:, None] + between
-        origins[i] = found.argmax(0)
-        score = found.max(0) + log_probabilities[i]
-    score = score + at_end
-    if score.max() == -np.inf:
-        return np.argmax(log_probabilities, axis=1)
-    best = np.zeros(words, "int64")
-    best[-1] = score.argmax()
-    for i in range(words - 1, 0, -1):
-        best[i - 1] = origins[i, best[i]]
-    return best
+    return viterbi(np.asarray(log_probabilities), ways)
 
 
 @functools.lru_cache(maxsize=64)

@@ -3,12 +3,14 @@
 import itertools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.viterbi import marginals
+from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
 from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, type_of
@@ -16,6 +18,7 @@ from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, 
 from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_classifier import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.task_losses import IGNORED, LabelLoss
 
 # An entity: where it begins and ends, in words of a list of words, in characters of a text, and the mean probability of its tags.
@@ -30,7 +33,8 @@ class TokenClassifier(Task):
 
     The first token of a word answers for it. Sentences longer than `max_len` go in windows; of the windows that show a word, the
     one that shows the most around it answers and is trained. Tags of entities are decoded as the most probable sequence that their
-    scheme allows, other tags word by word.
+    scheme allows, other tags word by word. With `crf` the model also learns which tags follow each other, in a window those of its
+    words.
 
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
@@ -57,10 +61,23 @@ class TokenClassifier(Task):
         stride: int | None = None,
     ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
+        self.crf = next((layer for layer in model.layers if layer.name == CRF), None)
         if len(self.labels) < 2:
             raise ValueError(f"a token classifier must have two tags at least; got {list(self.labels)}.")
         self._numbers = {label: i for i, label in enumerate(self.labels)}
         self.scheme = recognised(self.labels) if scheme is None else check_scheme(scheme, self.labels)
+
+    @classmethod
+    def from_encoder(
+        cls, encoder: Any, tokenizer: Any = None, *, crf: bool = False, rates: Mapping[str, float] | None = None, **settings: Any
+    ) -> Self:
+        """The task with a fresh head on an encoder, as `Task.from_encoder`.
+
+        Args:
+            encoder, tokenizer, rates, **settings: as there.
+            crf: let the head end in a `ConditionalRandomField`, which learns what follows what.
+        """
+        return super().from_encoder(encoder, tokenizer, rates={**(rates or {}), "crf": bool(crf)}, **settings)
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
@@ -113,7 +130,15 @@ class TokenClassifier(Task):
         return Encoded(windows, targets)
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy of the first token of every word."""
+        """Cross entropy of the first token of every word; with a random field that of the whole chain of them.
+
+        Raises:
+            ValueError: weights for a random field, whose loss is of chains and not of labels.
+        """
+        if self.crf is not None and class_weights is not None:
+            raise ValueError("class_weights must be left out with crf: its loss is of whole chains of tags, which have no weights.")
+        if self.crf is not None:
+            return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
 
     def predict_examples(
@@ -197,12 +222,14 @@ class TokenClassifier(Task):
     def _answer(self, example, logits, places):
         logits = logits - logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        best = best_tags(logs, self.labels, self.scheme)
+        transitions = None if self.crf is None else self.crf.transitions
+        best = best_tags(logs, self.labels, self.scheme, transitions)
+        probabilities = np.exp(logs) if transitions is None else marginals(logs, transitions)
         tags = [self.labels[i] for i in best]
         of_words = isinstance(example, TaggedWords)
         entities = []
         for label, start, end in () if self.scheme is None else spans_of_tags(tags):
-            probability = float(np.exp(logs[np.arange(start, end), best[start:end]]).mean())
+            probability = float(probabilities[np.arange(start, end), best[start:end]].mean())
             if of_words:
                 entities.append(Entity(label, start, end, " ".join(example.words[start:end]), probability))
             else:

@@ -1,11 +1,15 @@
 """Tags and entities: alignment, windows, training."""
 
+import itertools
+
+import keras
 import numpy as np
 import pytest
 from small_tasks import TOKENIZER, plain_logits, sentence, sequence, small_encoder, small_task, trained
 
-from keras_bert_rebuild import TokenClassifier, load_task
+from keras_bert_rebuild import ConditionalRandomFieldLoss, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.viterbi import marginals, viterbi
 from keras_bert_rebuild.tasks.entities import best_tags
 
 LABELS = ("O", "B-loc", "I-loc", "B-per", "I-per")
@@ -180,3 +184,75 @@ def test_other_bad_input_is_one_sentence():
         task(["a cat", ["a", "cat"]])
     with pytest.raises(ValueError, match="texts must be a list; got str"):
         task("a cat")
+
+
+def chain(words):
+    """Tags that go round a, b, c with the place in the sentence, of words that say nothing."""
+    return TaggedWords(tuple(words), tuple("abc"[i % 3] for i in range(len(words))))
+
+
+@pytest.fixture(scope="module")
+def crf_task():
+    examples = [chain(["the"] * count) for count in (2, 3, 5, 7)]
+    encoder = small_encoder()
+    encoder.get_layer("Embedding-Position").weights[0].assign(np.zeros((40, 16)))
+    task = TokenClassifier.from_encoder(encoder, TOKENIZER, labels=("a", "b", "c"), crf=True, max_len=16)
+    first, last = trained(task, examples, epochs=60, rate=1e-1)
+    return task, examples, first, last
+
+
+def test_a_random_field_learns_which_tags_follow_each_other(crf_task):
+    task, examples, first, last = crf_task
+    assert last < first / 10
+    assert [tuple(answer.tags) for answer in task.predict_examples(examples)] == [example.tags for example in examples]
+    assert task.crf.transitions.argmax(1)[:4].tolist() == [1, 2, 0, 0]
+
+
+def test_a_random_field_comes_back_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
+    task, examples, _, _ = crf_task
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    assert np.array_equal(again.crf.transitions, task.crf.transitions)
+    assert [answer.tags for answer in again.predict_examples(examples)] == [
+        answer.tags for answer in task.predict_examples(examples)
+    ]
+    task.model.save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
+    x = [np.array([[2, 5, 5, 3]]), np.zeros((1, 4), int)]
+    assert np.array_equal(model.predict(x, verbose=0), task.model.predict(x, verbose=0))
+    assert isinstance(model.loss, ConditionalRandomFieldLoss)
+    batch = x, np.array([[-100, 0, 1, -100]])
+    assert model.evaluate(*batch, verbose=0) == pytest.approx(task.model.evaluate(*batch, verbose=0))
+    fresh = TokenClassifier.from_encoder(task.model, TOKENIZER, labels=("a", "b", "c"))
+    assert fresh.crf is None
+    anew = TokenClassifier.from_encoder(task.model, TOKENIZER, labels=("a", "b", "c", "d"), crf=True)
+    assert not anew.crf.transitions.any()
+
+
+def test_words_of_a_random_field_are_a_chain_whatever_pieces_and_windows_they_have(crf_task):
+    task = crf_task[0]
+    long = ["unlikes", "the"] * 12
+    answer = task([long])[0]
+    scores, _ = plain_log_probabilities(task, long)
+    assert [task.labels.index(tag) for tag in answer.tags] == viterbi(scores, task.crf.transitions).tolist()
+
+
+def test_entities_of_a_random_field_have_the_probability_of_the_chain(rng):
+    task = small_task(TokenClassifier, labels=("O", "B-x", "I-x"), crf=True)
+    words = ["anna", "likes", "paris"]
+    scores, _ = plain_log_probabilities(task, words)
+    own = task.crf.transitions.astype("float64")
+    rows = list(itertools.product(range(3), repeat=3))
+    weights = [
+        np.exp(own[3][a] + own[4][c] + own[a, b] + own[b, c] + scores[0, a] + scores[1, b] + scores[2, c]) for a, b, c in rows
+    ]
+    shares = np.array([[sum(w for row, w in zip(rows, weights, strict=True) if row[i] == j) for j in range(3)] for i in range(3)])
+    np.testing.assert_allclose(marginals(scores, own), shares / sum(weights), rtol=1e-6)
+    for entity in task([words])[0].entities:
+        chosen = [shares[i][1 if i == entity.start else 2] / sum(weights) for i in range(entity.start, entity.end)]
+        assert entity.probability == pytest.approx(np.mean(chosen), rel=1e-4)
+
+
+def test_weights_of_labels_are_refused_for_chains(crf_task):
+    with pytest.raises(ValueError, match="class_weights must be left out with crf"):
+        crf_task[0].compile(keras.optimizers.Adam(), class_weights={"a": 2.0})
