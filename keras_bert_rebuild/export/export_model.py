@@ -45,9 +45,9 @@ def export(
         tokenizer: its tokenizer, or the path of one.
         path: the folder to write; it appears whole or not at all.
         format: "saved_model" (TensorFlow: text in, answers out), "onnx", "openvino", "openvino_int8" (beside float32; calibrated on
-            `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` stays outside: the logits are the
-            scores of labels, and its transitions stand in the settings of the folder; in one for Hugging Face they are weights that
-            transformers passes over.
+            `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` stays outside: logits are the
+            scores of labels, and its transitions stand in the settings of the folder; in one for Hugging Face they are weights
+            that transformers passes over.
         poolings: "cls", "max", "mean" or several, joined: makes one vector of a text's tokens.
         normalize: scale vectors to length 1.
         max_len: tokens of a text at the most, to which texts are cut; None for what the model takes.
