@@ -10,6 +10,7 @@ from keras_bert_rebuild.layers import __all__ as _layer_names
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.adamw import AdamW
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.metrics import Perplexity
@@ -108,6 +109,7 @@ __all__ = [
     "AdamW",
     "AdamWarmup",
     "BertModel",
+    "ConditionalRandomFieldLoss",
     "Lamb",
     "Perplexity",
     "PretrainingLoss",

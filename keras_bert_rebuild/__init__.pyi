@@ -37,6 +37,7 @@ from keras_bert_rebuild.explain.weight_names import weight_names as weight_names
 from keras_bert_rebuild.export.export_model import export as export
 from keras_bert_rebuild.layers import ACTIVATIONS as ACTIVATIONS
 from keras_bert_rebuild.layers import Add as Add
+from keras_bert_rebuild.layers import ConditionalRandomField as ConditionalRandomField
 from keras_bert_rebuild.layers import Dense as Dense
 from keras_bert_rebuild.layers import Dropout as Dropout
 from keras_bert_rebuild.layers import Embedding as Embedding
@@ -118,6 +119,7 @@ from keras_bert_rebuild.training.adamw import AdamW as AdamW
 from keras_bert_rebuild.training.averaged_weights import averaged_weights as averaged_weights
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder as CheckpointFolder
 from keras_bert_rebuild.training.compile_model import compile_model as compile_model
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss as ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.distribution import distribute as distribute
 from keras_bert_rebuild.training.freeze import freeze as freeze
 from keras_bert_rebuild.training.freeze import train_only as train_only

@@ -140,10 +140,15 @@ class BertConfig:
     """What the head "classification" tells, in Hugging Face's words: "single_label_classification", "multi_label_classification" or
     "regression". None: not said, as in most files."""
 
+    crf: bool = False
+    """Whether the head "token_classification" ends in a `ConditionalRandomField`."""
+
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
             raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")
         check_limit("labels", len(self.labels), "labels")
+        if not isinstance(self.crf, bool):
+            raise ValueError(f"crf must be True or False; got {self.crf!r}.")
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
         for name, least in WHOLE_NUMBERS:
@@ -239,7 +244,7 @@ class BertConfig:
             "nsp": 2 * d + 2,
             "sop": 2 * d + 2,
             "classification": len(self.labels) * (d + 1),
-            "token_classification": len(self.labels) * (d + 1),
+            "token_classification": len(self.labels) * (d + 1 + (len(self.labels) + 2) * self.crf),
             "question_answering": 2 * (d + 1),
             "multiple_choice": d + 1,
         }

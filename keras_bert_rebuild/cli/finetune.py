@@ -74,6 +74,8 @@ def _kind(field):
         return {"nargs": "+", "action": Columns, "metavar": "PART=NAME"}
     if field.name == "freeze":
         return {"nargs": "+", "metavar": "PATTERN"}
+    if field.name == "crf":
+        return {**option_kind(field), "nargs": "?", "const": True}
     return option_kind(field, CHOICES, METAVARS)
 
 

@@ -4,6 +4,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
 from keras_bert_rebuild.models.encoder_blocks import HALVES
+from keras_bert_rebuild.models.heads import CRF
 
 
 def config_of_layers(encoder):
@@ -42,6 +43,7 @@ def config_of_layers(encoder):
         adapter_size=adapter.units if adapter is not None else 0,
         hidden_dropout_prob=0.1 if f"{ATTENTION.format(numbers[0])}-Dropout" in layers else 0.0,
         labels=_labels(layers),
+        crf=CRF in layers,
     )
 
 

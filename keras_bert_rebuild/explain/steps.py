@@ -59,6 +59,7 @@ PARAMETERS: tuple = (
     (None, HEAD,      "Sentence order",     "SOP",                                     "2·H + 2"),
     (None, HEAD,      "Classes of a text",  "Classification",                          "C·H + C"),
     (None, HEAD,      "Classes of tokens",  "Token-Classification",                    "C·H + C"),
+    (None, HEAD,      "What follows what",  "Token-Classification-CRF",                "C·C + 2·C"),
     (None, HEAD,      "Start and end",      "Question-Answering",                      "2·H + 2"),
     (None, HEAD,      "Fit of a choice",    "Multiple-Choice",                         "H + 1"),
 )  # fmt: skip
@@ -99,7 +100,7 @@ LAYERS_OF_HEAD = {
     "nsp": ("NSP",),
     "sop": ("SOP",),
     "classification": ("Classification",),
-    "token_classification": ("Token-Classification",),
+    "token_classification": ("Token-Classification", "Token-Classification-CRF"),
     "question_answering": ("Question-Answering",),
     "multiple_choice": ("Multiple-Choice",),
 }
@@ -131,6 +132,8 @@ def steps_of(config, heads):
     absent |= {step.layer: not config.adapter_size for step in STEPS if step.name == "Adapter"}
     if not config.num_hidden_layers:
         absent |= {step.layer: True for step in STEPS if step.part == BLOCK}
+    if not config.crf:
+        there.discard("Token-Classification-CRF")
     return [
         _of_config(step, config) for step in STEPS if (step.layer in there if step.part == HEAD else not absent.get(step.layer))
     ]

@@ -47,6 +47,7 @@ WEIGHTS = {
     "SOP": (("kernel", "H", "2"), ("bias", "2")),
     "Classification": (("kernel", "H", "C"), ("bias", "C")),
     "Token-Classification": (("kernel", "H", "C"), ("bias", "C")),
+    "Token-Classification-CRF": (("next", "C", "C"), ("begin", "C"), ("end", "C")),
     "Question-Answering": (("kernel", "H", "2"), ("bias", "2")),
     "Multiple-Choice": (("kernel", "H", "1"), ("bias", "1")),
 }  # fmt: skip

@@ -12,6 +12,7 @@ from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import EXPORT
 from keras_bert_rebuild.files.output import check_folder
+from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
@@ -46,7 +47,9 @@ def export(
         path: the folder to write; it appears whole or not at all. An earlier export in it is replaced, and other files of yours
             are kept; a folder of anything else is refused.
         format: "saved_model" (TensorFlow: text in, answers out), "onnx", "openvino", "openvino_int8" (beside float32; calibrated on
-            `texts`) or "huggingface" (for `transformers`; no poolings).
+            `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` stays outside: logits are the
+            scores of labels, and its transitions stand in the settings of the folder; in one for Hugging Face they are weights
+            that transformers passes over.
         poolings: "cls", "max", "mean" or several, joined: makes one vector of a text's tokens.
         normalize: scale vectors to length 1.
         max_len: tokens of a text at the most, to which texts are cut; None for what the model takes.
@@ -76,6 +79,7 @@ def export(
             raise ValueError("a Hugging Face folder holds no poolings: choose another format, or leave them out.")
         _write_huggingface(model, tokenizer, path, max_len)
         return path
+    model, transitions = _without_random_field(model)
     # A pooled model does not know where it came from.
     files = tokenizer_files_outside(model, tokenizer, max_len)
     if poolings or normalize:
@@ -90,12 +94,24 @@ def export(
             "outputs": output_names(model),
             "labels": list(getattr(config, "labels", ())),
             "problem_type": getattr(config, "problem_type", None),
+            **({} if transitions is None else {"transitions": transitions.tolist()}),
             **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
         }
         (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for name, content in files.items():
             (folder / name).write_bytes(content)
     return path
+
+
+def _without_random_field(model):
+    """A model that answers with the scores of labels alone, and the transitions of its `ConditionalRandomField`, or None."""
+    layer = next((layer for layer in model.layers if layer.name == CRF), None)
+    if layer is None or model.output_names != [CRF]:
+        return model, None
+    scores = type(model)(model.inputs, layer.input)
+    scores.config = model.config.replace(crf=False)
+    scores.load_report = getattr(model, "load_report", None)
+    return scores, layer.transitions
 
 
 def _write_huggingface(model, tokenizer, path, max_len):

@@ -111,6 +111,7 @@ HUGGINGFACE = NameTable(
         "sop": POOLER + SOP,
         "classification": POOLER + CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
+        "crf": bert.CRF,
         "question_answering": QUESTION_ANSWERING,
         "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },

@@ -103,6 +103,13 @@ TOKEN_CLASSIFICATION = (
     ("Token-Classification/bias",   "classifier.bias",   "same"),
 )  # fmt: skip
 
+# Not of Hugging Face: the names that taggers made with pytorch-crf have in their files.
+CRF = (
+    ("Token-Classification-CRF/next",  "crf.transitions",       "same"),
+    ("Token-Classification-CRF/begin", "crf.start_transitions", "same"),
+    ("Token-Classification-CRF/end",   "crf.end_transitions",   "same"),
+)  # fmt: skip
+
 QUESTION_ANSWERING = (
     ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
     ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
@@ -122,6 +129,7 @@ HUGGINGFACE = NameTable(
         "nsp": POOLER + NSP,
         "classification": POOLER + CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
+        "crf": CRF,
         "question_answering": QUESTION_ANSWERING,
         "multiple_choice": POOLER + MULTIPLE_CHOICE,
     },

@@ -99,6 +99,7 @@ HUGGINGFACE = NameTable(
         "mlm": MLM,
         "classification": CLASSIFICATION,
         "token_classification": TOKEN_CLASSIFICATION,
+        "crf": bert.CRF,
         "question_answering": QUESTION_ANSWERING,
         "multiple_choice": MULTIPLE_CHOICE,
     },

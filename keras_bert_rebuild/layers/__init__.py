@@ -8,6 +8,7 @@ Letters of the shape comments in this folder:
 
 from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, get_activation, quick_gelu
 from keras_bert_rebuild.layers.add import Add
+from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.dense import Dense
 from keras_bert_rebuild.layers.dropout import Dropout
@@ -30,6 +31,7 @@ from keras_bert_rebuild.layers.truncated_normal import TruncatedNormal
 __all__ = [
     "ACTIVATIONS",
     "Add",
+    "ConditionalRandomField",
     "Dense",
     "Dropout",
     "Embedding",

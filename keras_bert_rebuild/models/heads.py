@@ -9,6 +9,9 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.config import HEADS, ON_POOLER
 from keras_bert_rebuild.models.encoder import kernel_settings, make_dropout, make_norm
 
+# The layer behind the logits of the head "token_classification" where tags are a chain.
+CRF = "Token-Classification-CRF"
+
 # What a head is built from: the config, the sequence `(batch, length, hidden)`, the token table `(vocabulary, embedding)`, the
 # input that is not zero where a token is to be predicted, and a function that pools the first token, once for all heads that ask.
 Trunk = namedtuple("Trunk", ["config", "sequence", "table", "positions", "pooled"])
@@ -55,10 +58,13 @@ def build_classification(trunk):
 def build_token_classification(trunk):
     """`Token-Classification`: a logit for each label at every token, `(batch, length, labels)`.
 
-    Reference: Devlin et al., 2019, section 5.3.
+    With `crf` the layer `Token-Classification-CRF` sets the scores of its transitions below them.
+
+    Reference: Devlin et al., 2019, section 5.3; Lample et al., 2016, section 2.2 (https://arxiv.org/abs/1603.01360).
     """
     x = _drop(trunk.config, trunk.sequence, "Token-Classification-Dropout")
-    return _last(trunk.config, x, len(trunk.config.labels), "Token-Classification")
+    x = _last(trunk.config, x, len(trunk.config.labels), "Token-Classification")
+    return layers.ConditionalRandomField(name=CRF, dtype="float32")(x) if trunk.config.crf else x
 
 
 def build_question_answering(trunk):
@@ -142,6 +148,11 @@ def heads_of(model):
     """The heads of a model, in the order of its outputs; the pooler only where no other head stands on it."""
     layers = {layer.name for layer in model.layers}
     return without_implied(head for head in HEADS if LAYERS[head] in layers)
+
+
+def named_heads_of(model):
+    """The keys of the heads of a model in a table of names: those of `heads_of`, and "crf"."""
+    return (*heads_of(model), *(["crf"] if any(layer.name == CRF for layer in model.layers) else []))
 
 
 def without_implied(heads):

@@ -8,7 +8,7 @@ from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.text.json_file import json_object
 
 # Fields that change nothing in what a trained model computes, so that a format may have no word for them.
-WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family")
+WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf")
 
 # Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
 GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))
@@ -84,6 +84,7 @@ def config_from_huggingface(values, where="config.json"):
         raise ValueError(f"{where} describes another architecture: {wrong}.")
     defaults = {"family": family, **module.DEFAULTS, **module.UNSAID[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
+    defaults["crf"] = values.get("crf") is True  # our own word: transformers has no such head, and keeps what it does not know
     config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
@@ -116,6 +117,8 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}
     if config.problem_type is not None and "classification" in heads:
         values["problem_type"] = config.problem_type
+    if config.crf and "token_classification" in heads:
+        values["crf"] = True
     _check_nothing_is_lost(config, config_from_huggingface(values), f"Hugging Face's config.json of {config.family}")
     return values
 

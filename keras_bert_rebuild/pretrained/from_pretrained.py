@@ -14,7 +14,7 @@ from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, set_trainable
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
-from keras_bert_rebuild.models.heads import heads_of, without_implied
+from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
@@ -96,7 +96,7 @@ def _load(model, checkpoint, strict, extend_positions):
         model.weights,
         checkpoint.source,
         table,
-        table.rows(blocks, heads_of(model)),
+        table.rows(blocks, named_heads_of(model)),
         strict=strict,
         position_offset=model.config.position_offset,
         extend_positions=extend_positions,

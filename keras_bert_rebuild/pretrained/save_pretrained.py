@@ -15,7 +15,7 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import check_folder
-from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.models.heads import heads_of, named_heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -126,7 +126,7 @@ def _earlier_tokenizers(files):
 
 def _arrays(model, table, config, dtype):
     """Names and arrays of a format, in its dtype."""
-    arrays = arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, heads_of(model)))
+    arrays = arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, named_heads_of(model)))
     return ((name, array if dtype is None else array.astype(np.dtype(dtype))) for name, array in arrays)
 
 

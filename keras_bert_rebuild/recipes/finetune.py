@@ -13,6 +13,7 @@ import keras
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.written_again import written_again
+from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback
 from keras_bert_rebuild.recipes.finetune_data import check_examples, count_in_training, examples_of, loss_weights, name_of
@@ -28,6 +29,9 @@ from keras_bert_rebuild.training.freeze import freeze
 from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
+
+# Steps of the rate of an encoder would leave transitions, which begin with 0 and are scores of their own, near 0.
+CRF_RATE = 100.0
 
 
 @dataclass
@@ -95,6 +99,8 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     started = time.perf_counter()
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
+    if settings.crf and spec.name != "token_classification":
+        raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
     given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
     examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
     check_examples(examples, spec, train)
@@ -167,6 +173,8 @@ def make_task(spec, model, examples, settings):
     cls = spec.task_class
     if spec.examples in ("classification", "multi_label", "tagging"):
         told["labels"] = cls.labels_of(examples)
+    if spec.examples == "tagging":
+        told |= {"scheme": cls.scheme_of(examples), "crf": settings.crf}
     if spec.name == "similarity":
         told |= _similarity(examples, settings)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
@@ -183,10 +191,13 @@ def adapt(model, settings):
 
 def compile_task(task, settings, schedule, class_weights=None):
     """Compile with the optimizer of the settings."""
+    rates = {} if settings.layer_decay == 1 else layer_rates(task.model, settings.layer_decay)
+    if settings.crf:
+        rates[f"(^|/){CRF}/"] = CRF_RATE
     optimizer = AdamW(
         schedule,
         weight_decay=settings.weight_decay,
-        rate_multipliers=None if settings.layer_decay == 1 else layer_rates(task.model, settings.layer_decay),
+        rate_multipliers=rates or None,
         global_clipnorm=settings.clip_norm,
     )
     task.compile(optimizer, class_weights=class_weights, jit_compile=settings.jit_compile)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from keras_bert_rebuild.recipes.finetune_tasks import LESS_IS_BETTER
 from keras_bert_rebuild.tasks.metrics import (
-    are_entity_tags,
     best_threshold,
     class_scores,
     confusion_matrix,
     entity_type_scores,
     squad_scores,
 )
+from keras_bert_rebuild.tasks.metrics.tag_parts import type_of
 
 
 @dataclass
@@ -69,9 +69,9 @@ def details(task, examples, answers):
     """
     if task.kind == "token_classification":
         right, said = task.right_tags(examples), [list(answer.tags) for answer in answers]
-        if are_entity_tags(task.labels):
+        if task.scheme is not None:
             # I-x and B-x are one row of the picture: whether a word was found, and as what.
-            flat = [[tag[2:] or "O" for tags in side for tag in tags] for side in (right, said)]
+            flat = [[type_of(tag) for tags in side for tag in tags] for side in (right, said)]
             return {"classes": entity_type_scores(right, said), **_confusion(*flat)}
         flat = [[tag for tags in side for tag in tags] for side in (right, said)]
         return {"classes": class_scores(*flat), **_confusion(*flat)}

@@ -80,6 +80,10 @@ class FinetuneSettings:
     objective: str | None = None
     """Of similarity: "cosine", to meet the scores, or "in_batch_negatives", to tell a pair from the others; None: by the scores."""
 
+    crf: bool = False
+    """Of token_classification: let the head end in a conditional random field, which learns at 100 times the rate which tags follow
+    each other."""
+
     dtype: str = "float32"
     """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
 
@@ -120,6 +124,7 @@ class FinetuneSettings:
             ("jit_compile", (True, False, "auto")),
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),
+            ("crf", (True, False)),
         ):
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")

@@ -1,29 +1,22 @@
-"""Entities and the BIO tags of their words."""
+"""Entities and the tags of their words."""
 
+import functools
 import itertools
 from collections import namedtuple
 
 import numpy as np
 
+from keras_bert_rebuild.layers.viterbi import viterbi
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
-
-OUTSIDE = "O"
+from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE
+from keras_bert_rebuild.tasks.tag_schemes import may_follow, tags_of_entities
 
 # A label, and the first word and the one behind the last, or in a text its characters.
 Span = namedtuple("Span", ["label", "start", "end"])
 
 
-def is_bio(labels):
-    """Whether labels are tags of entities: B-x or I-x, and O."""
-    of_entities = set(labels) - {OUTSIDE}
-    return bool(of_entities) and all(label[:2] in ("B-", "I-") and len(label) > 2 for label in of_entities)
-
-
 def spans_of_tags(tags):
-    """The entities that BIO tags mean.
-
-    An entity begins at B-x, or at an I-x that does not follow B-x or I-x of the same label, and goes on over the I-x behind it. So
-    every sequence of tags means something, as in conlleval and seqeval.
+    """The entities that tags of any scheme mean.
 
     Example:
 
@@ -33,12 +26,13 @@ def spans_of_tags(tags):
     return [Span(kind, first, last + 1) for kind, first, last in entities_of(tags)]
 
 
-def tags_of_spans(starts, ends, spans):
-    """BIO tags for words from the spans of characters that words lie in.
+def tags_of_spans(starts, ends, spans, scheme="IOB2"):
+    """Tags for words from the spans of characters that words lie in.
 
     Args:
         starts, ends: first character of every word and the one behind its last.
         spans: `(start, end, label)`, in characters.
+        scheme: a key of `SCHEMES`, whose tags they shall be.
 
     Returns:
         A tag for each word: a word belongs to the span that has the most of its characters, the first of them if two have as many.
@@ -54,10 +48,8 @@ def tags_of_spans(starts, ends, spans):
     for span in spans:
         if span not in owners:
             raise ValueError(f"every span must have a word of its own; {span} has none")
-    return [
-        OUTSIDE if span is None else f"{'I' if span == before else 'B'}-{span[2]}"
-        for before, span in itertools.pairwise([None, *owners])
-    ]
+    words = {span: [i for i, owner in enumerate(owners) if owner == span] for span in spans}
+    return tags_of_entities(scheme, [(span[2], of[0], of[-1]) for span, of in words.items()], len(owners))
 
 
 def _owner(first, last, spans):
@@ -67,42 +59,36 @@ def _owner(first, last, spans):
     return spans[shared.index(most)] if most > 0 else None
 
 
-def best_tags(log_probabilities, labels):
-    """The most probable sequence of tags that BIO allows: no I-x but behind B-x or I-x.
+def best_tags(log_probabilities, labels, scheme, transitions=None):
+    """The best of the sequences of tags that a scheme allows.
 
         argmax Σ_i log p_i(tag_i)
 
-    Where a label has an I-x and no B-x, entities begin with I-x, as in the files of CoNLL-2003, and every sequence is allowed.
+    and of a conditional random field, with scores s for log p,
+
+        argmax Σ_i s_i(tag_i) + begin[tag_1] + Σ_i next[tag_i-1, tag_i] + end[tag_n]
 
     Args:
-        log_probabilities: `(words, labels)`.
+        log_probabilities: `(words, labels)`, or scores that are not normalised.
         labels: the tags.
+        scheme: a key of `SCHEMES`; None where any tag may follow any.
+        transitions: scores of a `ConditionalRandomField`, `(labels + 2, labels)`: of the tag of the column behind that of the row,
+            then of beginning with it, then of ending with it. None for none.
 
     Returns:
-        The numbers of the tags, `(words,)`.
+        The numbers of the tags, `(words,)`; those that are best alone where there is no allowed sequence of these labels.
 
-    Reference: Viterbi's algorithm, with transitions that are allowed or not.
     """
-    words = len(log_probabilities)
-    if not words:
-        return np.zeros(0, "int64")
-    if any(label.startswith("I-") and f"B-{label[2:]}" not in labels for label in labels):
-        return np.argmax(log_probabilities, axis=1)
-    # What may come behind a tag; a sentence begins as behind O.
-    allowed = np.array([[_may_follow(before, tag) for tag in labels] for before in labels])
-    at_start = np.array([_may_follow(OUTSIDE, tag) for tag in labels])
-    score = np.where(at_start, log_probabilities[0], -np.inf)
-    origins = np.zeros((words, len(labels)), "int64")
-    for i in range(1, words):
-        ways = np.where(allowed, score[:, None], -np.inf)
-        origins[i] = ways.argmax(0)
-        score = ways.max(0) + log_probabilities[i]
-    best = np.zeros(words, "int64")
-    best[-1] = score.argmax()
-    for i in range(words - 1, 0, -1):
-        best[i - 1] = origins[i, best[i]]
-    return best
+    count = len(labels)
+    ways = np.zeros((count + 2, count)) if transitions is None else np.array(transitions, "float64")
+    ways[~_allowed(tuple(labels), scheme)] = -np.inf
+    return viterbi(np.asarray(log_probabilities), ways)
 
 
-def _may_follow(before, tag):
-    return not tag.startswith("I-") or before[2:] == tag[2:]
+@functools.lru_cache(maxsize=64)
+def _allowed(labels, scheme):
+    """What may follow, begin and end, `(labels + 2, labels)`."""
+    if scheme is None:
+        return np.ones((len(labels) + 2, len(labels)), bool)
+    rows = [[may_follow(scheme, before, tag) for tag in labels] for before in (*labels, OUTSIDE)]
+    return np.array([*rows, [may_follow(scheme, tag, OUTSIDE) for tag in labels]])

@@ -11,12 +11,12 @@ from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
-from keras_bert_rebuild.models.heads import LAYERS
+from keras_bert_rebuild.models.heads import CRF, LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.training.lora import without_lora
 
 # What may be begun anew: the last layers of the heads, and the pooler where the encoder came without one.
-_OF_HEADS = tuple(f"{layer}/" for layer in LAYERS.values())
+_OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF))
 
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
@@ -29,7 +29,8 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         labels: names of the outputs of a classification head.
         seed: what is begun anew is drawn from it, the same numbers on every backend.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
-        **rates: fields of `BertConfig` to change: `hidden_dropout_prob`, `attention_probs_dropout_prob`, `classifier_dropout`.
+        **rates: fields of `BertConfig` to change: `hidden_dropout_prob`, `attention_probs_dropout_prob`, `classifier_dropout`; and
+            `crf`.
 
     Returns:
         A `BertModel`; its `load_report` lists in `missing` what was begun anew.
@@ -42,10 +43,11 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
     if config is None:
         raise ValueError(f"expected the path of a checkpoint or a model with a config; got {type(encoder).__name__} without one.")
     source = without_lora(source)
+    told = {"labels": tuple(labels), "problem_type": None, "crf": False, **rates}
     with dtype_scope(dtype), skipped_initialization(unwritten):
-        model = build_model(config.replace(labels=tuple(labels), problem_type=None, **rates), heads)
+        model = build_model(config.replace(**told), heads)
     values = {variable.path: variable for variable in source.weights}
-    last = tuple(f"{LAYERS[head]}/" for head in heads if head != "pooler")
+    last = tuple(f"{layer}/" for layer in (*(LAYERS[head] for head in heads if head != "pooler"), CRF))
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
     for variable in model.weights:
         known = values.get(variable.path)

@@ -1,18 +1,24 @@
 """Classification of words: entities, slots, parts of speech."""
 
+import itertools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.viterbi import marginals
+from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.entities import OUTSIDE, best_tags, is_bio, spans_of_tags, tags_of_spans
+from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
+from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, type_of
+from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, in_scheme, nearest_tag, recognised, tags_for
 from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_classifier import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.task_losses import IGNORED, LabelLoss
 
 # An entity: where it begins and ends, in words of a list of words, in characters of a text, and the mean probability of its tags.
@@ -26,12 +32,15 @@ class TokenClassifier(Task):
     """Tell what every word is, and which entities the words make.
 
     The first token of a word answers for it. Sentences longer than `max_len` go in windows; of the windows that show a word, the
-    one that shows the most around it answers and is trained. Tags that are BIO (O, B-x, I-x) are decoded as the most probable
-    sequence that BIO allows, other tags word by word.
+    one that shows the most around it answers and is trained. Tags of entities are decoded as the most probable sequence that their
+    scheme allows, other tags word by word. With `crf` the model also learns which tags follow each other, in a window those of its
+    words.
 
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
         tokenizer: as for `task_tokenizer`.
+        scheme: how tags name entities, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to
+            tell it from the tags that there are: those with an I-x and no B-x are IOB1. `scheme_of` asks examples, which know more.
         max_len, stride: as of `Task`.
 
     Reference: Devlin et al., 2019, section 5.3 (https://arxiv.org/abs/1810.04805).
@@ -42,32 +51,52 @@ class TokenClassifier(Task):
     per_token = True
     label_padding = IGNORED
 
-    def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any = None,
+        *,
+        scheme: str | None = None,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
+        self.crf = next((layer for layer in model.layers if layer.name == CRF), None)
         if len(self.labels) < 2:
             raise ValueError(f"a token classifier must have two tags at least; got {list(self.labels)}.")
         self._numbers = {label: i for i, label in enumerate(self.labels)}
-        self.is_bio = is_bio(self.labels)
+        self.scheme = recognised(self.labels) if scheme is None else check_scheme(scheme, self.labels)
+
+    @classmethod
+    def from_encoder(
+        cls, encoder: Any, tokenizer: Any = None, *, crf: bool = False, rates: Mapping[str, float] | None = None, **settings: Any
+    ) -> Self:
+        """The task with a fresh head on an encoder, as `Task.from_encoder`.
+
+        Args:
+            encoder, tokenizer, rates, **settings: as there.
+            crf: let the head end in a `ConditionalRandomField`, which learns what follows what.
+        """
+        return super().from_encoder(encoder, tokenizer, rates={**(rates or {}), "crf": bool(crf)}, **settings)
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
-        """The tags that examples have, sorted, O first; for spans of a text B-x and I-x of every label.
+        """The tags that examples have, sorted, O first, and others of their scheme that may be needed; IOB2 for spans of a text.
 
         Raises:
             ValueError: there are no tags, or only one.
         """
-        tags: set[str] = set()
-        for example in example_list(examples):
-            if isinstance(example, TaggedText):
-                tags.update(f"{part}-{label}" for _, _, label in example.spans or () for part in "BI")
-                tags.add(OUTSIDE)
-            else:
-                tags.update(example.tags or ())
-        if is_bio(tags):  # O is needed where no word is outside, and I-x where no entity has two words
-            tags |= {OUTSIDE, *(f"{part}-{tag[2:]}" for tag in tags - {OUTSIDE} for part in "BI")}
+        tags, scheme = _tags_and_scheme(example_list(examples))
+        if scheme is not None:
+            tags = tags_for(scheme, {type_of(tag) for tag in tags - {OUTSIDE}}, tags)
         if len(tags) < 2:
             raise ValueError(f"there must be two tags at least to tell apart; the examples have {list(tags) or 'none'}.")
-        return tuple(sorted(tags, key=lambda tag: (tag != OUTSIDE, tag[2:] if is_bio(tags) else tag, tag)))
+        return tuple(sorted(tags, key=lambda tag: (tag != OUTSIDE, tag if scheme is None else type_of(tag), tag)))
+
+    @staticmethod
+    def scheme_of(examples: Iterable[Any]) -> str | None:
+        """The scheme of the tags of examples, from how they follow each other; None for tags that are not of entities."""
+        return _tags_and_scheme(example_list(examples))[1]
 
     def __call__(self, texts: Sequence[str | Sequence[str]], batch_size: int = 32) -> list[Tagged]:
         """Tag texts.
@@ -101,7 +130,15 @@ class TokenClassifier(Task):
         return Encoded(windows, targets)
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy of the first token of every word."""
+        """Cross entropy of the first token of every word; with a random field that of the whole chain of them.
+
+        Raises:
+            ValueError: weights for a random field, whose loss is of chains and not of labels.
+        """
+        if self.crf is not None and class_weights is not None:
+            raise ValueError("class_weights must be left out with crf: its loss is of whole chains of tags, which have no weights.")
+        if self.crf is not None:
+            return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
 
     def predict_examples(
@@ -120,17 +157,22 @@ class TokenClassifier(Task):
         ]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Precision, recall and F1 of entities where tags are BIO; else the accuracy of tags."""
+        """Precision, recall and F1 of entities, the same in any scheme, where tags name entities; else the accuracy of tags."""
         from keras_bert_rebuild.tasks.metrics import entity_scores, tag_scores
 
         right = self.right_tags(examples)
-        return (entity_scores if self.is_bio else tag_scores)(right, [answer.tags for answer in answers])
+        return (tag_scores if self.scheme is None else entity_scores)(right, [answer.tags for answer in answers])
 
     def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
-        """The tags that examples tell, as lists of strings, word for word those of the answers; entities begin with B-x."""
+        """The tags that examples tell, as lists of strings, word for word those of the answers, in the scheme of the task."""
         examples = example_list(examples)
         _, words = self._words(examples)
-        return [[self.labels[i] for i in self._tags(example, words, number)] for number, example in enumerate(examples)]
+        for number, example in enumerate(examples):
+            self._tags(example, words, number)  # a label that the model does not know is an error
+        return [self._told(example, words, number) for number, example in enumerate(examples)]
+
+    def settings(self) -> dict[str, Any]:
+        return {"scheme": self.scheme, **super().settings()}
 
     def _words(self, examples):
         """The windows of examples, and which word every token begins."""
@@ -147,44 +189,60 @@ class TokenClassifier(Task):
 
     def _tags(self, example, words, number):
         """The numbers of the tags of an example's words, or None."""
-        where = place_of(example, number)
-        if isinstance(example, TaggedText):
-            if example.spans is None:
-                return None
-            for start, end, label in example.spans:
-                if not 0 <= start < end <= len(example.text):
-                    length = len(example.text)
-                    raise ValueError(
-                        f"a span must lie in its text of {length} characters; {where} has {label!r} from {start} to {end}."
-                    )
-            try:
-                tags = tags_of_spans(*words.places[number].T.tolist(), example.spans)
-            except ValueError as error:
-                raise ValueError(f"{error}: {where}.") from None
-        elif example.tags is None:
+        told, where = self._told(example, words, number), place_of(example, number)
+        if told is None:
             return None
-        else:
-            tags = example.tags
-            if len(tags) != len(example.words):
-                raise ValueError(f"there must be a tag for each word; {where} has {len(example.words)} words and {len(tags)} tags.")
-        numbers = [label_number(tag, self._numbers, where) for tag in tags]
-        # Files of CoNLL-2003 begin entities with I-x, where the best tags have B-x.
-        for span in spans_of_tags(tags) if self.is_bio else ():
-            numbers[span.start] = self._numbers.get(f"B-{span.label}", numbers[span.start])
-        return numbers
+        if self.scheme is not None:
+            told = [nearest_tag(self.scheme, tag, self._numbers) for tag in told]
+        return [label_number(tag, self._numbers, where) for tag in told]
+
+    def _told(self, example, words, number):
+        """The tags of an example's words, in the scheme of the task, or None."""
+        where = place_of(example, number)
+        if isinstance(example, TaggedWords):
+            if example.tags is not None and len(example.tags) != len(example.words):
+                found = f"{where} has {len(example.words)} words and {len(example.tags)} tags"
+                raise ValueError(f"there must be a tag for each word; {found}.")
+            if example.tags is None or self.scheme is None or not are_of_entities(example.tags):
+                return example.tags
+            return in_scheme(self.scheme, example.tags)
+        if example.spans is None:
+            return None
+        for start, end, label in example.spans:
+            if not 0 <= start < end <= len(example.text):
+                length = len(example.text)
+                raise ValueError(
+                    f"a span must lie in its text of {length} characters; {where} has {label!r} from {start} to {end}."
+                )
+        try:
+            return tags_of_spans(*words.places[number].T.tolist(), example.spans, self.scheme or "IOB2")
+        except ValueError as error:
+            raise ValueError(f"{error}: {where}.") from None
 
     def _answer(self, example, logits, places):
         logits = logits - logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        best = best_tags(logs, self.labels) if self.is_bio else logs.argmax(-1)
+        transitions = None if self.crf is None else self.crf.transitions
+        best = best_tags(logs, self.labels, self.scheme, transitions)
+        probabilities = np.exp(logs) if transitions is None else marginals(logs, transitions)
         tags = [self.labels[i] for i in best]
         of_words = isinstance(example, TaggedWords)
         entities = []
-        for label, start, end in spans_of_tags(tags) if self.is_bio else ():
-            probability = float(np.exp(logs[np.arange(start, end), best[start:end]]).mean())
+        for label, start, end in () if self.scheme is None else spans_of_tags(tags):
+            probability = float(probabilities[np.arange(start, end), best[start:end]].mean())
             if of_words:
                 entities.append(Entity(label, start, end, " ".join(example.words[start:end]), probability))
             else:
                 first, behind = int(places[start][0]), int(places[end - 1][1])
                 entities.append(Entity(label, first, behind, example.text[first:behind], probability))
         return Tagged(tags, entities, None if of_words else places)
+
+
+def _tags_and_scheme(examples):
+    """All the tags of examples, and their scheme; tags of spans are IOB2."""
+    if any(isinstance(example, TaggedText) for example in examples):
+        kinds = {label for example in examples if isinstance(example, TaggedText) for _, _, label in example.spans or ()}
+        return tags_for("IOB2", kinds), "IOB2" if kinds else None
+    sentences = [example.tags for example in examples if example.tags is not None]
+    tags = set(itertools.chain(*sentences))
+    return tags, recognised(tags, sentences)

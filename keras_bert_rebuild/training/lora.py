@@ -29,7 +29,7 @@ from keras_bert_rebuild.training.path_patterns import check_patterns, matches_an
 ADAPTED = ("MultiHeadSelfAttention/(query|value)/kernel$",)
 
 # Heads begin anew, so they learn whole: their last layers and the pooler below.
-TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Question-Answering)/",)
+TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Token-Classification-CRF|Question-Answering)/",)
 
 FORMAT = "keras_bert_rebuild.lora"
 

@@ -71,9 +71,19 @@ def test_balanced_weights_are_a_word(called, capsys):
     assert called[0][-2].class_weights == "balanced"
 
 
+def test_a_random_field_is_a_word(called, capsys):
+    said_by(capsys, "token-classification", *NEEDED, "--crf")
+    said_by(capsys, "token-classification", *NEEDED, "--crf", "no")
+    assert [call[-2].crf for call in called] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (
+            ["classification", "--crf"],
+            "crf must be for token_classification, whose tags follow each other; the task is",
+        ),
         (["classification"], "expected a file of examples; nothing is at t.tsv."),
         (["clasification"], "did you mean classification"),
         (["classification", "--epochs", "0"], "epochs must be a whole number of at least 1; got 0."),

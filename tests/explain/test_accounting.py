@@ -70,6 +70,7 @@ def configs(draw):
         type_vocab_size=number(0, 3),
         num_tasks=draw(st.sampled_from([0, 0, 4])),
         labels=tuple("abcd"[: number(1, 4)]),
+        crf=draw(st.booleans()),
         hidden_dropout_prob=draw(st.sampled_from([0.0, 0.1])),
     )
     return config, tuple(head for head in HEADS if draw(st.booleans()))

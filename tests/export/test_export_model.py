@@ -27,6 +27,26 @@ def test_the_package_is_the_function(tmp_path, rng):
     assert load_tokenizer(tmp_path / "folder").vocabulary == tokenizer.vocabulary
 
 
+def test_a_random_field_stands_beside_the_scores_of_labels(tmp_path, rng, monkeypatch):
+    model, tokenizer = small_export(rng, ["token_classification"], crf=True)
+    layer = model.get_layer("Token-Classification-CRF")
+    ids = np.array([[2, 6, 7, 3]])
+    outputs = model.predict([ids, ids * 0], verbose=0)
+    written = []
+    monkeypatch.setattr(export_model, "_write", lambda model, *rest: written.append(model))  # which needs the package onnx
+    export(model, tokenizer, tmp_path / "onnx", "onnx")
+    np.testing.assert_allclose(written[0].predict([ids, ids * 0], verbose=0), outputs[:, :4], atol=1e-6)
+    settings = json.loads((tmp_path / "onnx" / "export.json").read_text())
+    assert settings["outputs"] == ["logits"]
+    assert settings["labels"] == list(model.config.labels)
+    np.testing.assert_array_equal(np.array(settings["transitions"], "float32"), layer.transitions)
+    np.testing.assert_array_equal(outputs[0, 4:], layer.transitions)
+    export(model, tokenizer, tmp_path / "folder", "huggingface")
+    assert json.loads((tmp_path / "folder" / "config.json").read_text())["architectures"] == ["BertForTokenClassification"]
+    again = from_pretrained(tmp_path / "folder")
+    np.testing.assert_array_equal(again.predict([ids, ids * 0], verbose=0), outputs)
+
+
 @pytest.mark.parametrize("cased", [False, True])
 def test_a_hugging_face_folder_keeps_what_the_tokenizer_is_told(tmp_path, rng, cased):
     model, tokenizer = small_export(rng)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import scipy.stats
 import seqeval.metrics
+import seqeval.scheme
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.tasks.metrics import classes, correlation, entities
+from keras_bert_rebuild.tasks.tag_schemes import in_scheme, tags_of_entities
 
 pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcde")), min_size=1, max_size=40)
 numbers = st.lists(st.tuples(*[st.integers(-20, 20).map(lambda n: n / 4)] * 2), min_size=3, max_size=40)
@@ -63,3 +65,34 @@ def test_scores_of_entities_are_those_of_seqeval(rows):
     report = seqeval.metrics.classification_report(true, predicted, output_dict=True)
     expected = {kind: values["f1-score"] for kind, values in report.items() if not kind.endswith(" avg")}
     assert {kind: values["f1"] for kind, values in entities.entity_type_scores(true, predicted).items()} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU"])
+@given(data=st.data())
+@settings(max_examples=300)
+def test_strict_scores_of_entities_are_those_of_seqeval(scheme, data):
+    prefixes = [letter for letter in scheme if letter.isalpha() and letter != "O"]
+    tag = st.sampled_from(["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in ("x", "y-z"))])
+    rows = data.draw(st.lists(st.lists(st.tuples(tag, tag), min_size=1, max_size=10), min_size=1, max_size=6))
+    true, predicted = ([[pair[side] for pair in row] for row in rows] for side in (0, 1))
+    theirs = getattr(seqeval.scheme, "IOBES" if scheme == "BIOES" else scheme)
+    expected = seqeval.metrics.classification_report(true, predicted, mode="strict", scheme=theirs, output_dict=True)
+    scores = entities.entity_scores(true, predicted, scheme)
+    for name, theirs in (("precision", "precision"), ("recall", "recall"), ("f1", "f1-score")):
+        assert scores[name] == pytest.approx(expected["micro avg"][theirs])
+    found = {kind: values["f1-score"] for kind, values in expected.items() if not kind.endswith(" avg")}
+    of_types = entities.entity_type_scores(true, predicted, scheme)
+    assert {kind: values["f1"] for kind, values in of_types.items()} == pytest.approx(found)
+
+
+@pytest.mark.parametrize("scheme", ["IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES"])
+@given(data=st.data())
+def test_entities_of_legal_tags_are_those_of_seqeval_s_default_mode(scheme, data):
+    found, at = [], 0
+    for kind, length in data.draw(st.lists(st.tuples(st.sampled_from("xyO"), st.integers(1, 3)), min_size=1, max_size=6)):
+        found += [(kind, at, at + length - 1)] * (kind != "O")
+        at += length
+    tags = tags_of_entities(scheme, found, at)
+    assert entities.entities_of(tags) == seqeval.metrics.sequence_labeling.get_entities(tags)
+    strict = seqeval.scheme.Entities([in_scheme("IOB2", tags)], seqeval.scheme.IOB2).entities[0]
+    assert [(one.tag, one.start, one.end - 1) for one in strict] == entities.entities_of(tags)

@@ -1,5 +1,7 @@
 """Tasks beside the classes of transformers, from folders of either side."""
 
+import json
+
 import cases
 import keras
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from keras_bert_rebuild import MultipleChoice, NextSentence, load_task
+from keras_bert_rebuild import MultipleChoice, NextSentence, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion, ClassifiedText, Question, TaggedWords
 
 WORDS = [
@@ -148,3 +150,28 @@ def test_losses_of_training_steps_agree(tmp_path, kind):
         optimizer.step()
         got = task.model.train_on_batch(*batches[0])
         assert float(got) == pytest.approx(expected.item(), rel=2e-5), step
+
+
+def test_transformers_passes_over_the_transitions_of_a_random_field(tmp_path):
+    theirs_for("TokenClassification", tmp_path / "theirs", num_labels=3, id2label={0: "B-x", 1: "I-x", 2: "O"})
+    task = TokenClassifier.from_encoder(tmp_path / "theirs", labels=("O", "B-x", "I-x"), crf=True)
+    task.crf.next.assign(np.arange(9).reshape(3, 3) / 4)
+    task.save(tmp_path / "ours")
+    again = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "ours").eval()
+    windows = task.encode(EXAMPLES["TokenClassification"]).windows
+    for ours, outputs in zip(task._predict(windows, 2, None), logits_of(again, windows), strict=True):
+        np.testing.assert_allclose(ours, outputs.logits[0].numpy(), atol=1e-5)
+    assert again.config.id2label == {0: "O", 1: "B-x", 2: "I-x"}
+
+
+def test_a_tagger_with_the_weights_of_pytorch_crf_is_read(tmp_path):
+    theirs = theirs_for("TokenClassification", tmp_path / "theirs", num_labels=3, id2label={0: "O", 1: "B-x", 2: "I-x"})
+    own = {"crf.transitions": torch.randn(3, 3), "crf.start_transitions": torch.randn(3), "crf.end_transitions": torch.randn(3)}
+    (tmp_path / "theirs" / "model.safetensors").unlink()
+    torch.save({**theirs.state_dict(), **own}, tmp_path / "theirs" / "pytorch_model.bin")
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    (tmp_path / "theirs" / "config.json").write_text(json.dumps({**config, "crf": True}))
+    task = load_task(tmp_path / "theirs")
+    np.testing.assert_array_equal(
+        task.crf.transitions, torch.cat([own["crf.transitions"], *[own[name][None] for name in list(own)[1:]]])
+    )

@@ -112,6 +112,24 @@ def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(enc
     assert [row["loss"] for row in rows] == pytest.approx([total / count for total, count in parts], rel=1e-5)
 
 
+def test_tags_are_learned_in_their_scheme_with_a_random_field_and_measured_as_entities(encoder, tmp_path):
+    rows = [
+        ("anna likes london", "I-per O I-loc"),
+        ("ben anna likes red paris", "I-per B-per O I-loc I-loc"),
+        ("the cat sat in london paris", "O O O O I-loc B-loc"),
+    ]
+    examples = [TaggedWords(tuple(words.split()), tuple(tags.split())) for words, tags in rows]
+    settings = {"epochs": 40, "learning_rate": 1e-2, "crf": True, **QUICK}
+    done = finetune("token_classification", encoder, examples, examples, tmp_path / "run", settings)
+    again = load_task(tmp_path / "run" / "model")
+    assert again.scheme == done.task.scheme == "IOB1"
+    assert [tuple(answer.tags) for answer in again.predict_examples(examples)] == [example.tags for example in examples]
+    assert np.abs(again.crf.transitions).max() > 0.1
+    assert done.scores["f1"] == 1
+    assert {name: row["support"] for name, row in done.report["classes"].items()} == {"loc": 4, "per": 3}
+    assert done.report["labels"] == ["loc", "per", "O"]
+
+
 def test_the_folder_answers_as_the_task_does(run, tmp_path):
     folder, _, done = run
     (tmp_path / "in.tsv").write_text("text\tlabel\nthe cat likes the mat\tcat\nthe dog\t\n")

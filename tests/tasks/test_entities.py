@@ -1,4 +1,4 @@
-"""BIO tags and the entities they mean."""
+"""Tags and the entities they mean."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.tasks.entities import best_tags, is_bio, spans_of_tags, tags_of_spans
+from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
 
 TAGS = ["O", "B-a", "I-a", "B-b", "I-b"]
 
@@ -41,7 +41,7 @@ def is_legal(tags):
 @given(st.integers(1, 5), st.integers(0, 10_000))
 def test_the_best_tags_are_the_best_of_all_legal_sequences(words, seed):
     scores = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(TAGS)) * 0.3, words))
-    got = best_tags(scores, TAGS)
+    got = best_tags(scores, TAGS, "IOB2")
     legal = [row for row in itertools.product(range(len(TAGS)), repeat=words) if is_legal([TAGS[i] for i in row])]
     assert is_legal([TAGS[i] for i in got])
     assert scores[np.arange(words), got].sum() == pytest.approx(max(scores[np.arange(words), row].sum() for row in legal))
@@ -49,7 +49,7 @@ def test_the_best_tags_are_the_best_of_all_legal_sequences(words, seed):
 
 def test_labels_without_a_b_are_of_entities_that_begin_with_i():
     scores = np.log([[0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.1, 0.7]])
-    assert best_tags(scores, ["O", "I-a", "B-b", "I-b"]).tolist() == [1, 3]
+    assert best_tags(scores, ["O", "I-a", "B-b", "I-b"], "IOB1").tolist() == [1, 3]
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=8).filter(is_legal))
@@ -71,11 +71,3 @@ def test_spans_that_overlap_or_have_no_word_of_their_own_are_refused():
         tags_of_spans([0, 5], [4, 9], [(2, 4, "b"), (0, 3, "a")])
     with pytest.raises(ValueError, match=r"must have a word of its own; \(2, 4, 'b'\) has none"):
         tags_of_spans([0, 5], [4, 9], [(0, 2, "a"), (2, 4, "b")])
-
-
-def test_what_are_bio_tags():
-    assert is_bio(["O", "B-x", "I-x"])
-    assert not is_bio(["NOUN", "VERB"])
-    assert not is_bio(["O"])
-    assert not is_bio([])
-    assert best_tags(np.zeros((0, 5)), TAGS).tolist() == []

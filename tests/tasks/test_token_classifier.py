@@ -1,11 +1,15 @@
 """Tags and entities: alignment, windows, training."""
 
+import itertools
+
+import keras
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+from small_tasks import TOKENIZER, plain_logits, sentence, sequence, small_encoder, small_task, trained
 
-from keras_bert_rebuild import TokenClassifier, load_task
+from keras_bert_rebuild import ConditionalRandomFieldLoss, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.viterbi import marginals, viterbi
 from keras_bert_rebuild.tasks.entities import best_tags
 
 LABELS = ("O", "B-loc", "I-loc", "B-per", "I-per")
@@ -35,7 +39,7 @@ def test_tags_are_the_best_legal_ones_of_plain_numpy_over_windows(rng):
     texts = [sentence(rng, words).split() for words in (3, 45, 14, 1)]
     for words, answer in zip(texts, task(texts, batch_size=2), strict=True):
         logs, windows = plain_log_probabilities(task, words)
-        assert answer.tags == [LABELS[i] for i in best_tags(logs, LABELS)]
+        assert answer.tags == [LABELS[i] for i in best_tags(logs, LABELS, "IOB2")]
         assert (windows > 1) == (len(words) > 14)
         for entity in answer.entities:
             assert entity.text == " ".join(words[entity.start : entity.end])
@@ -79,13 +83,62 @@ def test_only_the_first_token_of_a_word_is_trained_in_the_window_that_shows_it_b
     assert (encoded.targets[0][:5] >= 0).tolist() == [False, True, False, False, True]  # [CLS] un ##like ##s the
 
 
-def test_entities_that_begin_with_i_are_learned_as_beginning_with_b():
+def test_tags_are_learned_in_their_own_scheme_and_others_in_that_of_the_model():
     example = TaggedWords(("anna", "likes", "red", "paris", "london"), ("I-per", "O", "I-loc", "I-loc", "B-loc"))
-    for labels, tags in (
-        (LABELS, ["B-per", "O", "B-loc", "I-loc", "B-loc"]),
-        (("O", "I-per", "I-loc", "B-loc"), ["I-per", "O", "B-loc", "I-loc", "B-loc"]),
+    for labels, scheme, tags in (
+        (LABELS, "IOB1", ["I-per", "O", "I-loc", "I-loc", "B-loc"]),
+        (("O", "I-per", "I-loc", "B-loc"), None, ["I-per", "O", "I-loc", "I-loc", "B-loc"]),
+        (LABELS, None, ["B-per", "O", "B-loc", "I-loc", "B-loc"]),
+        (("O", "B-loc", "I-loc", "L-loc", "U-loc", "B-per", "L-per", "U-per"), None, ["U-per", "O", "B-loc", "L-loc", "U-loc"]),
     ):
-        assert small_task(TokenClassifier, labels=labels).right_tags([example]) == [tags]
+        task = small_task(TokenClassifier, labels=labels, scheme=scheme)
+        assert task.right_tags([example]) == [tags]
+        target = task.encode([example]).targets[0]
+        assert [task.labels[i] for i in target[target >= 0]] == tags
+
+
+def test_iob1_is_learned_as_it_is_given_and_its_scheme_is_kept(tmp_path):
+    examples = [
+        TaggedWords(("anna", "likes", "london", "."), ("I-per", "O", "I-loc", "O")),
+        TaggedWords(("ben", "anna", "likes", "red", "paris", ",", "ben"), ("I-per", "B-per", "O", "I-loc", "I-loc", "O", "I-per")),
+        TaggedWords(("the", "cats", "sat", "in", "london"), ("O", "O", "O", "O", "I-loc")),
+    ]
+    assert TokenClassifier.scheme_of(examples) == "IOB1"
+    labels = TokenClassifier.labels_of(examples)
+    assert labels == ("O", "I-loc", "B-per", "I-per")
+    task = TokenClassifier.from_encoder(small_encoder(), TOKENIZER, labels=labels, max_len=16)
+    trained(task, examples, epochs=30, rate=1e-2)
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    assert again.scheme == "IOB1"
+    answers = again.predict_examples(examples)
+    assert [tuple(answer.tags) for answer in answers] == [example.tags for example in examples]
+    assert [entity[:3] for entity in answers[1].entities] == [("per", 0, 1), ("per", 1, 2), ("loc", 3, 5), ("per", 6, 7)]
+    assert again.scores(examples, answers)["f1"] == 1
+    in_iob2 = [TaggedWords(("anna", "likes", "london"), ("B-per", "O", "B-loc"))]  # the same entities in other tags
+    assert again.scores(in_iob2, again.predict_examples(in_iob2))["support"] == 2
+
+
+def says(task, words, tags):
+    """Let the head of a task say these tags to these words."""
+    windows = task.encode([TaggedWords(tuple(words))]).windows
+    ids = windows.ids[0]
+    _, states = sequence(task.model, ids, ids * 0)
+    numbers = [task.labels.index(tag) for tag in ("O", *tags, "O")]
+    head = task.model.get_layer("Token-Classification")
+    head.kernel.assign(np.linalg.lstsq(states, 4 * np.eye(len(task.labels))[numbers], rcond=None)[0])
+    head.bias.assign(np.zeros(len(task.labels)))
+
+
+def test_a_tagger_of_conll_2003_finds_entities_that_begin_with_i():
+    labels = ("B-LOC", "B-MISC", "B-ORG", "I-LOC", "I-MISC", "I-ORG", "I-PER", "O")
+    words, tags = ["anna", "likes", "london", "paris", "and", "red"], ["I-PER", "O", "I-LOC", "B-LOC", "O", "I-ORG"]
+    for settings, names in (({}, labels), ({"scheme": "IOB1"}, (*labels, "B-PER"))):
+        task = small_task(TokenClassifier, labels=names, **settings)
+        says(task, words, tags)
+        answer = task([words])[0]
+        assert answer.tags == tags
+        assert [entity[:3] for entity in answer.entities] == [("PER", 0, 1), ("LOC", 2, 3), ("LOC", 3, 4), ("ORG", 5, 6)]
 
 
 def test_spans_of_characters_become_tags_of_words():
@@ -131,3 +184,75 @@ def test_other_bad_input_is_one_sentence():
         task(["a cat", ["a", "cat"]])
     with pytest.raises(ValueError, match="texts must be a list; got str"):
         task("a cat")
+
+
+def chain(words):
+    """Tags that go round a, b, c with the place in the sentence, of words that say nothing."""
+    return TaggedWords(tuple(words), tuple("abc"[i % 3] for i in range(len(words))))
+
+
+@pytest.fixture(scope="module")
+def crf_task():
+    examples = [chain(["the"] * count) for count in (2, 3, 5, 7)]
+    encoder = small_encoder()
+    encoder.get_layer("Embedding-Position").weights[0].assign(np.zeros((40, 16)))
+    task = TokenClassifier.from_encoder(encoder, TOKENIZER, labels=("a", "b", "c"), crf=True, max_len=16)
+    first, last = trained(task, examples, epochs=60, rate=1e-1)
+    return task, examples, first, last
+
+
+def test_a_random_field_learns_which_tags_follow_each_other(crf_task):
+    task, examples, first, last = crf_task
+    assert last < first / 10
+    assert [tuple(answer.tags) for answer in task.predict_examples(examples)] == [example.tags for example in examples]
+    assert task.crf.transitions.argmax(1)[:4].tolist() == [1, 2, 0, 0]
+
+
+def test_a_random_field_comes_back_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
+    task, examples, _, _ = crf_task
+    task.save(tmp_path / "task")
+    again = load_task(tmp_path / "task")
+    assert np.array_equal(again.crf.transitions, task.crf.transitions)
+    assert [answer.tags for answer in again.predict_examples(examples)] == [
+        answer.tags for answer in task.predict_examples(examples)
+    ]
+    task.model.save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
+    x = [np.array([[2, 5, 5, 3]]), np.zeros((1, 4), int)]
+    assert np.array_equal(model.predict(x, verbose=0), task.model.predict(x, verbose=0))
+    assert isinstance(model.loss, ConditionalRandomFieldLoss)
+    batch = x, np.array([[-100, 0, 1, -100]])
+    assert model.evaluate(*batch, verbose=0) == pytest.approx(task.model.evaluate(*batch, verbose=0))
+    fresh = TokenClassifier.from_encoder(task.model, TOKENIZER, labels=("a", "b", "c"))
+    assert fresh.crf is None
+    anew = TokenClassifier.from_encoder(task.model, TOKENIZER, labels=("a", "b", "c", "d"), crf=True)
+    assert not anew.crf.transitions.any()
+
+
+def test_words_of_a_random_field_are_a_chain_whatever_pieces_and_windows_they_have(crf_task):
+    task = crf_task[0]
+    long = ["unlikes", "the"] * 12
+    answer = task([long])[0]
+    scores, _ = plain_log_probabilities(task, long)
+    assert [task.labels.index(tag) for tag in answer.tags] == viterbi(scores, task.crf.transitions).tolist()
+
+
+def test_entities_of_a_random_field_have_the_probability_of_the_chain(rng):
+    task = small_task(TokenClassifier, labels=("O", "B-x", "I-x"), crf=True)
+    words = ["anna", "likes", "paris"]
+    scores, _ = plain_log_probabilities(task, words)
+    own = task.crf.transitions.astype("float64")
+    rows = list(itertools.product(range(3), repeat=3))
+    weights = [
+        np.exp(own[3][a] + own[4][c] + own[a, b] + own[b, c] + scores[0, a] + scores[1, b] + scores[2, c]) for a, b, c in rows
+    ]
+    shares = np.array([[sum(w for row, w in zip(rows, weights, strict=True) if row[i] == j) for j in range(3)] for i in range(3)])
+    np.testing.assert_allclose(marginals(scores, own), shares / sum(weights), rtol=1e-6)
+    for entity in task([words])[0].entities:
+        chosen = [shares[i][1 if i == entity.start else 2] / sum(weights) for i in range(entity.start, entity.end)]
+        assert entity.probability == pytest.approx(np.mean(chosen), rel=1e-4)
+
+
+def test_weights_of_labels_are_refused_for_chains(crf_task):
+    with pytest.raises(ValueError, match="class_weights must be left out with crf"):
+        crf_task[0].compile(keras.optimizers.Adam(), class_weights={"a": 2.0})

@@ -3,12 +3,11 @@
 from keras_bert_rebuild.tasks.metrics.answers import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.metrics.classes import accuracy, class_scores, confusion_matrix, macro_f1, matthews, micro_f1
 from keras_bert_rebuild.tasks.metrics.correlation import pearson, spearman
-from keras_bert_rebuild.tasks.metrics.entities import are_entity_tags, entities_of, entity_scores, entity_type_scores
+from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores, entity_type_scores
 from keras_bert_rebuild.tasks.metrics.of_tasks import classification_scores, multi_label_scores, regression_scores, tag_scores
 
 __all__ = [
     "accuracy",
-    "are_entity_tags",
     "best_threshold",
     "class_scores",
     "classification_scores",

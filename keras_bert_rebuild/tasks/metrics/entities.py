@@ -1,18 +1,19 @@
 """Scores of entities: whole spans of one type, as seqeval counts them."""
 
 from keras_bert_rebuild.tasks.metrics.classes import check_lengths, counted
-
-PREFIXES = "BIES"
+from keras_bert_rebuild.tasks.metrics.strict_entities import strict_entities_of
+from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, PREFIXES, prefix_of, type_of
 
 
 def entities_of(tags):
     """The entities that the tags of a sentence name.
 
     B and S begin an entity, E and S end one, I and E go on with one of the same type, or begin one where there is none: the rules
-    of seqeval's default mode, and of the CoNLL script before it.
+    of seqeval's default mode, and of the CoNLL script before it. Tags that keep the rules of a scheme, whichever it is, have their
+    entities by these.
 
     Args:
-        tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word.
+        tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word; M is read as I, L as E, U and W as S.
 
     Returns:
         A list of `(type, first word, last word)`.
@@ -27,11 +28,11 @@ def entities_of(tags):
     """
     found, goes_on = [], False
     for i, tag in enumerate(tags):
-        if tag == "O":
+        if tag == OUTSIDE:
             goes_on = False
             continue
-        prefix, dash, kind = tag[:1], tag[1:2], tag[2:] or "_"
-        if prefix not in PREFIXES or dash not in ("", "-") or not tag:
+        prefix, kind = PREFIXES.get(prefix_of(tag)), type_of(tag)
+        if prefix is None or tag[1:2] not in ("", "-"):
             raise ValueError(f"expected tags B-x, I-x, E-x, S-x or O; got {tag!r}.")
         if goes_on and prefix in "IE" and found[-1][0] == kind:
             found[-1] = (kind, found[-1][1], i)
@@ -41,16 +42,12 @@ def entities_of(tags):
     return found
 
 
-def are_entity_tags(tags):
-    """Whether tags name entities, and not parts of speech or the like."""
-    return all(tag == "O" or (tag[:1] in PREFIXES and tag[:1] and tag[1:2] in ("", "-")) for tag in tags)
-
-
-def entity_scores(true, predicted):
+def entity_scores(true, predicted, scheme=None):
     """Precision, recall and F1 of entities, all types counted together.
 
     Args:
         true, predicted: the tags of every sentence.
+        scheme: a key of `STRICT`, to count what keeps its rules alone, as seqeval does with `mode="strict"`; None for all entities.
 
     Returns:
         A dictionary with `precision`, `recall`, `f1` and `support`, the number of true ones.
@@ -66,23 +63,24 @@ def entity_scores(true, predicted):
 
     Reference: Tjong Kim Sang and De Meulder, 2003, section 2.3 (https://aclanthology.org/W03-0419).
     """
-    return _scores(*_spans(true, predicted))
+    return _scores(*_spans(true, predicted, scheme))
 
 
-def entity_type_scores(true, predicted):
+def entity_type_scores(true, predicted, scheme=None):
     """The same for every type of entities that occurs, a dictionary by type."""
-    true, predicted = _spans(true, predicted)
+    true, predicted = _spans(true, predicted, scheme)
     of = lambda spans, kind: [{span for span in row if span[0] == kind} for row in spans]  # noqa: E731
     types = sorted({span[0] for row in (*true, *predicted) for span in row})
     return {kind: _scores(of(true, kind), of(predicted, kind)) for kind in types}
 
 
-def _spans(true, predicted):
+def _spans(true, predicted, scheme):
     true, predicted = check_lengths(true, predicted)
     for i, (a, b) in enumerate(zip(true, predicted, strict=True)):
         if len(a) != len(b):
             raise ValueError(f"expected a tag for each of the {len(a)} words of sentence {i}; got {len(b)}.")
-    return [{*entities_of(tags)} for tags in true], [{*entities_of(tags)} for tags in predicted]
+    read = entities_of if scheme is None else lambda tags: strict_entities_of(tags, scheme)
+    return [{*read(tags)} for tags in true], [{*read(tags)} for tags in predicted]
 
 
 def _scores(true, predicted):

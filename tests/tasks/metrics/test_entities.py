@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.tasks.metrics.entities import are_entity_tags, entities_of, entity_scores, entity_type_scores
+from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores, entity_type_scores
 
 tags = st.sampled_from(["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in ("x", "y"))])
 sentences = st.lists(st.lists(st.tuples(tags, tags), max_size=8), min_size=1, max_size=6)
@@ -55,8 +55,3 @@ def test_words_without_a_tag_and_other_tags_are_errors():
         entity_scores([["O"], ["O", "O"]], [["O"], ["O"]])
     with pytest.raises(ValueError, match="expected tags B-x, I-x, E-x, S-x or O; got 'NOUN'"):
         entities_of(["NOUN"])
-
-
-def test_parts_of_speech_are_no_entities():
-    assert are_entity_tags(["O", "B-city", "I-city"])
-    assert not are_entity_tags(["NOUN", "VERB"])

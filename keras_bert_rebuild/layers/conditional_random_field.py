@@ -1,0 +1,99 @@
+"""The scores of labels that follow each other, as of a conditional random field."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_bert_rebuild.layers.viterbi import viterbi
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ConditionalRandomField(keras.layers.Layer):
+    """Learn which labels follow each other, on top of the scores of labels at every place.
+
+        score(y) = begin[y_1] + Σ_i inputs[i, y_i] + Σ_i next[y_i-1, y_i] + end[y_n]
+        p(y) = exp(score(y)) / Σ_y' exp(score(y'))
+
+    It passes the scores on and sets its own below them, since a loss of Keras sees what a model answers and no weights:
+    `outputs[:, :length]` are the inputs, then come a row of `next` for each label, `begin` and `end`, the same for every row of the
+    batch. `ConditionalRandomFieldLoss` takes the outputs as they are, and `decode` finds the best labels. The weights begin with 0,
+    where each label is told alone.
+
+    Input shape: `(batch, length, labels)`.
+    Output shape: `(batch, length + labels + 2, labels)`, float32.
+    Mask: passed on for the places, None while the graph is built (see `Add`).
+
+    Example:
+
+    >>> layer = ConditionalRandomField()
+    >>> outputs = layer(np.zeros((2, 5, 3), "float32"))
+    >>> tuple(outputs.shape)
+    (2, 10, 3)
+
+    Reference: Lafferty, McCallum and Pereira, 2001; on top of a network, Lample et al., 2016, section 2.2
+    (https://arxiv.org/abs/1603.01360). The weights are those of pytorch-crf, there called `transitions`, `start_transitions` and
+    `end_transitions`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        labels = input_shape[-1]
+        if labels is None:
+            raise ValueError(f"{self.name} must have inputs with a known number of labels; got the shape {tuple(input_shape)}.")
+        self.next = self.add_weight(shape=(labels, labels), initializer="zeros", name="next")
+        self.begin = self.add_weight(shape=(labels,), initializer="zeros", name="begin")
+        self.end = self.add_weight(shape=(labels,), initializer="zeros", name="end")
+
+    def call(self, inputs):
+        own = ops.concatenate([self.next, self.begin[None], self.end[None]], axis=0)
+        own = ops.cast(own, "float32")[None] + ops.zeros((ops.shape(inputs)[0], 1, 1), "float32")
+        return ops.concatenate([ops.cast(inputs, "float32"), own], axis=1)  # (B, L, labels) → (B, L + labels + 2, labels)
+
+    def compute_mask(self, inputs, mask=None):
+        if mask is None or isinstance(inputs, keras.KerasTensor):
+            return None
+        own = ops.ones((ops.shape(inputs)[0], inputs.shape[-1] + 2), "bool")
+        return ops.concatenate([ops.cast(mask, "bool"), own], axis=1)
+
+    def compute_output_spec(self, inputs):
+        batch, length, labels = inputs.shape
+        length = None if length is None else length + labels + 2
+        return keras.KerasTensor((batch, length, labels), dtype="float32")
+
+    @property
+    def transitions(self) -> npt.NDArray[Any]:
+        """`next`, `begin` and `end` one below the other, `(labels + 2, labels)` float32."""
+        rows = (ops.convert_to_numpy(weight) for weight in (self.next, self.begin, self.end))
+        return np.concatenate([np.atleast_2d(row).astype("float32") for row in rows])
+
+    @staticmethod
+    def decode(outputs: Any, mask: Any = None) -> npt.NDArray[np.int32]:
+        """The best labels by the outputs of the layer.
+
+        Args:
+            outputs: `(batch, length + labels + 2, labels)`, as from `predict`.
+            mask: `(batch, length)`, what there is to be told; the labels of other places are 0. None for everything.
+
+        Returns:
+            Labels `(batch, length)`, int32.
+
+        Raises:
+            ValueError: the shapes are others.
+        """
+        outputs = np.asarray(ops.convert_to_numpy(outputs), "float64")
+        if outputs.ndim != 3 or outputs.shape[1] < outputs.shape[2] + 2:
+            raise ValueError(f"expected outputs (batch, length + labels + 2, labels); got the shape {outputs.shape}.")
+        length = outputs.shape[1] - outputs.shape[2] - 2
+        told = np.ones((len(outputs), length), bool) if mask is None else np.asarray(ops.convert_to_numpy(mask), bool)
+        if told.shape != (len(outputs), length):
+            raise ValueError(f"expected a mask of shape {(len(outputs), length)}; got {told.shape}.")
+        best = np.zeros((len(outputs), length), np.int32)
+        for row, (values, chosen) in enumerate(zip(outputs, told, strict=True)):
+            best[row, chosen] = viterbi(values[:length][chosen], values[length:])
+        return best

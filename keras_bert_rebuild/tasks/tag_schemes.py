@@ -1,0 +1,146 @@
+"""The ways to write entities as tags of words, as one table: IO, IOB1, IOB2, IOE1, IOE2, BIOES, BILOU and their like."""
+
+import itertools
+from collections import Counter
+
+from keras_bert_rebuild.tasks.metrics.entities import entities_of
+from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, prefix_of, type_of
+
+# How a word of an entity meets what is beside it: a word of the same entity, one of another entity of the same label, or anything
+# else: a word outside, an entity of another label, an end of the text.
+GOES_ON, MEETS, APART = "=", "&", "|"
+
+# Scheme, its prefixes, and for each what may be to its left and to its right. B in IOB1 opens an entity only behind another one of
+# its label, E in IOE1 ends one only before another one.
+SCHEMES = {
+    "IO":    {"I": ("=|", "=|")},
+    "IOB2":  {"B": ("&|", "=&|"), "I": ("=", "=&|")},
+    "IOB1":  {"B": ("&", "=&|"), "I": ("=|", "=&|")},
+    "IOE2":  {"I": ("=&|", "="), "E": ("=&|", "&|")},
+    "IOE1":  {"I": ("=&|", "=|"), "E": ("=&|", "&")},
+    "BIOES": {"B": ("&|", "="), "I": ("=", "="), "E": ("=", "&|"), "S": ("&|", "&|")},
+    "BILOU": {"B": ("&|", "="), "I": ("=", "="), "L": ("=", "&|"), "U": ("&|", "&|")},
+    "BMES":  {"B": ("&|", "="), "M": ("=", "="), "E": ("=", "&|"), "S": ("&|", "&|")},
+    "BMEWO": {"B": ("&|", "="), "M": ("=", "="), "E": ("=", "&|"), "W": ("&|", "&|")},
+}  # fmt: skip
+
+
+def check_scheme(name, labels):
+    """A scheme, or a ValueError for what is none, or not that of these tags."""
+    if name not in SCHEMES:
+        raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}; got {name!r}.")
+    others = [tag for tag in labels if tag != OUTSIDE and (prefix_of(tag) not in SCHEMES[name] or tag[1:2] not in ("", "-"))]
+    if others:
+        raise ValueError(f"scheme must be that of the tags; got {name!r} and the tag {others[0]!r}.")
+    return name
+
+
+def are_of_entities(tags):
+    """Whether tags name entities in some scheme."""
+    if not all(isinstance(tag, str) for tag in tags):
+        return False
+    return set(tags) <= {OUTSIDE} or recognised({*tags, OUTSIDE}) is not None
+
+
+def recognised(labels, sentences=()):
+    """The scheme that tags are of, told from all there are and, where that leaves several, from how they follow each other.
+
+    The scheme that sentences break least is theirs. Where they do not tell, tags with an I-x and no B-x are IOB1, those with an I-x
+    and no E-x are IOE1, and the first of `SCHEMES` that has all the prefixes is taken.
+
+    Args:
+        labels: the tags that there are.
+        sentences: tags of the words of sentences.
+
+    Returns:
+        A key of `SCHEMES`; None for tags that are not of entities, such as parts of speech.
+    """
+    tags = set(labels) - {OUTSIDE}
+    bare = tags <= {prefix for scheme in SCHEMES.values() for prefix in scheme} and OUTSIDE in labels
+    if not tags or not (bare or all(tag[1:2] == "-" and len(tag) > 2 for tag in tags)):
+        return None
+    prefixes = {prefix_of(tag) for tag in tags}
+    names = [name for name, scheme in SCHEMES.items() if prefixes <= scheme.keys()]
+    pairs = Counter(pair for sentence in sentences for pair in itertools.pairwise([OUTSIDE, *sentence, OUTSIDE]))
+
+    def rank(name):
+        broken = sum(count for (before, tag), count in pairs.items() if not may_follow(name, before, tag))
+        missing = sum(_tag(prefix, kind) not in tags for kind in map(type_of, tags) for prefix in needed(name))
+        return broken, missing > 0
+
+    return min(names, key=rank, default=None)
+
+
+def needed(scheme):
+    """The prefixes that every label of a scheme has; the others are only where two entities of a label meet."""
+    return [prefix for prefix, sides in SCHEMES[scheme].items() if MEETS not in sides]
+
+
+def tags_for(scheme, kinds, seen=()):
+    """The tags of a scheme for labels of entities, a set: O, those with the prefixes that are needed, and those that were seen."""
+    return {OUTSIDE, *seen, *(_tag(prefix, kind) for kind in kinds for prefix in needed(scheme))}
+
+
+def may_follow(scheme, before, tag):
+    """Whether a tag may stand behind another one; the ends of a sentence are as O."""
+    right = APART if before == OUTSIDE else SCHEMES[scheme][prefix_of(before)][1]
+    left = APART if tag == OUTSIDE else SCHEMES[scheme][prefix_of(tag)][0]
+    if OUTSIDE in (before, tag) or type_of(before) != type_of(tag):
+        return APART in right and APART in left
+    return any(side in right and side in left for side in (GOES_ON, MEETS))
+
+
+def is_legal(scheme, tags):
+    """Whether the tags of a sentence keep the rules of a scheme."""
+    of_scheme = all(tag == OUTSIDE or prefix_of(tag) in SCHEMES[scheme] for tag in tags)
+    return of_scheme and all(may_follow(scheme, *pair) for pair in itertools.pairwise([OUTSIDE, *tags, OUTSIDE]))
+
+
+def tags_of_entities(scheme, entities, count):
+    """The tags of a sentence from its entities; in IO, entities of a label that meet become one.
+
+    Args:
+        scheme: a key of `SCHEMES`.
+        entities: `(label, first word, last word)`, in their order.
+        count: words of the sentence.
+
+    Example:
+
+    >>> tags_of_entities("IOB1", [("city", 0, 1), ("city", 2, 2)], 4)
+    ['I-city', 'I-city', 'B-city', 'O']
+    """
+    tags = [OUTSIDE] * count
+    entities = list(entities)
+    for number, (kind, first, last) in enumerate(entities):
+        before = entities[number - 1] if number else (None, -1, -2)
+        behind = entities[number + 1] if number + 1 < len(entities) else (None, count + 1, count)
+        edges = [MEETS if met else APART for met in ((kind, first) == (before[0], before[2] + 1), (kind, last + 1) == behind[:2])]
+        for word in range(first, last + 1):
+            left, right = edges[0] if word == first else GOES_ON, edges[1] if word == last else GOES_ON
+            tags[word] = _tag(_prefix(scheme, left, right), kind)
+    return tags
+
+
+def in_scheme(scheme, tags):
+    """The tags of a sentence in a scheme, with the same entities; those that keep its rules stay as they are."""
+    return list(tags) if is_legal(scheme, tags) else tags_of_entities(scheme, entities_of(tags), len(tags))
+
+
+def nearest_tag(scheme, tag, known):
+    """The tag, or where it is not known and another prefix of its label means as much for a word alone, such as I-x for B-x of IOB1
+    and IOE1, that one."""
+    if tag in known or tag == OUTSIDE:
+        return tag
+    others = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]
+    return others[0] if len(others) == 1 and others[0] in known else tag
+
+
+def _prefix(scheme, left, right):
+    sides = SCHEMES[scheme]
+    if scheme == "IO":
+        return "I"
+    return next(prefix for prefix, (lefts, rights) in sides.items() if left in lefts and right in rights)
+
+
+def _tag(prefix, kind):
+    return prefix if kind == "_" else f"{prefix}-{kind}"

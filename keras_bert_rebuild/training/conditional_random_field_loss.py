@@ -1,0 +1,98 @@
+"""The loss of a conditional random field: how improbable the right labels are, among all sequences of labels."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.training.mean_over_labels import counted, mean_over_labels
+from keras_bert_rebuild.training.task_losses import IGNORED
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ConditionalRandomFieldLoss(keras.losses.Loss):
+    """Negative log-likelihood of chains of labels, for the outputs of a `ConditionalRandomField`.
+
+        loss = Σ (log Σ_y' exp(score(y')) − score(y)) / labels        over the chains of a batch and all their labels
+
+    The chain of a row is its places with a label: what has the label -100, or is masked, is left out, as if it were not there. With
+    transitions of 0 this is the cross entropy of the labels.
+
+    Args:
+        name, reduction: as for any loss; None or "none" for the sum over each chain, `(batch,)`.
+
+    Call arguments:
+        y_true: labels `(batch, length)`.
+        y_pred: `(batch, length + labels + 2, labels)`.
+        sample_weight: a weight for each chain, `(batch,)`.
+
+    Reference: Lafferty, McCallum and Pereira, 2001, section 3; Lample et al., 2016, section 2.2 (https://arxiv.org/abs/1603.01360).
+    """
+
+    def __init__(
+        self, name: str = "conditional_random_field_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, **kwargs)
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        labels = y_pred.shape[-1]
+        length, places = y_true.shape[1] if len(y_true.shape) > 1 else None, y_pred.shape[1]
+        if None not in (length, places) and length + labels + 2 != places:
+            wanted = f"(batch, {length + labels + 2}, {labels}) for labels of length {length}"
+            raise ValueError(f"expected the outputs of a ConditionalRandomField, {wanted}; got the length {places}.")
+        masked = ops.cast(counted(y_pred)[:, : -labels - 2], "bool")
+        y_true = ops.where(masked, ops.reshape(ops.cast(y_true, "int32"), ops.shape(masked)), IGNORED)
+        # Without the mask, with which Keras would weight chains as if they were places.
+        y_pred = ops.multiply(y_pred, 1.0)
+        value = super().__call__(y_true, y_pred, sample_weight)
+        counts = ops.cast(ops.not_equal(y_true, IGNORED), self.dtype)
+        return mean_over_labels(self, value, y_pred, sample_weight, counts)
+
+    def call(self, y_true, y_pred):
+        labels = y_pred.shape[-1]
+        y_true = ops.cast(y_true, "int32")
+        losses = chain_losses(y_pred[:, : -labels - 2], y_pred[:, -labels - 2 :], y_true)
+        if self.reduction in (None, "none", "sum"):
+            return losses
+        # Keras divides by the chains; what is meant are their labels.
+        count = ops.sum(ops.cast(ops.not_equal(y_true, IGNORED), losses.dtype))
+        return losses * ops.cast(ops.shape(losses)[0], losses.dtype) / ops.maximum(count, 1e-9)
+
+
+def chain_losses(scores, transitions, y_true):
+    """−log p of the labels of every chain, `(batch,)`.
+
+    Args:
+        scores: `(batch, length, labels)`.
+        transitions: `(batch, labels + 2, labels)`.
+        y_true: `(batch, length)`, -100 at places that are not of the chain.
+    """
+    labels = scores.shape[-1]
+    between, begin, end = transitions[:, :labels], transitions[:, labels], transitions[:, labels + 1]
+    counts = ops.not_equal(y_true, IGNORED)
+    right = ops.cast(counts, scores.dtype)[..., None] * ops.one_hot(ops.where(counts, y_true, 0), labels, dtype=scores.dtype)
+
+    def step(carry, place):
+        before, label, total = carry  # of every label the log of the sum over what ends with it; the right one; its score
+        score, right = place
+        here, begun = ops.sum(right, axis=-1, keepdims=True) > 0, ops.sum(label, axis=-1, keepdims=True) > 0
+        way = ops.where(begun, ops.einsum("bi,bij->bj", label, between), begin)
+        total = total + ops.sum(right * (score + way), axis=-1)
+        ways = ops.where(begun, ops.logsumexp(before[:, :, None] + between, axis=1), begin)
+        return ops.where(here, score + ways, before), ops.where(here, right, label), total
+
+    zeros = ops.zeros_like(begin)
+    places = ops.swapaxes(scores, 0, 1), ops.swapaxes(right, 0, 1)  # (B, L, labels) → (L, B, labels)
+    before, label, total = _over_places(step, (zeros, zeros, ops.sum(zeros, axis=-1)), places)
+    total = total + ops.sum(label * end, axis=-1)
+    return ops.where(ops.sum(label, axis=-1) > 0, ops.logsumexp(before + end, axis=-1) - total, 0.0)
+
+
+def _over_places(step, carry, places):
+    """The carry behind the last place."""
+    if keras.config.backend() != "tensorflow":
+        return ops.scan(lambda carry, place: (step(carry, place), None), carry, places)[0]
+    # Keras's scan does not tell TensorFlow how long the loop is at most, without which XLA has no gradient of it.
+    length = ops.shape(places[0])[0]
+    body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in places]))  # noqa: E731
+    return ops.while_loop(lambda i, *_: i < length, body, (0, *carry), maximum_iterations=length)[1:]

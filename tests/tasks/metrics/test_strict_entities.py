@@ -1,0 +1,74 @@
+"""Entities that keep the rules of their scheme, beside regular expressions and hand-written cases."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores
+from keras_bert_rebuild.tasks.metrics.strict_entities import STRICT, strict_entities_of
+from keras_bert_rebuild.tasks.tag_schemes import tags_of_entities
+
+# Of one label, a letter a word: what an entity is, all of it and as far as it goes.
+PATTERNS = {"IOB2": "BI*", "IOE2": "I*E", "BIOES": "BI*E|S", "BILOU": "BI*L|U"}
+
+
+def tags_of(scheme):
+    prefixes = [letter for letter in scheme if letter.isalpha() and letter != "O"]
+    return ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in "xy")]
+
+
+@pytest.mark.parametrize("scheme", PATTERNS)
+@given(data=st.data())
+def test_entities_are_those_of_a_regular_expression(scheme, data):
+    tags = data.draw(st.lists(st.sampled_from(tags_of(scheme)), max_size=8))
+    expected = []
+    for kind in "xy":
+        letters = "".join(tag[0] if tag[2:] == kind else "O" for tag in tags)
+        expected += [(kind, found.start(), found.end() - 1) for found in re.finditer(PATTERNS[scheme], letters)]
+    assert sorted(strict_entities_of(tags, scheme)) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags", "expected"),
+    [
+        ("IOB1", "I-x O I-x I-x B-x I-x I-y", [(0, 0), (2, 3), (4, 5), (6, 6)]),
+        ("IOB1", "O B-x I-x O", [(2, 2)]),  # a B behind O opens nothing
+        ("IOB1", "I-x B-y O", [(0, 0)]),
+        ("IOE1", "I-x O I-x E-x I-x I-y", [(0, 0), (2, 3), (4, 4), (5, 5)]),
+        ("IOE1", "O E-x I-x", [(2, 2)]),  # as seqeval, which wants an I or an E before an E
+        ("IOB2", "I-x B-x I-y I-x", [(1, 1)]),
+    ],
+)
+def test_what_breaks_the_rules_is_no_entity(scheme, tags, expected):
+    assert [span[1:] for span in strict_entities_of(tags.split(), scheme)] == expected
+
+
+@pytest.mark.parametrize("scheme", sorted(STRICT))
+@given(lengths=st.lists(st.tuples(st.sampled_from("xyO"), st.integers(1, 3)), max_size=6))
+def test_tags_that_keep_the_rules_have_the_same_entities_either_way(scheme, lengths):
+    entities, at = [], 0
+    for kind, length in lengths:
+        if kind != "O":
+            entities.append((kind, at, at + length - 1))
+        at += length
+    tags = tags_of_entities(scheme, entities, at)
+    assert entities_of(tags) == entities
+    alone = {i for i, tag in enumerate(tags) if tag[0] == "E" and not (i and tags[i - 1] in (tag, f"I{tag[1:]}"))}
+    if scheme != "IOE1" or not alone:
+        assert strict_entities_of(tags, scheme) == entities
+
+
+def test_scores_count_what_keeps_the_rules():
+    true, predicted = [["B-x", "I-x", "O", "B-y"]], [["I-x", "I-x", "O", "B-y"]]
+    assert entity_scores(true, predicted)["f1"] == 1
+    assert entity_scores(true, predicted, "IOB2")["recall"] == 0.5
+    assert entity_scores(true, predicted, "IOB2")["precision"] == 1
+
+
+def test_other_schemes_and_tags_are_one_sentence():
+    with pytest.raises(ValueError, match="scheme must be one of IOB1, IOB2, IOE1, IOE2, BIOES, BILOU; got 'IO'"):
+        strict_entities_of(["O"], "IO")
+    with pytest.raises(ValueError, match="expected tags of IOB2; got 'E-x'"):
+        strict_entities_of(["B-x", "E-x"], "IOB2")

@@ -1,0 +1,159 @@
+"""Schemes of tags, beside a plain reading of what each says of an entity's words."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.tasks.entities import best_tags
+from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores
+from keras_bert_rebuild.tasks.tag_schemes import SCHEMES, check_scheme, in_scheme, is_legal, nearest_tag, recognised, tags_for
+from keras_bert_rebuild.tasks.tag_schemes import tags_of_entities as written
+
+ENDS = {"BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES", "BMEWO": "BMEW"}
+
+
+def plain_tags(scheme, entities, count):
+    """The tags of entities, said scheme by scheme."""
+    tags = ["O"] * count
+    for kind, first, last in entities:
+        touches_before = any(other == kind and end == first - 1 for other, _, end in entities)
+        touches_behind = any(other == kind and start == last + 1 for other, start, _ in entities)
+        for i in range(first, last + 1):
+            if scheme == "IO":
+                prefix = "I"
+            elif scheme == "IOB2":
+                prefix = "B" if i == first else "I"
+            elif scheme == "IOB1":
+                prefix = "B" if i == first and touches_before else "I"
+            elif scheme == "IOE2":
+                prefix = "E" if i == last else "I"
+            elif scheme == "IOE1":
+                prefix = "E" if i == last and touches_behind else "I"
+            else:
+                begin, inside, end, single = ENDS[scheme]
+                prefix = begin if i == first else end if i == last else inside
+                prefix = single if first == last else prefix
+            tags[i] = f"{prefix}-{kind}"
+    return tags
+
+
+def structures(count, first=0):
+    """All ways to have entities of a and b in so many words."""
+    if first >= count:
+        yield []
+        return
+    yield from structures(count, first + 1)
+    for last in range(first, count):
+        for rest in structures(count, last + 1):
+            for kind in "ab":
+                yield [(kind, first, last), *rest]
+
+
+@functools.cache
+def legal(scheme, count):
+    """All the sequences of tags that mean something in a scheme."""
+    return {tuple(plain_tags(scheme, entities, count)) for entities in structures(count)}
+
+
+def labels_of(scheme):
+    return ["O", *(f"{prefix}-{kind}" for kind in "ab" for prefix in SCHEMES[scheme])]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_legal_tags_are_those_that_entities_can_be_written_with(scheme):
+    for count in range(4):
+        tags = itertools.product(labels_of(scheme), repeat=count)
+        assert {row for row in tags if is_legal(scheme, row)} == legal(scheme, count)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_entities_return_from_their_tags_in_any_scheme(scheme):
+    for entities in structures(4):
+        tags = written(scheme, entities, 4)
+        assert tags == plain_tags(scheme, entities, 4)
+        if scheme == "IO" and any(a[0] == b[0] and a[2] + 1 == b[1] for a, b in itertools.pairwise(entities)):
+            continue  # two that touch are one in IO
+        assert entities_of(tags) == entities
+        assert in_scheme("IOB2", tags) == plain_tags("IOB2", entities, 4)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@given(words=st.integers(1, 4), seed=st.integers(0, 10_000))
+def test_the_best_tags_are_the_best_of_all_that_the_scheme_allows(scheme, words, seed):
+    labels = labels_of(scheme)
+    scores = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(labels)) * 0.3, words) + 1e-9)
+    got = best_tags(scores, labels, scheme)
+    assert tuple(labels[i] for i in got) in legal(scheme, words)
+    sums = [sum(scores[i, labels.index(tag)] for i, tag in enumerate(row)) for row in legal(scheme, words)]
+    assert scores[np.arange(words), got].sum() == pytest.approx(max(sums))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_is_told_from_labels_and_sentences(scheme):
+    sentences = [plain_tags(scheme, entities, 4) for entities in structures(4)]
+    assert recognised(set(itertools.chain(*sentences)), sentences) == scheme
+    stray = [*sentences * 5, ["I-a", "O", "O", "O"]]  # somebody's mistake changes nothing
+    assert recognised({"I-a", *itertools.chain(*sentences)}, stray) == scheme or scheme in ("BMES", "BMEWO")
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["B-LOC", "B-MISC", "B-ORG", "I-LOC", "I-MISC", "I-ORG", "I-PER", "O"], "IOB1"),  # dbmdz's, of CoNLL-2003
+        (["O", "B-PER", "I-PER", "B-LOC", "I-LOC"], "IOB2"),
+        (["O", "B-PER", "B-LOC"], "IOB2"),
+        (["O", "I-PER", "I-LOC"], "IO"),
+        (["O", "I-PER", "E-PER"], "IOE2"),
+        (["O", "I-PER", "E-PER", "I-LOC"], "IOE1"),
+        (["O", "B-PER", "I-PER", "E-PER", "S-PER"], "BIOES"),
+        (["O", "S-PER", "B-PER", "E-PER"], "BIOES"),
+        (["O", "B-PER", "I-PER", "L-PER", "U-PER"], "BILOU"),
+        (["O", "B", "I"], "IOB2"),
+        (["NOUN", "VERB"], None),
+        (["O", "X", "Y"], None),
+        (["O", "B-PER", "X-PER"], None),
+        (["O"], None),
+        ([], None),
+    ],
+)
+def test_a_scheme_is_told_from_labels_alone(labels, scheme):
+    assert recognised(labels) == scheme
+
+
+def test_one_b_that_is_missing_does_not_make_sentences_of_another_scheme():
+    sentences = [["B-a", "I-a", "O"], ["B-b", "B-b", "O"], ["I-b", "O", "O"]]
+    assert recognised({"O", "B-a", "I-a", "B-b", "I-b"}, sentences) == "IOB2"
+    assert recognised({"O", "I-a", "I-b"}, [["I-a", "I-a", "O"], ["I-b", "O"]]) == "IO"
+    assert recognised({"O", "B-a", "I-a"}, [["I-a", "I-a", "O"], ["I-a", "B-a"]]) == "IOB1"
+
+
+def test_tags_for_labels_are_those_that_a_scheme_needs_and_those_that_were_seen():
+    assert tags_for("IOB1", {"a", "b"}, {"B-a"}) == {"O", "I-a", "B-a", "I-b"}
+    assert tags_for("BILOU", {"a"}) == {"O", "B-a", "I-a", "L-a", "U-a"}
+    assert nearest_tag("IOB1", "B-b", {"I-b"}) == "I-b"
+    assert nearest_tag("IOB2", "I-b", {"B-b"}) == "I-b"
+
+
+@given(st.lists(st.sampled_from(labels_of("BIOES")), max_size=6))
+def test_the_entities_of_any_tags_are_the_same_in_another_scheme(tags):
+    other = in_scheme("IOB2", tags)
+    assert is_legal("IOB2", other)
+    assert entities_of(other) == entities_of(tags)
+    assert entity_scores([other], [other], "IOB2") == entity_scores([tags], [tags])
+
+
+def test_no_allowed_sequence_leaves_the_best_of_each_word():
+    assert best_tags(np.log([[0.9, 0.1]]), ["E-a", "I-a"], "BIOES").tolist() == [0]
+    assert best_tags(np.zeros((0, 5)), labels_of("IOB2"), "IOB2").tolist() == []
+    assert best_tags(np.log([[0.1, 0.9], [0.6, 0.4]]), ["NOUN", "VERB"], None).tolist() == [1, 0]
+
+
+def test_another_scheme_is_one_sentence():
+    with pytest.raises(ValueError, match=r"scheme must be one of IO, IOB2, IOB1, .*; got 'BIO'"):
+        check_scheme("BIO", ["O", "B-a"])
+    with pytest.raises(ValueError, match="that of the tags; got 'IOB2' and the tag 'E-a'"):
+        check_scheme("IOB2", ["O", "B-a", "E-a"])
