@@ -12,9 +12,12 @@ torch loop: AdamW without decay of biases and norms, its linear schedule with wa
 both have the same data, order, epochs, rate and seeds; dropout draws other numbers. Batches are of about the same length, which
 favours both. Of both, the epoch that is best on dev is judged on test, with the same code.
 
+With --own-batches transformers does it all as its documentation has it: its own head, in train mode from the first step, its own
+tokenizer, random order, and batches padded to their longest row. Sets named "few" have short texts and 150 steps (subjectivity 75).
+
 Seconds are those of the training alone, compiling included, evaluations not. A result is appended to RESULTS as soon as it is
 known, and what stands there is not run again; TABLE is made of all that stands there. --limit N takes N examples of every part, to
-see that it runs.
+see that it runs. --change head_rate=1 trains ours with another setting, as a side of its own.
 """
 
 import argparse
@@ -36,7 +39,42 @@ def _parts(name):
     return {part: (f"{name}_{part}{'.conll' if name.startswith('ner') else '.tsv'}", "all") for part in ("train", "dev", "test")}
 
 
+def _few(train, dev, test, words):
+    """2,400 examples of train for two epochs, 300 of dev, 1,000 of test, of so many words at the most, by a seeded shuffle."""
+    names, first, parts = {"train": train, "dev": dev, "test": test}, {}, {}
+    for part, count in (("train", 2400), ("dev", 300), ("test", 1000)):
+        begin = first.get(names[part], 0)  # parts of one file lie one behind the other
+        first[names[part]] = begin + count
+        parts[part] = (names[part], "shuffled", words, begin, begin + count)
+    return parts
+
+
+_BANKING, _CLINC = "classification/banking77_{}.tsv", "classification/clinc150_{}.tsv"
+# 150 steps, judged once in the end: nothing is chosen by dev.
+_FEW = {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 20, "evaluate_steps": 1_000_000}
+
 SETS = {
+    "banking77-few": {
+        "task": "classification",
+        "files": _few(_BANKING.format("train"), _BANKING.format("train"), _BANKING.format("test"), words=8),
+        "settings": _FEW,
+    },
+    "clinc150-few": {
+        "task": "classification",
+        "files": _few(_CLINC.format("train"), _CLINC.format("val"), _CLINC.format("test"), words=10),
+        "settings": _FEW,
+    },
+    "snips-few": {
+        "task": "classification",
+        "files": _few(*[_SNIPS["train"][0]] * 3, words=8),
+        "columns": {"label": "intent"},
+        "settings": _FEW,
+    },
+    "subjectivity-few": {
+        "task": "classification",
+        "files": _few(*(f"classification/subjectivity_{part}.tsv" for part in ("train", "dev", "test")), words=20),
+        "settings": {**_FEW, "epochs": 1, "max_len": 32},
+    },
     "subjectivity": {
         "task": "classification",
         "files": _parts("classification/subjectivity"),
@@ -75,19 +113,29 @@ SETS = {
     },
 }
 # Rough minutes of a training on two quiet cores.
-MINUTES = {"subjectivity": 2, "snips-intents": 2, "snips-slots": 2, "wnut17": 2, "squad": 9, "sts": 1}
-SIDES = ("ours", "transformers")
+MINUTES = {
+    "banking77-few": 1,
+    "clinc150-few": 1,
+    "snips-few": 1,
+    "subjectivity-few": 1,
+    "subjectivity": 2,
+    "snips-intents": 2,
+    "snips-slots": 2,
+    "wnut17": 2,
+    "squad": 9,
+    "sts": 1,
+}
 COLUMNS = ("set", "score", "side", "mean", "by seed", "spread", "seconds", "times ours", "command")
 
 
-def run(python, what, folder, job, threads):
+def run(python, what, folder, job, args):
     """A worker's answer."""
     environment = {
         **os.environ,
         # The package as it is in this checkout; transformers needs a backend for reading the settings.
         "PYTHONPATH": str(Path(__file__).parents[1]),
-        "KERAS_BACKEND": "torch" if what == "transformers" else "tensorflow",
-        "OMP_NUM_THREADS": str(threads),
+        "KERAS_BACKEND": "torch" if what in ("transformers", "own") else args.backend,
+        "OMP_NUM_THREADS": str(args.threads),
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
@@ -103,26 +151,35 @@ def train(name, side, seed, args):
     """One training of one side; a row for the results."""
     job = {**SETS[name], "seed": seed, "data": str(args.data), "limit": args.limit, "threads": args.threads}
     with tempfile.TemporaryDirectory(prefix="finetune.") as folder:
-        if side == "ours":
-            found = run(args.ours, "ours", folder, job, args.threads)
+        if side.startswith("ours"):
+            job["settings"] = {**job["settings"], **dict(args.change)}
+            found = run(args.ours, "ours", folder, job, args) | {"backend": args.backend}
+        elif args.own_batches:
+            found = run(args.peer, "own", folder, job, args)
         else:
-            run(args.ours, "prepare", folder, job, args.threads)
-            found = run(args.peer, "transformers", folder, job, args.threads)
-            found |= run(args.ours, "judge", folder, job, args.threads)
+            run(args.ours, "prepare", folder, job, args)
+            found = run(args.peer, "transformers", folder, job, args)
+            found |= run(args.ours, "judge", folder, job, args)
     return {"set": name, "side": side, "seed": seed, "limit": args.limit, **found}
 
 
+def sides(args):
+    """The names of what is trained: ours with what is changed of its settings, transformers with whose batches."""
+    ours = ", ".join(["ours", *(f"{name} {value:g}" for name, value in args.change)])
+    peer = "transformers, own batches" if args.own_batches else "transformers"
+    return [ours, peer] if args.peer else [ours]
+
+
 def table(rows):
-    """The results as Markdown, and what they say of each set."""
+    """The results as Markdown, and what they say of each set: each side of transformers beside ours as it is."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * 3}{'---:|' * 5}---|"]
     verdicts = []
     for name in SETS:
-        of = {side: sorted((row for row in rows if row["set"] == name and row["side"] == side), key=_seed) for side in SIDES}
-        ours = statistics.median(row["train_seconds"] for row in of["ours"]) if of["ours"] else None
+        here = sorted((row for row in rows if row["set"] == name), key=_seed)
+        of = {side: [row for row in here if row["side"] == side] for side in sorted({row["side"] for row in here})}
+        ours = statistics.median(row["train_seconds"] for row in of["ours"]) if "ours" in of else None
         means, spreads = {}, {}
-        for side in SIDES:
-            if not of[side]:
-                continue
+        for side in of:
             metric = of[side][0]["metric"]
             scores = [row["test"][metric] * (1 if SETS[name]["task"] == "question_answering" else 100) for row in of[side]]
             means[side], spreads[side] = statistics.mean(scores), max(scores) - min(scores)
@@ -131,13 +188,17 @@ def table(rows):
             cells = [name, metric, side, f"{means[side]:.2f}", by_seed, f"{spreads[side]:.2f}", f"{seconds:.0f}"]
             cells += [f"{seconds / ours:.2f}" if ours else "", f"`--set {name}`"]
             lines.append(f"| {' | '.join(cells)} |")
-        if len(means) == 2:
-            behind = means["transformers"] - means["ours"]
-            within = behind <= max(spreads.values())
-            verdicts.append(
-                f"{name}: {'equal or better' if within else 'WORSE'} ({-behind:+.2f}, spread {max(spreads.values()):.2f})"
-            )
+        for side in means:
+            if side.startswith("transformers") and "ours" in means:
+                behind, spread = means[side] - means["ours"], max(spreads[side], spreads["ours"])
+                verdict = "equal or better" if behind <= spread else "WORSE"
+                verdicts.append(f"{name}, ours beside {side}: {verdict} ({-behind:+.2f}, spread {spread:.2f})")
     return "\n".join([*lines, "", *verdicts, ""])
+
+
+def _change(text):
+    name, value = text.split("=")
+    return name, float(value)
 
 
 def _seed(row):
@@ -151,16 +212,21 @@ if __name__ == "__main__":
     parser.add_argument("--peer", help="the interpreter with transformers; left out, ours alone is trained")
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--own-batches", action="store_true", help="the peer draws head and batches itself")
+    parser.add_argument("--change", nargs="+", type=_change, default=[], metavar="SETTING=X", help="numbers among ours' settings")
+    parser.add_argument("--backend", default="tensorflow", help="of ours")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--results", type=Path, default=Path("finetune.jsonl"))
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
+    if args.own_batches and any(SETS[name]["task"] != "classification" for name in args.set):
+        parser.error("--own-batches is for sets of classification")
     known = [json.loads(line) for line in args.results.read_text().splitlines()] if args.results.is_file() else []
     rows = [row for row in known if row["limit"] == args.limit]
     for name in args.set:
         for seed in args.seeds:
-            for side in SIDES if args.peer else SIDES[:1]:
+            for side in sides(args):
                 if any((row["set"], row["seed"], row["side"]) == (name, seed, side) for row in rows):
                     continue
                 row = train(name, side, seed, args)

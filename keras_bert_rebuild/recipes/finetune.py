@@ -28,6 +28,7 @@ from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.freeze import freeze
 from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.lora import add_lora, save_lora
+from keras_bert_rebuild.training.path_patterns import matches_any
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 
 # Steps of the rate of an encoder would leave transitions, which begin with 0 and are scores of their own, near 0.
@@ -191,16 +192,23 @@ def adapt(model, settings):
 
 def compile_task(task, settings, schedule, class_weights=None):
     """Compile with the optimizer of the settings."""
-    rates = {} if settings.layer_decay == 1 else layer_rates(task.model, settings.layer_decay)
-    if settings.crf:
-        rates[f"(^|/){CRF}/"] = CRF_RATE
     optimizer = AdamW(
         schedule,
         weight_decay=settings.weight_decay,
-        rate_multipliers=rates or None,
+        rate_multipliers=rate_multipliers(task.model, settings),
         global_clipnorm=settings.clip_norm,
     )
     task.compile(optimizer, class_weights=class_weights, jit_compile=settings.jit_compile)
+
+
+def rate_multipliers(model, settings):
+    """Factors of the rate by variable path, of what is trained; None where all are 1."""
+    rates = layer_rates(model, settings.layer_decay, settings.head_rate)
+    if settings.crf:
+        rates[f"(^|/){CRF}/"] = CRF_RATE
+    paths = [variable.path for variable in model.trainable_variables]
+    used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}
+    return used if any(rate != 1 for rate in used.values()) else None
 
 
 def _similarity(examples, settings):

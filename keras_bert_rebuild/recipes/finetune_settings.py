@@ -38,6 +38,9 @@ class FinetuneSettings:
     learning_rate: float = 3e-5
     """The rate at its top; BERT's authors chose among 2e-5, 3e-5 and 5e-5."""
 
+    head_rate: float = 1.0
+    """Rate of the head's last layer, which begins anew, as a multiple of learning_rate."""
+
     warmup: float = 0.1
     """Part of the steps during which the rate rises; then it falls in a line to 0."""
 
@@ -114,7 +117,7 @@ class FinetuneSettings:
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
                 raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
-        for name in ("learning_rate", "clip_norm"):
+        for name in ("learning_rate", "head_rate", "clip_norm"):
             value = getattr(self, name)
             if not (value is None and name == "clip_norm") and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")

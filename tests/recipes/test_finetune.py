@@ -21,7 +21,7 @@ from keras_bert_rebuild.data.labelled_examples import (
     TaggedWords,
 )
 from keras_bert_rebuild.recipes import finetune_callback
-from keras_bert_rebuild.recipes.finetune import make_task
+from keras_bert_rebuild.recipes.finetune import adapt, compile_task, make_task
 from keras_bert_rebuild.recipes.finetune_judge import Judgement, chosen_metric, is_better, judge
 from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
 from keras_bert_rebuild.recipes.predicted_rows import ROWS as ROWS_OF
@@ -214,6 +214,44 @@ def test_adapters_are_saved_apart_and_frozen_weights_stay(encoder, files, tmp_pa
     )
 
 
+HEADS = {
+    "regression": "Classification",
+    "token_classification": "Token-Classification",
+    "question_answering": "Question-Answering",
+    "multiple_choice": "Classification",
+}
+
+
+def rates_of(encoder, name, **changes):
+    """The factor of the rate of every trained variable, by its path."""
+    settings = FinetuneSettings(max_len=16, **changes)
+    task = make_task(finetune_task(name), encoder, TASKS[name], settings)
+    adapt(task.model, settings)
+    compile_task(task, settings, 1e-3)
+    return {variable.path: task.model.optimizer.rate_multiplier(variable) for variable in task.model.trainable_variables}
+
+
+@pytest.mark.parametrize(("name", "head"), HEADS.items())
+def test_the_head_learns_at_the_rate_that_it_is_given_and_else_as_the_model(name, head, encoder):
+    assert FinetuneSettings().head_rate == 1
+    assert set(rates_of(encoder, name).values()) == {1.0}
+    rates = rates_of(encoder, name, head_rate=10)
+    assert {path: rate for path, rate in rates.items() if rate != 1} == {f"{head}/kernel": 10.0, f"{head}/bias": 10.0}
+
+
+def test_the_rates_of_head_and_layers_stand_side_by_side(encoder):
+    rates = rates_of(encoder, "regression", head_rate=4, layer_decay=0.5)
+    expected = {"Classification": 4.0, "NSP-Dense": 1.0, "Encoder-2": 1.0, "Encoder-1": 0.5, "Embedding": 0.25}
+    for path, rate in rates.items():
+        assert rate == next(factor for part, factor in expected.items() if path.startswith(part)), path
+
+
+def test_a_rate_for_what_does_not_learn_is_no_error(encoder):
+    assert set(rates_of(encoder, "regression", head_rate=4, freeze=["^Classification"]).values()) == {1.0}
+    assert set(rates_of(encoder, "similarity", head_rate=4).values()) == {1.0}
+    assert set(rates_of(encoder, "regression", layer_decay=0.5, freeze=["^Embedding-", "^Encoder-"]).values()) == {1.0}
+
+
 WRONG = [
     ("classification", {}, "a\tcat\nb\tcat\n", "", "at least two labels; all 2 of .*train.tsv have 'cat'"),
     ("token_classification", {"format": "conll"}, "a O\nb O\n", "", "at least two labels; all 1 of .*train.tsv have 'O'"),
@@ -284,6 +322,7 @@ def test_settings_of_tuples_and_numpy_numbers_are_the_same_again_from_the_file_o
     ("given", "message"),
     [
         ({"epochs": 0}, "epochs must be a whole number of at least 1; got 0."),
+        ({"head_rate": 0}, "head_rate must be a number above 0; got 0."),
         ({"warmup": 2}, "warmup must be a number from 0 to 1; got 2."),
         ({"dtype": "int8"}, "dtype must be one of 'float32', 'mixed_bfloat16'; got 'int8'."),
         ({"freeze": "^Embedding"}, "freeze must be a list of regular expressions; got '^Embedding'."),

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from small_tasks import small_encoder
+from small_tasks import CONFIG, small_encoder
 
-from keras_bert_rebuild import add_lora
+from keras_bert_rebuild import add_lora, build_model
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
 
 IDS = np.array([[2, 5, 6, 8, 3]])
@@ -35,3 +35,35 @@ def test_a_quantised_encoder_is_refused():
     encoder.quantize("int8")
     with pytest.raises(ValueError, match=r"must have weights that are not quantised; .* is of type int8"):
         model_with_head(encoder, ("classification",), ("a", "b"))
+
+
+def is_normal(kernel, deviation):
+    """Whether many draws are of an uncut normal distribution, whose deviation is cut to 0.88 of its name at two deviations."""
+    assert kernel.std() == pytest.approx(deviation, rel=0.02)
+    assert abs(kernel.mean()) < 0.02 * deviation
+    assert (np.abs(kernel) > 2 * deviation).mean() == pytest.approx(0.0455, abs=0.005)
+
+
+@pytest.mark.parametrize("width", [16, 64])
+def test_a_fresh_head_is_drawn_with_the_deviation_that_its_width_asks_for(width):
+    labels = [f"label {i}" for i in range(40_000 // width)]
+    encoder = build_model(CONFIG.replace(hidden_size=width), ("pooler",))
+    model = model_with_head(encoder, ("classification",), labels)
+    kernel, bias = (keras.ops.convert_to_numpy(weight) for weight in model.get_layer("Classification").weights)
+    is_normal(kernel, width**-0.5)
+    assert not bias.any()
+
+
+def test_a_fresh_pooler_is_drawn_with_the_deviation_of_the_config():
+    encoder = build_model(CONFIG.replace(hidden_size=200, initializer_range=0.05), ())
+    model = model_with_head(encoder, ("classification",), ("a", "b"))
+    kernel, bias = (keras.ops.convert_to_numpy(weight) for weight in model.get_layer("NSP-Dense").weights)
+    is_normal(kernel, 0.05)
+    assert not bias.any()
+
+
+def test_a_fresh_head_is_drawn_from_its_seed_alone():
+    first, same, other = (model_with_head(small_encoder(), ("classification",), ("a", "b"), seed=seed) for seed in (1, 1, 2))
+    kernels = [keras.ops.convert_to_numpy(model.get_layer("Classification").kernel) for model in (first, same, other)]
+    np.testing.assert_array_equal(kernels[0], kernels[1])
+    assert (kernels[0] != kernels[2]).all()

@@ -59,9 +59,36 @@ def test_a_step_is_as_large_as_the_multiplier_of_its_layer():
     assert expected == {}
 
 
+@pytest.mark.parametrize(
+    ("head", "layer"),
+    [
+        ("classification", "Classification"),
+        ("token_classification", "Token-Classification"),
+        ("question_answering", "Question-Answering"),
+    ],
+)
+@pytest.mark.parametrize("decay", [1.0, 0.5])
+def test_a_fresh_head_alone_has_the_factor_of_heads(head, layer, decay):
+    model = build_model(BertConfig(num_hidden_layers=2, labels=("a", "b"), **SIZES), [head])
+    rates = rate_of_layer(model, layer_rates(model, decay, head=7))
+    assert rates.pop(layer) == 7.0
+    assert {name: rate for name, rate in rates.items() if rate > decay} == (
+        {} if decay == 1 else {name: 1.0 for name in rates if name.startswith("Encoder-2-") or name == "NSP-Dense"}
+    )
+
+
+def test_heads_of_pretraining_and_the_pooler_have_no_factor():
+    model = build_model(BertConfig(num_hidden_layers=2, **SIZES), ["mlm", "nsp"])
+    rates = layer_rates(model, head=7)
+    assert {first_match(variable.path, rates, 1.0) for variable in model.trainable_variables} == {1.0}
+
+
 def test_what_has_no_config_and_a_decay_out_of_range_are_errors():
     with pytest.raises(ValueError, match="expected a BertConfig or a model"):
         layer_rates(object(), 0.9)
     for decay in (0, 1.1):
         with pytest.raises(ValueError, match=r"decay must be in \(0, 1\]"):
             layer_rates(BertConfig(), decay)
+    for head in (0, -1):
+        with pytest.raises(ValueError, match="head must be above 0"):
+            layer_rates(BertConfig(), head=head)
