@@ -30,6 +30,7 @@ WHOLE_NUMBERS = (
 MOST = {
     "position_offset": "max_position_embeddings",
     "pad_token_id": "vocab_size",
+    "adapter_size": "intermediate_size",
     "embedding_size": "hidden_size",
     "num_hidden_groups": "num_hidden_layers",
 }
