@@ -14,6 +14,7 @@ from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_adde
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
@@ -67,6 +68,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         self._tokenizer.decoder = decoders.ByteLevel()
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 

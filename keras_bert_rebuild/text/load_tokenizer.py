@@ -8,6 +8,7 @@ from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Tokenizer, the files that it is made of, and what settings beside these must name (None: anything).
@@ -34,6 +35,7 @@ REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 SETTINGS = (("tokenizer_config.json", "tokenizer_class"), ("tokenizer_config.json", "model_type"), ("config.json", "model_type"))
 
 
+@reads_tokenizer_files
 def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
     """The tokenizer of a checkpoint, told from its files.
 

@@ -10,6 +10,7 @@ from keras_bert_rebuild.text.added_tokens import checked_added_tokens, with_adde
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.piece_table import PieceTable
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 
@@ -65,6 +66,7 @@ class WordPieceTokenizer(BatchTokenizer):
         self._table = None
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import keras
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
+from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular, read_text
-from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.version import __version__
 
 ARRAYS, FACTS = "state.safetensors", "facts.json"
