@@ -20,10 +20,9 @@ def parse_yaml(text, where):
         ValueError: it is no YAML, nests too deep, or has an anchor or an alias: a kilobyte of these is a billion values.
     """
     try:
-        depth = _depth(text)
+        _check_events(text, where)
     except yaml.YAMLError as error:
         raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
-    check_limit("yaml_depth", depth, f"{printable(where)}, from the outermost value to the innermost,")
     try:
         return yaml.load(text, Loader=LOADER)
     except yaml.YAMLError as error:
@@ -32,15 +31,14 @@ def parse_yaml(text, where):
         raise ValueError(f"{printable(where)} must be YAML with plain values: {printable(error)}") from None
 
 
-def _depth(text):
-    """How deep the values nest; an anchor or an alias is an error."""
-    depth = deepest = 0
+def _check_events(text, where):
+    """Refuse an anchor or an alias, and values that nest too deep, before anything is made of them."""
+    depth = 0
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise yaml.YAMLError(f"anchors and aliases are not read, and line {event.start_mark.line + 1} has {event.anchor!r}")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            deepest = max(depth, deepest)
+            check_limit("yaml_depth", depth, f"{printable(where)}, from the outermost value to the innermost,")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-    return deepest

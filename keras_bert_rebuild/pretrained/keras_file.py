@@ -13,6 +13,7 @@ from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable, printable_lines
 from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained.zip_member import opened_member
 
 WEIGHTS, CONFIG = "model.weights.h5", "config.json"
@@ -51,7 +52,8 @@ def load_keras_model(path):
     """
     check_keras_file(path)
     with _reading(path, "a model of Keras"):
-        return keras.saving.load_model(path, safe_mode=True, compile=False)
+        # An .h5 file has the names of classes without the package that they are registered in.
+        return keras.saving.load_model(path, custom_objects={"BertModel": BertModel}, safe_mode=True, compile=False)
 
 
 def load_keras_weights(model, path):

@@ -14,6 +14,7 @@ from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_encodings import flat_encodings
 from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, is_robertas, model_type, section, told_rules
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -72,6 +73,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
         self._tokenizer.decoder = decoders.ByteLevel()
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 

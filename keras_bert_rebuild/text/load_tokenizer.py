@@ -9,6 +9,7 @@ from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -48,6 +49,7 @@ SETTINGS = (
 )
 
 
+@reads_tokenizer_files
 def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
     """The tokenizer of a checkpoint, told from its files.
 

@@ -18,6 +18,7 @@ from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.sentencepiece_families import FAMILIES
 from keras_bert_rebuild.text.sentencepiece_places import SPACE, piece_places
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 
 # In the table of ids: a token that the model itself finds in a text.
 _FOUND = -1
@@ -81,6 +82,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         self._ids = _ids_in_texts(self._model, self.vocabulary, names)
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 

@@ -12,6 +12,7 @@ from tokenizers.normalizers import BertNormalizer
 from keras_bert_rebuild.text.added_tokens import rules_of
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
 from keras_bert_rebuild.text.piece_table import PieceTable
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_files import wordpiece_arguments
@@ -85,6 +86,7 @@ class WordPieceTokenizer(BatchTokenizer):
         self._table = None
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 

@@ -12,6 +12,9 @@ import keras
 
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
 from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.files.regular import check_regular, read_text
 from keras_bert_rebuild.version import __version__
 
 ARRAYS, FACTS = "state.safetensors", "facts.json"
@@ -66,12 +69,12 @@ class Checkpoint:
     def _facts(self):
         path = self.path / FACTS
         try:
-            facts = json.loads(path.read_text(encoding="utf-8"))
+            facts = parse_json(read_text(path, "json_bytes", "JSON"), path)
             written = facts.pop("sha256_of_facts")
             in_name = _STEP.match(self.path.name)
             complete = facts.keys() == set(_KEYS) and (in_name is None or facts["step"] == int(in_name[1]))
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-            raise ValueError(f"{path} is missing or damaged: {type(error).__name__}: {error}.") from None
+            raise ValueError(f"{path} is missing or damaged: {type(error).__name__}: {printable(error)}.") from None
         if not complete or _digest(facts) != written:
             raise ValueError(f"{path} is damaged: it is not what was written.")
         return facts
@@ -85,6 +88,7 @@ def read_checkpoint(path):
     """
     checkpoint = Checkpoint(path)
     expected, arrays = checkpoint.sha256, checkpoint.path / ARRAYS
+    check_regular(arrays)
     try:
         with arrays.open("rb") as file:
             got = hashlib.file_digest(file, "sha256").hexdigest()

@@ -39,7 +39,7 @@ def describe(folder, file):
 def answer(folder, file):
     """Answer with a task."""
     del file
-    load_task(folder)("the cat sat on the mat")
+    load_task(folder)(["the cat sat on the mat"])
 
 
 def tokenize(folder, file):

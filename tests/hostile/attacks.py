@@ -47,9 +47,10 @@ class Input(NamedTuple):
 
 
 def numbers(part=1):
-    """The numbers of all inputs, or of every so many of a sample and no bombs."""
+    """The names of all inputs, the unchanged samples first; or of every so many of a sample and no bombs."""
+    good = [f"{sample}-good" for sample in SAMPLES]
     names = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
-    return names if part > 1 else [*names, *(f"bomb-{name}" for name in BOMBS)]
+    return [*good, *names] if part > 1 else [*good, *names, *(f"bomb-{name}" for name in BOMBS)]
 
 
 def make(name, samples, folder, mark, seed=22):
@@ -71,6 +72,9 @@ def make(name, samples, folder, mark, seed=22):
         bomb(folder, file, mark)
         return Input(name, action, folder, file)
     action, files = SAMPLES[kind]
+    if number == "good":
+        shutil.copytree(samples / kind, folder)
+        return Input(name, action, folder, files[0])
     rng = np.random.default_rng([seed, *kind.encode(), int(number)])
     file = files[int(number) % len(files)]
     shutil.copytree(samples / kind, folder)
@@ -108,9 +112,8 @@ def damaged(content, rng):
     elif kind == 6:  # a number that lies
         content[at : at + 8] = int(rng.choice([2**31 - 1, 2**32 - 1, 2**62, 2**63 - 1])).to_bytes(8, "little")
     else:
-        return [b"", b"\0" * 100, bytes(content).decode("latin-1").encode("utf-16"), b"\xef\xbb\xbf" + content][
-            int(rng.integers(4))
-        ]
+        marked = b"\xef\xbb\xbf" + content
+        return [b"", bytes(100), bytes(content).decode("latin-1").encode("utf-16"), marked][int(rng.integers(4))]
     return bytes(content)
 
 

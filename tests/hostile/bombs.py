@@ -71,8 +71,7 @@ def torch_zip_pickle(folder, file, mark):
 def hdf5(change):
     def write(folder, file, mark):
         with h5py.File(folder / file, "a") as opened:
-            group = opened.get("model_weights", opened)
-            change(group, folder)
+            change(opened.get("model_weights", opened), folder)
 
     return write
 
@@ -204,7 +203,7 @@ def evil_names(folder, file, mark):
     content = path.read_bytes()
     (length,) = struct.unpack_from("<Q", content)
     entries = json.loads(content[8 : 8 + length])
-    for i, evil in enumerate(("a\n\nEverything has a place.", "\x1b[2J\x1b]0;x\x07", "a\u202eb", "\ud800" if False else "\x9b1m")):
+    for i, evil in enumerate(("a\n\nEverything has a place.", "\x1b[2J\x1b]0;x\x07", "a\u202eb", "\x9b1m")):
         entries[evil] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} if i else entries.pop(next(iter(entries)))
     text = json.dumps(entries).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])
@@ -263,6 +262,8 @@ def far_passages(folder, file, mark):
 
 
 EVIL_PATTERN = "(.*a|.*b|.*)*$(x+x+)+y"
+EMPTY = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+OBJECTS = b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,)}".ljust(128)
 MANY = {f"a{i}": i for i in range(300_000)}
 
 # Name: the sample, the file of it that is changed, and how.
@@ -297,9 +298,7 @@ BOMBS = {
     "header-many": (
         "safetensors",
         "model.safetensors",
-        header(
-            lambda: json.dumps({str(i): {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(200_000)}).encode()
-        ),
+        header(lambda: json.dumps({str(i): EMPTY for i in range(200_000)}).encode()),
     ),
     "header-names": ("safetensors", "model.safetensors", evil_names),
     "index-outside": ("shards", "model.safetensors.index.json", changed(weight_map={"a": "../safetensors/model.safetensors"})),
@@ -348,6 +347,6 @@ BOMBS = {
     "pickled-array": (
         "store",
         "shard-000000.ids.npy",
-        content(lambda: b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,)}".ljust(128)),
+        content(lambda: OBJECTS),
     ),
 }

@@ -33,6 +33,7 @@ def judged(names, samples, folder):
         for name in names:
             verdict = pool.judge(name)
             refused += verdict.outcome == "refused"
+            assert verdict.outcome == "answered" or not name.endswith("-good"), verdict
             if verdict.outcome not in ("answered", "refused"):
                 wrong.append(f"{name}: {verdict.outcome} ({verdict.seconds:.1f} s, {verdict.growth / 1e6:.0f} MB)")
             assert not mark.exists(), f"{name} ran something"

@@ -68,3 +68,13 @@ def test_a_tied_table_that_is_there_twice_must_be_the_same(tmp_path):
         file["mlm___cls/bert/embeddings/word_embeddings/weight:0"][0, 0] += 1
     with pytest.raises(ValueError, match=r"bert.embeddings.word_embeddings.weight twice, with different values"):
         from_pretrained(tmp_path / "model")
+
+
+def test_a_whole_model_without_pretraining_heads_comes_back_from_an_h5_file(tmp_path):
+    from small_tasks import small_encoder
+
+    model = small_encoder()
+    model.save(tmp_path / "model.h5")
+    loaded = from_pretrained(tmp_path / "model.h5")
+    for mine, theirs in zip(model.get_weights(), loaded.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
