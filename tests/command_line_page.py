@@ -13,8 +13,8 @@ INTRODUCTION = """\
 
 `keras-bert VERB --help` prints what stands here, and `keras-bert --version` the version. A verb ends with exit code 0, with 2 and a
 sentence where the user can mend it, with 130 when it was interrupted; a training that was stopped by a signal ends with 128 and its
-number, and the same command goes on. `KERAS_BACKEND=jax` in front of a command chooses the backend. What is done with an output that is
-there already stands in [Outputs](../outputs.md).
+number, and the same command goes on. `KERAS_BACKEND=jax` in front of a command chooses the backend. What is done with an output
+that is there already stands in [Outputs](../outputs.md).
 """
 
 
