@@ -69,6 +69,8 @@ def run(args):
     with claimed_run(args.output, DEMO, [args.corpus]):
         for left in args.output.glob(f"{UNFINISHED}*"):  # by one that was killed
             shutil.rmtree(left, ignore_errors=True)
+        for name in DEMO.names:  # parts of two demos would not fit
+            (args.output / name).unlink(missing_ok=True)
         return _run(args)
 
 

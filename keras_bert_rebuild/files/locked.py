@@ -5,15 +5,15 @@ import errno
 import json
 import os
 import stat
+import sys
 import threading
 import time
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+if sys.platform == "win32":
     import msvcrt
+else:
+    import fcntl
 
 # Windows keeps others from reading what is locked: a byte far behind the words.
 _BYTE = 1 << 30
@@ -27,8 +27,9 @@ _BEGIN = b'{"process": '
 # What this process does, for the sentence of another one; the command line says its verb.
 _doing = ["a program"]
 
-# The locks of this process: which thread has each, and how often it was taken.
-_held = {}
+# The locks of this process: which process and thread has each, its descriptor, and how often it was taken. A process that was
+# forked off has a copy of this and no lock.
+_held: dict[str, tuple[tuple[int, int], int, int]] = {}
 
 
 class BusyError(OSError):
@@ -80,10 +81,11 @@ def locked(file, what=None, wait=0.0):
 
 def acquire(file, what=None, wait=0.0):
     """Take a lock as `locked` does and return what `release` takes, or None where there are no locks."""
-    file = Path(os.path.realpath(file))
+    # The same place by whatever way; a link at the name of the lock itself is not followed.
+    file = Path(os.path.realpath(Path(file).parent), Path(file).name)
     key, until = str(file), time.monotonic() + wait
-    owner, _, count = _held.get(key, (None, None, 0))
-    if owner == threading.get_ident():
+    owner, _, count = _held.get(key, (None, 0, 0))
+    if owner == _me():
         _held[key] = (owner, _held[key][1], count + 1)
         return key
     while True:
@@ -96,11 +98,12 @@ def acquire(file, what=None, wait=0.0):
             raise BusyError(_sentence(file, what)) from None
         except OSError as error:
             if error.errno in _NO_LOCKS:
+                file.unlink(missing_ok=True)
                 return None
             raise type(error)(error.errno, error.strerror or str(error), str(what or file)) from None
         if descriptor is not None:
             break
-    _held[key] = (threading.get_ident(), descriptor, 1)
+    _held[key] = (_me(), descriptor, 1)
     _write_words(descriptor)
     return key
 
@@ -112,16 +115,22 @@ def release(key):
         _held[key] = (owner, descriptor, count - 1)
         return
     del _held[key]
+    if owner[0] != os.getpid():
+        return
     with contextlib.suppress(OSError):  # Windows removes no open file; whoever takes the lock next removes it
         os.unlink(key)
     os.close(descriptor)
+
+
+def _me():
+    return os.getpid(), threading.get_ident()
 
 
 def _open(file):
     """An open file with the lock on it; None if it was removed in between. BlockingIOError if another one has it."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o644)
     try:
-        if fcntl is None:
+        if sys.platform == "win32":
             os.lseek(descriptor, _BYTE, os.SEEK_SET)
             try:
                 msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -131,7 +140,7 @@ def _open(file):
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Its last holder removes it: a lock on a file without a name keeps nobody out.
-            if not os.path.exists(file) or not os.path.samestat(os.fstat(descriptor), os.stat(file)):
+            if not _is_name_of(file, descriptor):
                 os.close(descriptor)
                 return None
         _check_ours(descriptor, file)
@@ -139,6 +148,13 @@ def _open(file):
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _is_name_of(file, descriptor):
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _check_ours(descriptor, file):

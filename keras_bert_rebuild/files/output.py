@@ -61,6 +61,10 @@ def check_folder(path, kind, inputs=(), overwrite=True):
     _check_apart(path, inputs)
     if not path.is_dir() or not visible_names(path):
         return
+    for given in inputs:
+        above = Path(os.path.realpath(given)).parents if given is not None else ()
+        if any(folder.exists() and os.path.samefile(folder, path) for folder in above):
+            raise ValueError(f"the output must be another place than that of the input; {given} lies in {path}.")
     found = folder_kind(path)
     if found is not None and found is not kind:
         raise ValueError(f"{path} holds {found.what} and not {kind.what}, so it is not replaced: choose another output.")

@@ -63,7 +63,7 @@ def test_a_reader_that_has_read_enough_ends_the_command_quietly(format):
 
 def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
     corpus = tmp_path / "corpus.txt"
-    corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(60_000)))
+    corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
     arguments = ("prepare", corpus, "--vocab", vocabulary, "--output", tmp_path / "tokens", "--workers", 1)

@@ -59,10 +59,10 @@ def state(folder):
     return found
 
 
-def refused(verb, capsys, folder, output, *more):
+def refused(verb, capsys, folder, output, *more, given=None):
     """The sentence of a verb that must change nothing."""
     before = state(folder)
-    arguments = [*VERBS[verb][0], *more]
+    arguments = [*(given or VERBS[verb][0]), *more]
     arguments += [output] if verb == "convert" else ["--output", output]
     said = run_verb(verb, capsys, *arguments)
     assert (said.code, said.out) == (2, ""), said
@@ -176,6 +176,13 @@ def test_an_output_is_no_folder_that_is_read_and_lies_in_none(verb, capsys, tmp_
     (tmp_path / "door").symlink_to(given)
     for output in (given, tmp_path / "door", given / "inside", tmp_path / "door" / "inside", given / ".." / given.name):
         refused(verb, capsys, tmp_path, output, *(["--overwrite"] if verb in FOLDERS else []))
+
+
+def test_a_folder_with_the_input_in_it_is_not_replaced(capsys, tmp_path):
+    (tmp_path / "model" / "weights.safetensors").write_text("")
+    for given in ("model/weights.safetensors", "model/bert_model.ckpt"):  # the latter a prefix, of which no file has the name
+        arguments = [given, "--to", "huggingface", "--overwrite"]
+        assert "lies in" in refused("convert", capsys, tmp_path, tmp_path / "model", given=arguments)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -51,6 +51,25 @@ def test_a_second_process_is_told_of_the_first_and_a_killed_one_holds_nothing(tm
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
+def test_a_process_that_is_forked_off_has_no_lock_and_takes_none_away(tmp_path):
+    script = """
+import os
+from keras_bert_rebuild.files.locked import BusyError, acquire, release
+lock = lock_file(sys.argv[1])
+held = acquire(lock)
+if os.fork() == 0:
+    try:
+        acquire(lock)
+    except BusyError:
+        release(held)
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]), lock.exists())
+"""
+    with other_process(script, tmp_path / "a") as process:
+        assert process.stdout.read() == "7 True\n"
+
+
 RACE = """
 import os, pathlib
 for _ in range(200):
@@ -104,12 +123,13 @@ def test_a_lock_may_be_waited_for(tmp_path):
 
 def test_what_lies_where_the_lock_should_be_is_not_written_to(tmp_path):
     lock, mine = lock_file(tmp_path / "a"), tmp_path / "mine"
-    mine.write_text("mine")
-    for plant in (lock.symlink_to, lock.hardlink_to):
-        plant(mine)
-        with pytest.raises(OSError, match="a"):
-            acquire(lock, tmp_path / "a")
-        lock.unlink()
+    for content in ("", "mine"):
+        mine.write_text(content)
+        for plant in (lock.symlink_to, lock.hardlink_to):
+            plant(mine)
+            with pytest.raises(OSError, match="a"):
+                acquire(lock, tmp_path / "a")
+            lock.unlink()
     lock.write_text("mine, too")
     with pytest.raises(OSError, match="in the way of a lock"):
         acquire(lock, tmp_path / "a")
