@@ -13,6 +13,7 @@ from keras_bert_rebuild.data.tokenise_block import make_shard_writer
 from keras_bert_rebuild.data.worker_pool import run_tasks
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+from keras_bert_rebuild.text.wordpiece_files import settings_beside
 
 
 def prepare(
@@ -35,7 +36,8 @@ def prepare(
         corpus: a file or folder: see `CorpusReader`.
         vocabulary: a file with a token a line.
         output: the folder to write.
-        cased: keep case and accents; None takes it from the vocabulary, by capitals in it.
+        cased: keep case; None takes it from the settings of a tokenizer beside a vocab.txt, and else from the vocabulary, by
+            capitals in it. What becomes of accents and CJK characters is read there, too.
         workers: number of processes; None is one for every core, and 1 is this process itself.
         part: `(number, parts)`: make only the blocks whose number leaves this remainder. The parts may be made on several hosts,
             in one folder or in several whose files are put together afterwards.
@@ -58,17 +60,23 @@ def prepare(
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_places(corpus, vocabulary, output)
     content, tokens = _read_vocabulary(vocabulary)
+    cleaning = settings_beside(vocabulary)
+    told = cleaning.pop("cased", None)
+    usual = {"strip_accents": None, "tokenize_chinese_chars": True}
+    cleaning = {name: value for name, value in cleaning.items() if value != usual[name]}
+    cased = told if cased is None else cased
     settings = {
         "block_bytes": block_bytes,
         "cased": is_cased(tokens) if cased is None else cased,
         "corpus": reader.fingerprint(),
         "document_per_file": document_per_file,
         "dtype": "uint16" if max(tokens.values()) < 1 << 16 else "int32",
+        **cleaning,
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
     run.check_folder()
-    arguments = (str(output.resolve()), settings["cased"], settings["dtype"])
+    arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
     with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
         for record in records:
             run.add(record)
