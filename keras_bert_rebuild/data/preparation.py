@@ -69,7 +69,7 @@ class Preparation:
                     f"expected a folder of its own for version {VERSION} of the format; {path} has version {found['version']}."
                 )
             ours = {**self.settings, "parts": self.part[1]}
-            for name, value in {**found["settings"], "parts": found["part"][1]}.items():
+            for name, value in {**dict.fromkeys(ours), **found["settings"], "parts": found["part"][1]}.items():
                 if ours.get(name) != value:
                     raise ValueError(
                         f"expected a folder of its own for these settings; {self.output} has {name} {_shown(value)}, "

@@ -16,6 +16,7 @@ from keras_bert_rebuild.files.kinds import STORE
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+from keras_bert_rebuild.text.wordpiece_files import settings_beside
 
 MOST_WORKERS = 256
 
@@ -40,7 +41,8 @@ def prepare(
         corpus: a file or folder: see `CorpusReader`.
         vocabulary: a file with a token a line.
         output: the folder to write.
-        cased: keep case and accents; None takes it from the vocabulary, by capitals in it.
+        cased: keep case; None takes it from the settings of a tokenizer beside a vocab.txt, and else from the vocabulary, by
+            capitals in it. What becomes of accents and CJK characters is read there, too.
         workers: number of processes; None is one for every core, and 1 is this process itself; 256 at the most.
         part: `(number, parts)`: make only the blocks whose number leaves this remainder. The parts may be made on several hosts,
             in one folder or in several whose files are put together afterwards.
@@ -65,18 +67,24 @@ def prepare(
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_places(corpus, vocabulary, output)
     content, tokens = _read_vocabulary(vocabulary)
+    cleaning = settings_beside(vocabulary)
+    told = cleaning.pop("cased", None)
+    usual = {"strip_accents": None, "tokenize_chinese_chars": True}
+    cleaning = {name: value for name, value in cleaning.items() if value != usual[name]}
+    cased = told if cased is None else cased
     settings = {
         "block_bytes": block_bytes,
         "cased": is_cased(tokens) if cased is None else cased,
         "corpus": reader.fingerprint(),
         "document_per_file": document_per_file,
         "dtype": "uint16" if max(tokens.values()) < 1 << 16 else "int32",
+        **cleaning,
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
     with claimed_store(corpus, output, part):
         run.check_folder()
-        arguments = (str(output.resolve()), settings["cased"], settings["dtype"])
+        arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
         with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
             for record in records:
                 run.add(record)

@@ -44,13 +44,14 @@ def encode_block(text, encode_flat, continues=False):
     }
 
 
-def make_shard_writer(folder, cased, dtype):
+def make_shard_writer(folder, cased, dtype, cleaning=None):
     """The function that tokenises a block and writes its shard.
 
     Args:
         folder: a folder with the vocabulary, `vocab.txt`; shards are written to it.
-        cased: keep case and accents.
+        cased: keep case.
         dtype: of the ids on disk.
+        cleaning: further arguments of the `WordPieceTokenizer`, a dictionary.
 
     Returns:
         A function from `(number, text, continues)` to what the index says of the shard.
@@ -66,7 +67,7 @@ def make_shard_writer(folder, cased, dtype):
     def write(task):
         number, text, continues = task
         # A tokenizer remembers the words it has met. One for every block forgets them, or memory would grow with the corpus.
-        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False)
+        tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False, **(cleaning or {}))
 
         def encode_flat(texts):
             ids, lengths = tokenizer.encode_flat(texts)

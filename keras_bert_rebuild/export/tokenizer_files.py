@@ -5,21 +5,25 @@ import json
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE, WordPiece
 
+from keras_bert_rebuild.export.sentencepiece_pipeline import sentencepiece_pipeline
 from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 def tokenizer_files_outside(model, tokenizer, max_len):
     """Name to bytes: what `load_tokenizer` reads, and a tokenizer.json that cuts texts to `max_len` and pads them.
 
-    A SentencePiece model has a tokenizer.json where one came with the model, and only `load_tokenizer` reads it else.
+    For SentencePiece it is the tokenizer.json that came with the model, if it is that of this tokenizer, or one made of the model.
     """
     files = vocabulary_files(tokenizer, max_len)
     kind = next((kind for kind in _PIPELINES if isinstance(tokenizer, kind)), None)
-    pipeline = _pipeline_that_came(model, tokenizer) if kind is None else _PIPELINES[kind](tokenizer)
+    pipeline = None if kind is None else _PIPELINES[kind](tokenizer)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        pipeline = _pipeline_that_came(model, tokenizer) or sentencepiece_pipeline(tokenizer)
     if pipeline is None:
         return files
     pipeline.enable_truncation(max_len)

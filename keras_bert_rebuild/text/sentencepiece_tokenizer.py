@@ -121,6 +121,11 @@ class SentencePieceTokenizer(BatchTokenizer):
         """The model, as a spiece.model or sentencepiece.bpe.model holds it."""
         return self._model.serialized_model_proto()
 
+    @property
+    def scores(self) -> dict[str, float]:
+        """The logarithms of the probabilities of the model's pieces."""
+        return {self._model.id_to_piece(i): self._model.get_score(i) for i in range(len(self._model))}
+
     def _normalizer(self):
         if not self._family.cleans:
             return normalizers.NFKC()

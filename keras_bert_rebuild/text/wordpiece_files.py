@@ -30,12 +30,7 @@ def wordpiece_arguments(path, given):
     """
     folder, vocabulary = (path.parent, path) if path.is_file() else (path, path / "vocab.txt")
     json_path = folder / "tokenizer.json"
-    pipeline = json_object(json_path)
-    kind = model_type(pipeline, json_path) if pipeline else None
-    if kind == "WordPiece" and not is_googles(pipeline, json_path):
-        raise ValueError(
-            f"a WordPieceTokenizer cuts texts as Google's BERT does; {told_rules(pipeline, json_path)}: use load_tokenizer."
-        )
+    pipeline, kind = _pipeline(json_path)
     if vocabulary.is_file():
         tokens = load_vocabulary(vocabulary)
     elif kind == "WordPiece":
@@ -46,11 +41,9 @@ def wordpiece_arguments(path, given):
         raise ValueError(f"a vocab.txt, or a folder with one, must be at {path}; there is none.")
     pipeline = pipeline if kind == "WordPiece" else {}
     tokens, added = with_added_tokens(tokens, folder)
-    said = cleaning_settings(folder, section(pipeline, "normalizer", json_path))
-    lower = said.pop("do_lower_case", None)
     arguments = {
-        "cased": None if lower is None else not lower,
-        **said,
+        "cased": None,
+        **_arguments(cleaning_settings(folder, section(pipeline, "normalizer", json_path))),
         "second_segment": _second_segment(folder, row_tokens(pipeline, json_path)),
         "mask_takes_space": mask_takes_space(folder, TOKEN_MASK),
         "added_tokens": added,
@@ -63,6 +56,41 @@ def wordpiece_arguments(path, given):
             stacklevel=3,
         )
     return tokens, arguments
+
+
+def _pipeline(path):
+    """A tokenizer.json and the type of its model; a ValueError where it is WordPiece by other rules than Google's."""
+    pipeline = json_object(path)
+    kind = model_type(pipeline, path) if pipeline else None
+    if kind == "WordPiece" and not is_googles(pipeline, path):
+        raise ValueError(
+            f"a WordPieceTokenizer cuts texts as Google's BERT does; {told_rules(pipeline, path)}: use load_tokenizer."
+        )
+    return pipeline, kind
+
+
+def settings_beside(vocabulary):
+    """The arguments of a `WordPieceTokenizer` about case, accents and CJK characters that the files beside a vocab.txt tell.
+
+    Args:
+        vocabulary: a `Path`; files beside one of another name do not belong to it.
+
+    Raises:
+        ValueError: the files are damaged, or tokenizer.json cuts texts by other rules than Google's.
+    """
+    if vocabulary.name != "vocab.txt":
+        return {}
+    path = vocabulary.parent / "tokenizer.json"
+    pipeline, kind = _pipeline(path)
+    said = cleaning_settings(vocabulary.parent, section(pipeline, "normalizer", path) if kind == "WordPiece" else {})
+    return _arguments(said)
+
+
+def _arguments(said):
+    """Settings of tokenizer_config.json as arguments of a `WordPieceTokenizer`."""
+    said = dict(said)
+    lower = said.pop("do_lower_case", None)
+    return said if lower is None else {"cased": not lower, **said}
 
 
 def cleaning_settings(folder, normalizer):

@@ -70,6 +70,23 @@ def stored(store):
     return [passages[a:b] for a, b in pairwise(places)]
 
 
+def test_a_store_is_tokenised_with_the_settings_beside_the_vocabulary(tmp_path, corpus):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(TOKENS) + "\nBoat\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true, "strip_accents": false}')
+    prepare(corpus, vocabulary, tmp_path / "out", workers=1)
+    store = TokenStore(tmp_path / "out")
+    assert not store.cased
+    ids = set(store.ids_at(np.arange(store.num_tokens)).tolist())
+    assert TOKENS.index("é") in ids
+    assert len(TOKENS) not in ids
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    with pytest.raises(ValueError, match="expected a folder of its own for these settings"):
+        prepare(corpus, vocabulary, tmp_path / "out", workers=1)
+
+
 @pytest.mark.parametrize("block_bytes", [300, 10**6])
 def test_a_store_holds_what_tokenising_gives(tmp_path, corpus, vocabulary, block_bytes):
     calls = []

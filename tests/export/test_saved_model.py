@@ -1,5 +1,6 @@
 """SavedModels, answered with in a process that has TensorFlow and tensorflow-text alone."""
 
+import given_tokenizers
 import keras
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from foreign import run_foreign
 from small_tasks import TOKENIZER, small_encoder
 
 import keras_bert_rebuild
+from keras_bert_rebuild import load_tokenizer
 from keras_bert_rebuild.export import saved_model
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 
@@ -65,6 +67,25 @@ def test_no_texts_and_no_rows_have_no_answers(tmp_path, rng):
             "token_classification": (0, width, labels),
             **ids,
         }
+
+
+@pytest.mark.slow
+def test_the_tokenizer_in_the_graph_has_every_setting(tmp_path, rng):
+    model, tokenizer = small_export(rng, ["token_classification"])
+    tokenizer = tokenizer.with_options(cased=False, strip_accents=False, tokenize_chinese_chars=False)
+    keras_bert_rebuild.export(model, tokenizer, tmp_path / "served", max_len=40)
+    got = run_foreign("foreign_tensorflow.py", tmp_path / "served", TEXTS, tmp_path)
+    expected = tokenizer.encode_batch(TEXTS, max_len=40, pad_to="longest").ids
+    np.testing.assert_array_equal(got["input_ids"], expected)
+    assert (expected != small_export(rng)[1].encode_batch(TEXTS, max_len=40, pad_to="longest").ids).any()
+    assert load_tokenizer(tmp_path / "served") == tokenizer
+
+
+def test_only_googles_words_go_into_a_graph(tmp_path):
+    tokenizer, model = given_tokenizers.given(given_tokenizers.pipeline, tmp_path, ())
+    with pytest.raises(ValueError, match="takes text through a WordPieceTokenizer without added_tokens; got PipelineTokenizer"):
+        keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
+    assert not (tmp_path / "served").exists()
 
 
 @pytest.mark.parametrize("labels", [("score",), ("a", "b")])

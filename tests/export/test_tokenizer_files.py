@@ -2,11 +2,13 @@
 
 import given_tokenizers
 import pytest
+import small_tokenizers
 from tokenizers import Tokenizer
 
 from keras_bert_rebuild import SentencePieceTokenizer, from_pretrained, load_tokenizer
 from keras_bert_rebuild.export import export_model
 from keras_bert_rebuild.export.export_model import export
+from keras_bert_rebuild.export.sentencepiece_pipeline import sentencepiece_pipeline
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 
 KINDS = pytest.mark.parametrize("kind", given_tokenizers.KINDS, ids=lambda kind: kind.__name__)
@@ -22,13 +24,29 @@ def test_an_exported_folder_has_the_tokenizer_that_was_given(tmp_path, monkeypat
     texts, pairs = given_tokenizers.TEXTS, given_tokenizers.TEXTS[::-1]
     ours = tokenizer.encode_batch(texts, pairs, max_len=20)
     assert [row.tolist() for row in again.encode_batch(texts, pairs, max_len=20).ids] == [row.tolist() for row in ours.ids]
-    if isinstance(tokenizer, SentencePieceTokenizer):
-        return
     outside = Tokenizer.from_file(str(tmp_path / "folder" / "tokenizer.json"))
     outside.no_padding()
     theirs = outside.encode_batch(list(zip(texts, pairs, strict=True)))
     assert [row.ids for row in theirs] == [row.tolist() for row in ours.ids]
     assert [row.type_ids for row in theirs] == [row.tolist() for row in ours.segments]
+
+
+def test_a_sentencepiece_model_of_other_rules_has_no_pipeline():
+    pytest.importorskip("sentencepiece")
+    pairs = small_tokenizers.sentencepiece("albert", model_type="bpe", vocab_size=120)
+    assert sentencepiece_pipeline(SentencePieceTokenizer(pairs, "albert")) is None
+    spaces = small_tokenizers.sentencepiece("albert", remove_extra_whitespaces=False)
+    assert sentencepiece_pipeline(SentencePieceTokenizer(spaces, "albert")) is None
+
+
+def test_a_sentencepiece_pipeline_has_the_ids_of_the_model():
+    pytest.importorskip("sentencepiece")
+    lines = [line for line in small_tokenizers.SENTENCES if not any(map(str.isdigit, line))]
+    for family in ("albert", "xlm_roberta"):
+        tokenizer = SentencePieceTokenizer(small_tokenizers.sentencepiece(family), family)
+        pipeline = sentencepiece_pipeline(tokenizer)
+        assert [row.ids for row in pipeline.encode_batch(lines)] == [row.tolist() for row in tokenizer.encode_batch(lines).ids]
+        assert pipeline.token_to_id(tokenizer.tokens[tokenizer.mask_id]) == tokenizer.mask_id
 
 
 @KINDS
