@@ -4,8 +4,11 @@ import inspect
 
 import keras
 
-from keras_bert_rebuild.layers import EmbeddingSimilarity, Masked
+from keras_bert_rebuild.layers import ConditionalRandomField, EmbeddingSimilarity, Masked
 from keras_bert_rebuild.models.metric_needs import LOGITS, PROBABILITIES
+
+# What a `ConditionalRandomField` answers with, and the loss of one takes, which says so by a true attribute `takes_chains`.
+CHAINS = "the outputs of a ConditionalRandomField"
 
 
 def answer_of(model, head):
@@ -16,13 +19,16 @@ def answer_of(model, head):
         head: one of its `output_names`.
 
     Returns:
-        `PROBABILITIES` behind a softmax, `LOGITS` behind a dense layer without activation, None where the layer does not tell.
+        `PROBABILITIES` behind a softmax, `LOGITS` behind a dense layer without activation, `CHAINS` behind a random field, None
+        where the layer does not tell.
     """
     layer = model.get_layer(head)
     if isinstance(layer, Masked):  # passes on what another layer answers with
         layer = next((other for other in model.layers if other.output is layer.input[0]), layer)
     if isinstance(layer, (EmbeddingSimilarity, keras.layers.Softmax)):
         return PROBABILITIES
+    if isinstance(layer, ConditionalRandomField):
+        return CHAINS
     activation = getattr(layer, "output_activation", getattr(layer, "activation", None))
     if activation is keras.activations.softmax:
         return PROBABILITIES
@@ -50,7 +56,7 @@ def check_losses(heads, loss, answer):
         taken, given = _taken(own), answer(head, own)
         if None not in (taken, given) and taken != given:
             name = own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
-            wanted = f"from_logits={given == LOGITS}"
+            wanted = "ConditionalRandomFieldLoss" if given == CHAINS else f"from_logits={given == LOGITS}"
             raise ValueError(
                 f"the loss of {head} must take {given}, which it answers with ({wanted}); got {name}, which takes {taken}."
             )
@@ -60,6 +66,8 @@ def _taken(loss):
     """What a loss takes, if it is one of those for which that is a question."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
+    if getattr(loss, "takes_chains", False):
+        return CHAINS
     from_logits = getattr(loss, "from_logits", None)
     if inspect.isfunction(loss) and "from_logits" in inspect.signature(loss).parameters:
         from_logits = inspect.signature(loss).parameters["from_logits"].default

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.models.head_answers import answer_of
+from keras_bert_rebuild.models.head_answers import CHAINS, answer_of
 from keras_bert_rebuild.models.metric_needs import LOGITS
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
@@ -119,7 +119,7 @@ def _check_metrics_take_probabilities(metrics):
 
 def _known_answer(model, head):
     answer = answer_of(model, head)
-    if answer is None:
+    if answer in (None, CHAINS):
         layer = type(model.get_layer(head)).__name__
         raise ValueError(
             "compile_model must see whether an output is of a layer with a softmax or of a dense one without activation; got "

@@ -29,6 +29,8 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
     Reference: Lafferty, McCallum and Pereira, 2001, section 3; Lample et al., 2016, section 2.2 (https://arxiv.org/abs/1603.01360).
     """
 
+    takes_chains = True
+
     def __init__(
         self, name: str = "conditional_random_field_loss", reduction: str | None = "sum_over_batch_size", **kwargs: Any
     ) -> None:

@@ -4,7 +4,7 @@ import keras
 import pytest
 from small import small_batch, small_model
 
-from keras_bert_rebuild import BertConfig, PretrainingLoss, build_model
+from keras_bert_rebuild import BertConfig, ConditionalRandomFieldLoss, PretrainingLoss, build_model
 from keras_bert_rebuild.models.head_answers import answer_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 
@@ -61,6 +61,16 @@ def test_a_pretraining_model_gives_logits_to_the_loss_that_asks_for_them_and_to_
     small_model().compile(loss=[PretrainingLoss(), "sparse_categorical_crossentropy"])
     with pytest.raises(ValueError, match=r"the loss of NSP must take probabilities, .*; got LabelLoss, which takes logits"):
         small_model().compile(loss=[PretrainingLoss(), LabelLoss()])
+
+
+def test_a_random_field_takes_its_own_loss_and_no_other_head_does():
+    config = BertConfig(labels=("a", "b"), crf=True, **SIZES)
+    build_model(config, ["token_classification"]).compile(loss=ConditionalRandomFieldLoss())
+    for loss in (LabelLoss(), "sparse_categorical_crossentropy"):
+        with pytest.raises(ValueError, match=r"must take the outputs of a Cond\w+, .*\(ConditionalRandomFieldLoss\); got \w+"):
+            build_model(config, ["token_classification"]).compile(loss=loss)
+    with pytest.raises(ValueError, match=r"must take logits, .*; got ConditionalRandomFieldLoss, which takes the outputs of"):
+        model_of("token_classification").compile(loss=ConditionalRandomFieldLoss())
 
 
 OTHERS = {
