@@ -43,6 +43,7 @@ NAMES_OF_OLDER_RELEASES = {
     ".backend": "keras utils activations applications backend datasets engine layers preprocessing wrappers callbacks constraints "
     "initializers metrics models losses optimizers regularizers TF_KERAS EAGER_MODE",
     ".activations": "gelu",
+    ".optimizers.warmup": "AdamWarmup",
     ".activations.gelu_fallback": "gelu",
     ".activations.gelu_selection": "gelu",
     ".activations.gelu_tensorflow": "gelu",

@@ -6,6 +6,7 @@ from typing import Any, assert_type
 import keras
 
 from keras_bert_rebuild import (
+    AdamWarmup,
     PretrainedList,
     Tokenizer,
     compile_model,
@@ -15,12 +16,14 @@ from keras_bert_rebuild import (
     get_base_dict,
     get_checkpoint_paths,
     get_custom_objects,
+    get_encoders,
     get_model,
     get_pretrained,
     load_trained_model_from_checkpoint,
     load_vocabulary,
     print_summary,
 )
+from keras_bert_rebuild.backend import backend as K  # noqa: N812
 from keras_bert_rebuild.loader import build_model_from_config
 
 token_dict = get_base_dict()
@@ -45,6 +48,10 @@ words = fill_mask(model, token_dict, "all work and no [MASK]", top_k=3)
 
 inputs, output = get_model(30522, seq_len=128, training=False, trainable=["Encoder"], output_layer_num=[-1, -2])
 classifier = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(output)))
+
+inputs, output = get_model(30522, training=False, use_adapter=True, adapter_units=64, trainable=["Encoder-1-FeedForward-Adapter"])
+mean = keras.layers.Lambda(lambda x: K.mean(x, axis=1))(get_encoders(2, output, 12, 3072, dropout_rate=0.1))
+K.set_value(AdamWarmup(1000, 100, lr=1e-4).lr, 1e-5)
 
 tokenizer = Tokenizer(token_dict, cased=True)
 ids, segments = tokenizer.encode("unaffable", "unknown", max_len=10)
