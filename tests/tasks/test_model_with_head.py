@@ -60,10 +60,3 @@ def test_a_fresh_pooler_is_drawn_with_the_deviation_of_the_config():
     kernel, bias = (keras.ops.convert_to_numpy(weight) for weight in model.get_layer("NSP-Dense").weights)
     is_normal(kernel, 0.05)
     assert not bias.any()
-
-
-def test_a_fresh_head_is_drawn_from_its_seed_alone():
-    first, same, other = (model_with_head(small_encoder(), ("classification",), ("a", "b"), seed=seed) for seed in (1, 1, 2))
-    kernels = [keras.ops.convert_to_numpy(model.get_layer("Classification").kernel) for model in (first, same, other)]
-    np.testing.assert_array_equal(kernels[0], kernels[1])
-    assert (kernels[0] != kernels[2]).all()
