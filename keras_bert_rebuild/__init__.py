@@ -40,6 +40,7 @@ _LAZY = (
     ("keras_bert_rebuild.explain.show_attention", ("show_attention",)),
     ("keras_bert_rebuild.explain.summary", ("print_summary", "summary_rows")),
     ("keras_bert_rebuild.explain.weight_names", ("weight_names",)),
+    ("keras_bert_rebuild.keras_2_models", ("load_keras_2_model",)),
     ("keras_bert_rebuild.models.build_model", ("build_model",)),
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
     ("keras_bert_rebuild.models.get_model", ("get_model", "get_token_embedding")),

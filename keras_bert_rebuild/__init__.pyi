@@ -35,6 +35,7 @@ from keras_bert_rebuild.explain.summary import print_summary as print_summary
 from keras_bert_rebuild.explain.summary import summary_rows as summary_rows
 from keras_bert_rebuild.explain.weight_names import weight_names as weight_names
 from keras_bert_rebuild.export.export_model import export as export
+from keras_bert_rebuild.keras_2_models import load_keras_2_model as load_keras_2_model
 from keras_bert_rebuild.layers import ACTIVATIONS as ACTIVATIONS
 from keras_bert_rebuild.layers import Add as Add
 from keras_bert_rebuild.layers import ConditionalRandomField as ConditionalRandomField

@@ -15,6 +15,9 @@ from keras_bert_rebuild.files.regular import check_regular
 # What Keras calls the last part of a name, what PyTorch calls it.
 HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
 
+# What the names of keras_bert's layers with weights begin with.
+KERAS_BERT_LAYER = r"(Embedding|Encoder-\d+|MLM|NSP)-|NSP$"
+
 # What reading of damaged bytes ends in, by h5py.
 DAMAGED = (
     ArithmeticError,
@@ -110,8 +113,17 @@ class _Opened:
 
 
 def keras_bert_name(layer, weight):
-    """`Encoder-1-FeedForward/Encoder-1-FeedForward_W1:0` as `Encoder-1-FeedForward/W1`."""
-    last = weight.rsplit("/", 1)[-1].split(":")[0]
+    """`Encoder-1-FeedForward/Encoder-1-FeedForward_W1:0` as `Encoder-1-FeedForward/W1`.
+
+    Where BERT is one layer of the model, the layer is called `model_1` or the like, and its weights by their own layers.
+    """
+    *path, last = weight.split(":")[0].split("/")
+    if not re.match(KERAS_BERT_LAYER, layer):
+        inner = re.sub(r"_\d+$", "", path[-1]) if path else ""  # a second model in one process got layers with numbers
+        if re.match(KERAS_BERT_LAYER, inner):
+            layer = inner
+        elif path[:1] != [layer]:  # a layer of the user's, which may be there in several models
+            return "/".join([layer, *path, last]), False
     return f"{layer}/{last.removeprefix(f'{layer}_')}", False
 
 

@@ -108,7 +108,24 @@ def _load(model, checkpoint, strict, extend_positions):
             + (", ..." if len(report.missing) > 5 else ""),
             stacklevel=3,
         )
+    _warn_of_strangers(report, checkpoint)
     return report
+
+
+def _warn_of_strangers(report, checkpoint):
+    """Name weights that no head of the family has: layers of the user's own, without which the model answers otherwise."""
+    known = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
+    strangers = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
+    if strangers:
+        is_whole = getattr(checkpoint.source, "model_config", None) is not None
+        remedy = "; load_keras_2_model opens the whole model" if is_whole else "; load_report.unused has them all"
+        warnings.warn(
+            f"{checkpoint.file} has {len(strangers)} weights that are no part of {checkpoint.config.family} and were left out: "
+            + ", ".join(strangers[:5])
+            + (", ..." if len(strangers) > 5 else "")
+            + f"{remedy}.",
+            stacklevel=4,
+        )
 
 
 def _finished(model, report, checkpoint):

@@ -31,7 +31,7 @@ def config_from_keras_2(model_config, where):
         ValueError: the layers are not those of keras_bert.
     """
     try:
-        layers = {layer["config"]["name"]: layer["config"] for layer in model_config["config"]["layers"]}
+        layers = {layer["config"]["name"]: layer["config"] for layer in _all_layers(model_config)}
         fields = {field: layers[layer][name] for field, layer, name in FIELDS}
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
@@ -54,3 +54,18 @@ def config_from_keras_2(model_config, where):
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from None
     return check_heads_divide(config, where)
+
+
+def _all_layers(model_config):
+    """The layers of a model and of the models that are layers of it, whatever they are nested in."""
+    found, waiting = [], [model_config]
+    while waiting:
+        config = waiting.pop()["config"]
+        layers = config if isinstance(config, list) else config["layers"]  # old Sequential models are a list
+        for layer in layers:
+            inner = layer["config"]
+            if isinstance(inner, list) or "layers" in inner:
+                waiting.append(layer)
+            else:
+                found.append(layer)
+    return found

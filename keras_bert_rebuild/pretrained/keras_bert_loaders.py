@@ -73,8 +73,8 @@ def load_model_weights_from_checkpoint(
 ) -> None:
     """Fill a model with the weights of a checkpoint, in place.
 
-    Blocks that the model has not are left out, and so are the heads without `training`. A task embedding and
-    adapters, which no checkpoint has, keep their values.
+    Blocks that the model has not are left out, and so are the heads without `training`. Layers that no checkpoint has keep their
+    values: a task embedding, and whatever else stands in or on the model, which may be another model's layer.
 
     Args:
         model: as from `build_model_from_config`.
@@ -83,13 +83,16 @@ def load_model_weights_from_checkpoint(
         training: fill the heads too.
 
     Raises:
-        ValueError: lists at once every name that is missing and every shape that does not fit.
+        ValueError: the model has no token embedding; or a list of every name that is missing and every shape that does not fit.
     """
     checkpoint = TensorFlowCheckpoint(checkpoint_file)
     rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
     heads = {path for rows_of_head in bert.GOOGLE.heads.values() for path, *_ in rows_of_head}
     variables = [v for v in model.weights if training or v.path not in heads]
-    own = [v.path for v in model.weights if v.path.startswith("Embedding-Task/") or "-Adapter/" in v.path]
+    known = {row.path for row in rows}
+    if "Embedding-Token/embeddings" not in {v.path for v in variables}:
+        raise ValueError(f"the model must have layers of get_model, such as Embedding-Token; it has {_some_names(model)}.")
+    own = [v.path for v in model.weights if v.path not in known]
     # What the checkpoint has beyond the model is left out, as in keras_bert: a pruned model takes the blocks that it has.
     load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=own, leftovers=True)
 
@@ -109,3 +112,8 @@ def load_trained_model_from_checkpoint(
     )
     load_model_weights_from_checkpoint(model, config, checkpoint_file, training=training)
     return model
+
+
+def _some_names(model):
+    names = [layer.name for layer in model.layers]
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "none"

@@ -1,5 +1,6 @@
 """keras_bert's optimizer: Adam with warm-up, linear decay and weight decay."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,14 +99,32 @@ class AdamWarmup(keras.optimizers.Adam):
         # In a TensorFlow graph `update_step` sees bare variables, which have no path.
         self._decays = tuple(self.decays(variable) for variable in var_list)
         if self.waiting_weights is not None:
-            self.set_weights(self.waiting_weights)
-            self.waiting_weights = None
+            state, self.waiting_weights = self.waiting_weights, None
+            self._restore(state)
 
     def set_weights(self, weights):
         if self.built:
             super().set_weights(weights)
         else:
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
+
+    def _restore(self, state):
+        """Take the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all of amsgrad's."""
+        moments = [*self._momentums, *self._velocities, *(self._velocity_hats if self.amsgrad else ())]
+        shapes = [tuple(array.shape) for array in state]
+        # Without amsgrad, older Keras wrote an array of one number in the place of each of its moments.
+        lengths = [1 + count * len(self._momentums) for count in (2, 3)]
+        if shapes == [tuple(variable.shape) for variable in self.variables]:
+            super().set_weights(state)
+        elif len(state) in lengths and shapes[: 1 + len(moments)] == [(), *(tuple(variable.shape) for variable in moments)]:
+            for variable, array in zip([self.iterations, *moments], state, strict=False):
+                variable.assign(array)
+        else:
+            warnings.warn(
+                f"the file has {len(state)} arrays of the state of AdamWarmup, which are not those of this model: "
+                "the optimizer begins anew, with warm-up.",
+                stacklevel=2,
+            )
 
     def apply(self, grads, trainable_variables=None):
         super().apply(dense_gradients(grads), trainable_variables)

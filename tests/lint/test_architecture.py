@@ -31,6 +31,7 @@ RANKS = {
     "cli": 6,
     "__init__": 6,
     "custom_objects": 6,
+    "keras_2_models": 6,
     "bert": 6,
     "loader": 6,
     "tokenizer": 6,

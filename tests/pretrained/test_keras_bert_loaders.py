@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 from reference import encode, logits, softmax
@@ -196,3 +197,23 @@ def test_masks_are_filled_in_the_order_of_the_text(folder):
     ):
         with pytest.raises(ValueError, match=message):
             kb.fill_mask(model, vocabulary, text)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_model_with_layers_of_the_user_is_filled_by_name_and_keeps_the_rest(folder, weights, nested):
+    bert, config = kb.build_model_from_config(folder / "bert_config.json", seq_len=8)
+    pooled = keras.layers.GlobalMaxPooling1D()(bert(bert.inputs) if nested else bert.output)
+    model = keras.Model(bert.inputs, keras.layers.Dense(3, name="my_output")(pooled))
+    before = {v.path: keras.ops.convert_to_numpy(v) for v in model.weights if v.path.startswith("my_output")}
+    kb.load_model_weights_from_checkpoint(model, config, folder / "bert_model.ckpt")
+    for variable in model.weights:
+        value = keras.ops.convert_to_numpy(variable)
+        expected = before.get(variable.path, weights.get(variable.path))
+        np.testing.assert_array_equal(value, expected[: len(value)])
+    assert len(before) == 2
+
+
+def test_a_model_without_the_layers_of_bert_is_refused(folder):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="my_output")])
+    with pytest.raises(ValueError, match="must have layers of get_model, such as Embedding-Token; it has my_output"):
+        kb.load_model_weights_from_checkpoint(model, CONFIG, folder / "bert_model.ckpt")

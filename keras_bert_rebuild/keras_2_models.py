@@ -1,0 +1,78 @@
+"""Whole models of keras_bert's users as Keras 2 saved them, with their own layers."""
+
+import copy
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, keras_bert_name
+from keras_bert_rebuild.custom_objects import get_custom_objects
+
+# What the graph of a model of Keras 2 that is no more what it says ends in.
+DAMAGED = (AttributeError, IndexError, KeyError, TypeError)
+
+
+def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> keras.Model:
+    """Open a model with BERT in it, and whatever else, from an .h5 file of Keras 2; BERT may be a layer of it.
+
+    The model is not compiled: `keras.models.load_model(path, custom_objects=get_custom_objects())` brings the optimizer, too, where
+    the file has no model as a layer and Keras 3 knows the arguments of its optimizer.
+
+    Args:
+        path: the file, as `model.save("model.h5")` wrote it.
+        custom_objects: classes and functions of one's own, by name.
+
+    Returns:
+        A plain Keras model, with the file's layers and weights.
+
+    Raises:
+        ValueError: the file has weights only or is damaged, or a layer is not known or is a Lambda, which would be executed.
+    """
+    config = KerasH5(path, keras_bert_name).model_config
+    if config is None:
+        raise ValueError(f"{path} has weights only, and no architecture: build the model and call its load_weights.")
+    try:
+        values = _as_keras_3_reads_it(copy.deepcopy(config["config"]))
+        model_class = keras.Sequential if config["class_name"] == "Sequential" else keras.Model
+        with keras.saving.custom_object_scope({**get_custom_objects(), **(custom_objects or {})}):
+            model = model_class.from_config(values)
+    except DAMAGED as error:
+        raise ValueError(f"{path} has no architecture that Keras 3 can build: {type(error).__name__}: {error}.") from None
+    model.load_weights(path)
+    return model
+
+
+def _as_keras_3_reads_it(config):
+    """The config of a model in which the calls of a layer that is a model are counted from 0, and inputs alone have a shape.
+
+    Keras 2 counts calls of a model from 1, since its own graph was the first; Keras 3 does not find a call 1. It wrote a shape into
+    every embedding, too.
+    """
+    if isinstance(config, list) or "input_layers" not in config:  # a Sequential model has no graph to speak of
+        return config
+    models = {layer["config"]["name"] for layer in config["layers"] if "layers" in layer["config"]}
+    for layer in config["layers"]:
+        if layer["class_name"] != "InputLayer":
+            layer["config"].pop("batch_input_shape", None)
+        if "layers" in layer["config"]:
+            layer["config"] = _as_keras_3_reads_it(layer["config"])
+    calls = [*_calls([layer.get("inbound_nodes", []) for layer in config["layers"]]), *_calls(config["output_layers"])]
+    for name in models:
+        of_model = [call for call in calls if call[0] == name]
+        first = min((call[1] for call in of_model), default=0)
+        for call in of_model:
+            call[1] -= first
+    return config
+
+
+def _calls(nested):
+    """The lists `[layer, call, output, ...]` in lists of lists."""
+    if not isinstance(nested, list):
+        return
+    if len(nested) >= 3 and isinstance(nested[0], str) and isinstance(nested[1], int):
+        yield nested
+    else:
+        for inner in nested:
+            yield from _calls(inner)
