@@ -12,6 +12,8 @@ from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
+from keras_bert_rebuild.families.bert_in_keras_bert import KERAS_BERT
+from keras_bert_rebuild.families.bert_in_model_garden import MODEL_GARDEN
 from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
@@ -150,7 +152,7 @@ def _tensorflow(path, config):
     config = values if isinstance(values, BertConfig) else config_from_google(values, where)
     _check_size(config, source, prefix, where)
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
-    table, format = (bert.MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
+    table, format = (MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
     heads = _heads_in(table, config, source)
     return Checkpoint(f"{format}, {prefix.name}", config, table, source, heads, prefix.parent, prefix)
 
@@ -178,8 +180,8 @@ def _hdf5_file(path, config):
         values, where = _config_beside(path, config, ["bert_config.json"], "the bert_config.json of a file of keras_bert's weights")
         config = values if isinstance(values, BertConfig) else config_from_google(values, where)
     _check_size(config, source, path, where)
-    heads = _heads_in(bert.KERAS_BERT, config, source)
-    return Checkpoint(f"keras_bert, {path.name}", config, bert.KERAS_BERT, source, heads, path.parent, path)
+    heads = _heads_in(KERAS_BERT, config, source)
+    return Checkpoint(f"keras_bert, {path.name}", config, KERAS_BERT, source, heads, path.parent, path)
 
 
 def _keras_file(path):
