@@ -75,19 +75,25 @@ def _stream(args):
         return EmbeddingStream(runner, runner.tokenizer, args.max_len or runner.max_len)
 
     from keras_bert_rebuild.pretrained import from_pretrained
-    from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
+    from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     told = read_sentence_pooling(args.model)
     poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ("mean",)
     if not set(poolings) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, with commas between; got {args.pooling!r}.")
+    if args.pooling and told and told.modules:
+        raise ValueError(f"{args.model} has layers behind its own pooling: --pooling cannot be chosen; got {args.pooling!r}.")
     folder = told.folder if told else args.model
+    tokenizer = load_tokenizer(args.tokenizer or folder)
+    check_case(told, tokenizer)
     model = from_pretrained(folder, heads=(), dtype=args.dtype)
     return EmbeddingStream.of_model(
         model,
-        load_tokenizer(args.tokenizer or folder),
+        tokenizer,
         poolings,
         bool(told.normalize if args.normalize is None and told else args.normalize),
         args.max_len or (told.max_len if told else None),
+        told.modules if told else (),
+        prompt=told.prompt if told else "",
     )

@@ -49,19 +49,24 @@ def _export(args):
     from keras_bert_rebuild.cli.embedding_files import lines_of_file
     from keras_bert_rebuild.export.export_model import export
     from keras_bert_rebuild.pretrained import from_pretrained
-    from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
+    from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
     told = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
     folder = told.folder if told else args.model
+    if told and args.heads is None and (told.modules or told.prompt):
+        more = "layers behind the pooling" if told.modules else "a default prompt"
+        raise ValueError(f"{args.model} has {more}, which no export has: keras-bert embed computes its vectors.")
     if args.heads is not None:  # heads instead of the vectors that the folder is for
         told = None
     poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ()
     heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
+    tokenizer = load_tokenizer(args.tokenizer or folder)
+    check_case(told, tokenizer)
     model = from_pretrained(folder, heads=() if poolings else heads)
     return export(
         model,
-        load_tokenizer(args.tokenizer or folder),
+        tokenizer,
         args.output,
         args.format,
         poolings=poolings,

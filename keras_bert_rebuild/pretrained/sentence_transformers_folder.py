@@ -1,18 +1,37 @@
-"""Folders of sentence-transformers: which vectors of a model's tokens make the vector of a text."""
+"""Folders of sentence-transformers: which vectors of a model's tokens make that of a text, as in its version 6, or a refusal."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
 from keras_bert_rebuild.text.json_file import parsed_json
 
-# Key of 1_Pooling/config.json, name of the pooling here; joined in this order.
-POOLINGS = (
+# Older key of 1_Pooling/config.json, name of the pooling there and here; several are joined in this order.
+OLD_KEYS = (
     ("pooling_mode_cls_token", "cls"),
     ("pooling_mode_max_tokens", "max"),
     ("pooling_mode_mean_tokens", "mean"),
+    ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
+    ("pooling_mode_weightedmean_tokens", "weightedmean"),
+    ("pooling_mode_lasttoken", "lasttoken"),
 )
-MODULES = ("Transformer", "Pooling", "Normalize")
+POOLINGS = ("cls", "max", "mean")
+
+# Names of the file with the limits, of which the first that is there counts.
+LIMITS = tuple(
+    f"sentence_{family}_config.json" for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
+)
+
+# Settings of the first module with which it computes something else, and what they may be.
+PLAIN = (
+    ("transformer_task", (None, "feature-extraction")),
+    ("module_output_name", (None, "token_embeddings")),
+    ("tokenizer_name_or_path", (None,)),
+    ("processing_kwargs", (None, {})),
+    ("query_expansion", (None,)),
+    *((key, (None, {})) for what in ("model", "tokenizer", "processor", "config") for key in (f"{what}_args", f"{what}_kwargs")),
+)
 
 
 @dataclass(frozen=True)
@@ -26,10 +45,19 @@ class SentencePooling:
     """Names of poolings, joined in that order."""
 
     normalize: bool
-    """Whether vectors are scaled to length 1."""
+    """Whether vectors are scaled to length 1, in the end."""
 
     max_len: int | None
     """Tokens of a text at the most; None where the folder does not say."""
+
+    modules: tuple = ()
+    """What comes between pooling and unit length: a `DenseModule`, `NormModule` or `UnitModule` each."""
+
+    prompt: str = ""
+    """What stands before every text."""
+
+    lower_case: bool = False
+    """Whether the tokenizer has to lower-case, whatever its own settings."""
 
 
 def read_sentence_pooling(path):
@@ -42,19 +70,41 @@ def read_sentence_pooling(path):
         A `SentencePooling`; None where neither is there.
 
     Raises:
-        ValueError: a module or a pooling that is not known here.
+        ValueError: a module, a pooling or a setting that is not known here.
     """
     path = Path(path)
     if not (path / "modules.json").is_file():
         return _of_task(path)
     modules = _modules(path / "modules.json")
-    kinds = [str(module.get("type", "")).rsplit(".", 1)[-1] for module in modules]
-    if kinds not in (list(MODULES[:2]), list(MODULES)):
-        raise ValueError(f"{path / 'modules.json'} must name the modules {', '.join(MODULES)}, the last one if any; got {kinds}.")
-    places = dict(zip(kinds, (_inside(path, module.get("path", "")) for module in modules), strict=True))
-    limits = places["Transformer"] / "sentence_bert_config.json"
-    max_len = read_json(limits, "the limits of a text").get("max_seq_length") if limits.is_file() else None
-    return SentencePooling(places["Transformer"], _poolings(places["Pooling"] / "config.json"), "Normalize" in kinds, max_len)
+    kinds = [_kind(module, path) for module in modules]
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise ValueError(f"{path / 'modules.json'} must name the modules Transformer and Pooling first; got {', '.join(kinds)}.")
+    folder, pooling, *places = (_inside(path, module.get("path", "")) for module in modules)
+    behind = [read_module(kind, place) for kind, place in zip(kinds[2:], places, strict=True)]
+    behind = [module for module in behind if module is not None]
+    normalize = behind[-1:] == [UnitModule()]
+    limits = next((read_json(folder / name, "the limits of a text") for name in LIMITS if (folder / name).is_file()), {})
+    _check_plain(limits, folder)
+    poolings, include_prompt = _poolings(pooling / "config.json")
+    prompt = _prompt(path / "config_sentence_transformers.json")
+    if prompt and not include_prompt:
+        raise ValueError(f"{pooling / 'config.json'} must have include_prompt true where there is a default prompt; got false.")
+    return SentencePooling(
+        folder,
+        poolings,
+        normalize,
+        _max_len(limits, folder),
+        tuple(behind[:-1] if normalize else behind),
+        prompt,
+        bool(limits.get("do_lower_case")),
+    )
+
+
+def check_case(told, tokenizer):
+    """Refuse a tokenizer that keeps case where the folder says otherwise; it says so of the one that lies in it."""
+    lowers = not getattr(tokenizer, "cased", True) or getattr(tokenizer, "lower", False)
+    if told is not None and told.lower_case and not lowers:
+        raise ValueError(f"{told.folder} has do_lower_case true; that must be so of the tokenizer itself, which keeps case.")
 
 
 def _of_task(path):
@@ -69,18 +119,67 @@ def _modules(file):
     return modules
 
 
+def _kind(module, path):
+    kind = str(module.get("type", ""))
+    if not kind.startswith("sentence_transformers."):
+        raise ValueError(f"{path / 'modules.json'} must name modules of sentence_transformers; got {kind!r}.")
+    return kind.rsplit(".", 1)[-1]
+
+
 def _poolings(file):
+    """The poolings in their order, and whether the tokens of a prompt are among the pooled."""
     values = read_json(file, "the pooling of sentence-transformers")
-    if "pooling_mode" in values and not any(key.startswith("pooling_mode_") for key in values):
+    if "pooling_mode" in values:
         named = values["pooling_mode"] if isinstance(values["pooling_mode"], list) else [values["pooling_mode"]]
     else:
-        known = dict(POOLINGS)
-        named = [known.get(key, key) for key, value in values.items() if key.startswith("pooling_mode_") and value is True]
-    names = [name for _, name in POOLINGS]
-    unknown = [name for name in named if name not in names]
-    if unknown or not named:
-        raise ValueError(f"{file} must choose some of {', '.join(key for key, _ in POOLINGS)}; got {', '.join(unknown) or 'none'}.")
-    return tuple(name for name in names if name in named)
+        named = [name for key, name in OLD_KEYS if values.get(key)] or ["mean"]
+    unknown = [str(name) for name in named if name not in POOLINGS]
+    if unknown or not named or len(set(named)) < len(named):
+        raise ValueError(
+            f"{file} must choose some of {', '.join(POOLINGS)}, each once; got {', '.join(map(str, named)) or 'none'}."
+        )
+    return tuple(named), bool(values.get("include_prompt", True))
+
+
+def _prompt(file):
+    """The default prompt of the folder, which stands before every text."""
+    values = read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
+    for key, plain in (("model_type", (None, "SentenceTransformer")), ("truncate_dim", (None,))):
+        if values.get(key) not in plain:
+            raise ValueError(f"{file} must have {key} {' or '.join(map(str, plain))}; got {values[key]!r}.")
+    name, prompts = values.get("default_prompt_name"), values.get("prompts") or {}
+    if name is None:
+        return ""
+    if not isinstance(prompts, dict) or not isinstance(name, str) or not isinstance(prompts.get(name) or "", str):
+        raise ValueError(f"{file} must have prompts by name, and among them the default; got {name!r:.80} and {prompts!r:.80}.")
+    if name not in prompts and name not in ("query", "document"):  # those two are there in any case, and empty
+        raise ValueError(
+            f"{file} must have the default prompt {name!r} among its prompts; there are {', '.join(prompts) or 'none'}."
+        )
+    return prompts.get(name) or ""
+
+
+def _check_plain(limits, folder):
+    other = [f"{key} must be {plain[-1]!r}, got {limits[key]!r:.80}" for key, plain in PLAIN if limits.get(key) not in plain]
+    if other:
+        raise ValueError(f"{folder} describes another way to vectors: {'; '.join(other)}.")
+
+
+def _max_len(limits, folder):
+    """The limit of the file; without one that of the tokenizer, where the model has more positions."""
+    said = limits.get("max_seq_length")
+    if said is not None:
+        if not isinstance(said, int) or isinstance(said, bool):
+            raise ValueError(f"{folder} must have a whole number as max_seq_length; got {said!r:.80}.")
+        return said
+    values = [
+        read_json(folder / name, "a config") if (folder / name).is_file() else {}
+        for name in ("tokenizer_config.json", "config.json")
+    ]
+    of_tokenizer, of_model = (of.get(key) for of, key in zip(values, ("model_max_length", "max_position_embeddings"), strict=True))
+    if not isinstance(of_tokenizer, (int, float)) or (isinstance(of_model, int) and of_tokenizer >= of_model):
+        return None
+    return int(of_tokenizer)
 
 
 def _inside(folder, name):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, bucket_lengths
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
+from keras_bert_rebuild.tasks.sentence_layers import with_modules
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Texts that are cut into tokens at once.
@@ -29,6 +30,7 @@ class EmbeddingStream:
         lengths: the lengths that rows may be padded to; the last one is `max_len`.
         batch_tokens: tokens of a batch, padding included.
         look_ahead: texts that may be read before the first of them is answered.
+        prompt: what is put before every text.
 
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
@@ -41,8 +43,10 @@ class EmbeddingStream:
         lengths: Sequence[int] | None = None,
         batch_tokens: int = BATCH_TOKENS,
         look_ahead: int = LOOK_AHEAD,
+        prompt: str = "",
     ) -> None:
         self.tokenizer = tokenizer
+        self.prompt = prompt
         self.max_len = max_len
         self._buckets = Buckets(answer, lengths or bucket_lengths(max_len, compiled=False), batch_tokens, look_ahead)
 
@@ -54,6 +58,7 @@ class EmbeddingStream:
         poolings: Sequence[str] = ("mean",),
         normalize: bool = False,
         max_len: int | None = None,
+        modules: Sequence[Any] = (),
         **options: Any,
     ) -> Self:
         """The stream of a model.
@@ -64,12 +69,14 @@ class EmbeddingStream:
             poolings: some of `POOLINGS`, joined in their order.
             normalize: scale vectors to length 1.
             max_len: tokens of a row at the most; None for what the model takes.
+            modules: what goes on the pooled vector before it is scaled, as `read_sentence_pooling` finds it.
             options: those of the class.
 
         Raises:
             ValueError: `max_len` is more than the model takes.
         """
-        pooled = embedding_model(model, poolings, normalize, any_length=True)
+        pooled = embedding_model(model, poolings, normalize and not modules, any_length=True)
+        pooled = with_modules(pooled, modules, normalize and bool(modules))
         longest = longest_row(pooled)
         if max_len is not None and not 2 <= max_len <= longest:
             raise ValueError(f"max_len must be from 2 to {longest}, what the model takes; got {max_len}.")
@@ -119,5 +126,7 @@ class EmbeddingStream:
             for number, text in enumerate(part, first):
                 if not isinstance(text, str):
                     raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
+            if self.prompt:
+                part = [self.prompt + text for text in part]
             encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
             yield from zip(encoded.ids, encoded.segments, strict=True)

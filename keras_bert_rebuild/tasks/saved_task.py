@@ -11,6 +11,7 @@ from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
+from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
 from keras_bert_rebuild.tasks.task_kinds import TASKS, task_class
 
 FILE = "task.json"
@@ -48,6 +49,10 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     """
     file = Path(path) / FILE
     values = read_json(file, FILE) if file.is_file() else {}
+    vectors = None
+    if (Path(path) / "modules.json").is_file() and not values and kind in (None, "embedding"):
+        vectors = _of_sentence_transformers(path)
+        path, values = vectors.folder, {"task": "embedding"} | ({} if vectors.max_len is None else {"max_len": vectors.max_len})
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None:
         raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
@@ -63,7 +68,29 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     _check_settings(values, cls, file)
     known = cls.settings_of(checkpoint.config) if not values else {}
     model = from_pretrained(path, heads=cls.heads)
-    return cls.of_model(model, tokenizer, **{**known, **values, **settings})
+    task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
+    check_case(vectors, task.tokenizer)
+    return task
+
+
+def _of_sentence_transformers(path):
+    """What a folder of sentence-transformers says, whose vectors are those of the task.
+
+    Raises:
+        ValueError: they are others.
+    """
+    told = read_sentence_pooling(path)
+    other = {
+        f"the pooling {', '.join(told.poolings)}": told.poolings != ("mean",),
+        "layers behind the pooling": bool(told.modules),
+        f"the default prompt {told.prompt!r}": bool(told.prompt),
+    }
+    found = ", ".join(what for what, is_so in other.items() if is_so)
+    if found:
+        raise ValueError(
+            f"a SentenceEmbedder has the mean over tokens, made 1 long; {path} has {found}: keras-bert embed computes its vectors."
+        )
+    return told
 
 
 def _check_settings(values, cls, file):

@@ -20,7 +20,9 @@ def folder(tmp_path_factory):
     """A model as sentence-transformers would save it, for ten tokens."""
     path = save_small_model(tmp_path_factory.mktemp("model"))
     types = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
-    (path / "modules.json").write_text(json.dumps([{"path": place, "type": f"st.models.{name}"} for place, name in types]))
+    (path / "modules.json").write_text(
+        json.dumps([{"path": place, "type": f"sentence_transformers.models.{name}"} for place, name in types])
+    )
     (path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 10}))
     (path / "1_Pooling").mkdir()
     (path / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}))
