@@ -135,7 +135,7 @@ def write_tensorflow_checkpoint(prefix, arrays):
             entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
             entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))
             table[name.encode()] = entry
-            array.tofile(file)
+            file.write(array.data)  # not `tofile`, which does not say that a disk is full
     write_table(Path(f"{prefix}.index"), table)
 
 

@@ -1,5 +1,6 @@
 """TensorFlow checkpoints read without TensorFlow."""
 
+import errno
 import importlib.util
 from pathlib import Path
 
@@ -136,3 +137,11 @@ def test_what_the_tests_write_is_a_checkpoint_to_tensorflow(prefix, arrays):
 
     reader = tf.train.load_checkpoint(str(prefix))
     assert reader.get_variable_to_shape_map() == {name: list(array.shape) for name, array in arrays.items()}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_an_error_that_says_so(tmp_path):
+    (tmp_path / "a.ckpt.data-00000-of-00001").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_tensorflow_checkpoint(tmp_path / "a.ckpt", [("kernel", np.zeros((100, 100), "float32"))])
+    assert caught.value.errno == errno.ENOSPC

@@ -202,3 +202,23 @@ def test_a_second_run_is_told_of_the_first(verb, capsys, tmp_path):
     assert f"is being written by `keras-bert first`, process {os.getpid()}, since 2" in said
     release(held[0])
     assert not lock.exists()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_where_the_first_was_killed_the_second_runs_and_clears_up_behind_it(verb, capsys, tmp_path):
+    output = tmp_path / f"out{VERBS[verb][2]}"
+    lock, left = lock_file(output), tmp_path / f".{output.name}.0abcdef_.writing"
+    if verb in RUNS or verb == "demo":
+        output.mkdir()
+        lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
+        left = output / ".demo-abc" if verb == "demo" else lock
+    lock.write_text('{"process": 1, "doing": "`keras-bert first`", "since": "2026-01-01 00:00:00"}')
+    if verb in FOLDERS:
+        left.mkdir()
+    elif left != lock:
+        left.write_text("half")
+    arguments = [*VERBS[verb][0], *([output] if verb == "convert" else ["--output", output])]
+    said = run_verb(verb, capsys, *arguments)  # most then find that the inputs here are none
+    assert "is being written" not in said.err
+    assert not lock.exists()
+    assert not left.exists()

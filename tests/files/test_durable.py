@@ -53,6 +53,9 @@ def test_a_full_disk_is_named_as_such(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=r"No space left on the disk of .* while writing .*a\.npy"):
         write_file(tmp_path / "a.npy", lambda file: file.write(b"1"))
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match="while writing inner") as caught, naming_full_disk("outer"), naming_full_disk("inner"):
+        raise OSError("HDF5: errno = 28, No space left on device")
+    assert caught.value.errno == errno.ENOSPC
     with pytest.raises(OSError, match="other"), naming_full_disk("a"):
         raise OSError(errno.EIO, "other")
 
