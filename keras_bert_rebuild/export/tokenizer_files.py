@@ -35,7 +35,8 @@ def _wordpiece(tokenizer):
     """The pipeline for texts as they are: a `[MASK]` that is written in one is text."""
     unknown, cls, sep = (tokenizer.tokens[i] for i in (tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id))
     cleaned = tokenizer.settings
-    words = Tokenizer(WordPiece(tokenizer.vocabulary, unk_token=unknown, max_input_chars_per_word=MAX_WORD_CHARACTERS))
+    pieces = tokenizer.pieces if len(tokenizer.pieces) == max(tokenizer.pieces.values()) + 1 else tokenizer.vocabulary
+    words = Tokenizer(WordPiece(pieces, unk_token=unknown, max_input_chars_per_word=MAX_WORD_CHARACTERS))
     words.normalizer = normalizers.BertNormalizer(
         True, cleaned.tokenize_chinese_chars, cleaned.strip_accents, cleaned.do_lower_case
     )

@@ -18,6 +18,7 @@ from keras_bert_rebuild.files.output import check_folder
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of
 from keras_bert_rebuild.pretrained.config_files import config_to_google, config_to_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import NAMES, vocabulary_files, with_vocabulary
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 FORMATS = ("huggingface", "google", "keras")
@@ -33,7 +34,7 @@ def save_pretrained(
     path: str | os.PathLike[str],
     format: str = "huggingface",
     *,
-    vocabulary: WordPieceTokenizer | Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
+    vocabulary: BatchTokenizer | Mapping[str, int] | Sequence[str] | str | os.PathLike[str] | None = None,
     config: BertConfig | None = None,
     dtype: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
@@ -49,8 +50,8 @@ def save_pretrained(
         path: the folder.
         format: "huggingface" (model.safetensors, config.json and the tokenizer's files, for `AutoModel` and `AutoTokenizer`),
             "google" (bert_model.ckpt, bert_config.json, vocab.txt) or "keras" (model.keras and the tokenizer's files).
-        vocabulary: a `WordPieceTokenizer`, a dictionary from token to id, a list of tokens or the path of a vocab.txt; None for the
-            tokenizer files that came with the model.
+        vocabulary: a tokenizer of this library, a dictionary from token to id, a list of tokens or the path of a vocab.txt; None
+            for the tokenizer files that came with the model.
         config: the `BertConfig` of a model that was put together by hand and has none.
         dtype: type of the arrays, "float32" or "float16"; None for that of the variables.
         max_shard_bytes: a larger model.safetensors is written as several.
@@ -78,6 +79,8 @@ def save_pretrained(
         raise ValueError(f"Google's format has no names for the family {config.family}.")
     arrays = _arrays(model, table, config, dtype)
     values = config_to_google(config)
+    if isinstance(vocabulary, WordPieceTokenizer):  # whose added tokens have no other file
+        files = vocabulary_files(vocabulary.vocabulary, config.max_length)
     with written_folder(path) as folder:
         write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays)
         _write_json(folder / "bert_config.json", values)

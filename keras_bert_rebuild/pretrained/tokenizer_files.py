@@ -113,7 +113,11 @@ def _wordpiece(tokenizer):
     settings = {"tokenizer_class": "BertTokenizer", **asdict(tokenizer.settings)}
     if tokenizer.added_tokens or tokenizer.takes_space:
         settings["added_tokens_decoder"] = added_tokens_decoder(tokenizer)
-    return {"vocab.txt": _lines(_tokens(tokenizer.vocabulary))}, settings
+    pieces = tokenizer.pieces
+    following = range(max(pieces.values()) + 1, max(tokenizer.tokens) + 1)
+    # Added tokens have the ids that transformers gives them, or must be in the file to have others.
+    whole = any(i not in tokenizer.tokens for i in following)
+    return {"vocab.txt": _lines(_tokens(tokenizer.vocabulary if whole else pieces))}, settings
 
 
 def _byte_level_bpe(tokenizer):

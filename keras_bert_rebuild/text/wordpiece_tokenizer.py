@@ -104,6 +104,12 @@ class WordPieceTokenizer(BatchTokenizer):
         return cls(vocabulary, **arguments)
 
     @property
+    def pieces(self) -> dict[str, int]:
+        """The tokens that words are cut into: without added ones behind all others, which the model's vocabulary has not."""
+        last = max((i for token, i in self.vocabulary.items() if token not in self.rules), default=-1)
+        return {token: i for token, i in self.vocabulary.items() if i <= last or token not in self.rules}
+
+    @property
     def cased(self) -> bool:
         """Whether case is kept."""
         return not self.settings.do_lower_case
@@ -140,14 +146,14 @@ class WordPieceTokenizer(BatchTokenizer):
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
         following = max(self.vocabulary.values()) + 1
         vocabulary = {**self.vocabulary, **{token: following + i for i, token in enumerate(new)}}
-        table = PieceTable(vocabulary, self.unk_id, self.settings)
+        table = PieceTable({**self.pieces, **{token: vocabulary[token] for token in new}}, self.unk_id, self.settings)
         words = [token for token in new if not token.startswith("##")]
         literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
         return type(self)(vocabulary, **{**self._options(), "added_tokens": (*self.rules.values(), *literal)})
 
     def _encode_texts(self, texts, places, are_words):
         if self._table is None:
-            self._table = PieceTable(self.vocabulary, self.unk_id, self.settings, self._tensorflow())
+            self._table = PieceTable(self.pieces, self.unk_id, self.settings, self._tensorflow())
         return self._table.encode(texts, places)
 
     def _normalizer(self):
@@ -170,8 +176,9 @@ class WordPieceTokenizer(BatchTokenizer):
                 raise ValueError("fast=True needs tensorflow-text of TensorFlow's own version, which is not installed here.")
             return None
 
-        # Ids that no token has, after a repeated line, are given to tokens that no text can have.
-        tokens = [self.tokens.get(i) or f" {i}" for i in range(max(self.tokens) + 1)]
+        # Ids that no piece has, as after a repeated line, are given to tokens that no text can have.
+        pieces = {i: token for token, i in self.pieces.items()}
+        tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
         return TensorFlowPieces(tokens, self.unk_id)
 
 

@@ -31,6 +31,7 @@ SENTENCES = [
     " [E1]  foo \t C++\u3000x [/E1]foo [E1]foo",
     "the <mask> was [MASK] there </s> [SEP] <s>[CLS] and  <mask>",
     "1,204 and 2007",
+    "foods, seafood",
 ]
 
 

@@ -1,8 +1,10 @@
 """The files of a tokenizer that lie beside a model's weights."""
 
 import pytest
+from small_tasks import VOCABULARY, small_encoder
+from tokenizers import AddedToken
 
-from keras_bert_rebuild import load_vocabulary
+from keras_bert_rebuild import WordPieceTokenizer, load_vocabulary, save_pretrained
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, vocabulary_files
 
 
@@ -34,3 +36,9 @@ def test_a_link_out_of_a_folder_is_not_read_and_those_of_a_cache_are(tmp_path):
     (shared / "model").mkdir()
     (shared / "model" / "vocab.txt").symlink_to("../vocab.txt")
     assert read_tokenizer_files(shared / "model") == {"vocab.txt": b"[UNK]"}
+
+
+def test_googles_vocabulary_has_the_added_tokens_that_no_other_file_names(tmp_path):
+    tokenizer = WordPieceTokenizer([*VOCABULARY, "[E1]"], added_tokens=[AddedToken("[E1]", special=True)])
+    save_pretrained(small_encoder((), vocab_size=len(tokenizer)), tmp_path / "google", "google", vocabulary=tokenizer)
+    assert load_vocabulary(tmp_path / "google" / "vocab.txt") == tokenizer.vocabulary

@@ -64,6 +64,20 @@ def test_a_single_word_is_no_part_of_others():
     assert found("food") == ["Foo", "d"]
 
 
+@pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.tensorflow)])
+def test_an_added_token_behind_the_vocabulary_is_no_piece_of_words(tmp_path, monkeypatch, fast):
+    monkeypatch.setattr("keras_bert_rebuild.text.piece_table.MANY", 1)
+    vocabulary = [*VOCABULARY, "f", "##o", "##d", "foo"]
+    tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=[AddedToken("foo", single_word=True)], fast=fast)
+    assert tokenizer.tokenize("food foo") == ["f", "##o", "##o", "##d", "foo"]
+    for name, content in vocabulary_files(tokenizer, 20).items():
+        (tmp_path / name).write_bytes(content)
+    assert "foo" not in (tmp_path / "vocab.txt").read_text(encoding="utf-8").split()
+    assert load_tokenizer(tmp_path, fast=fast) == tokenizer
+    inside = WordPieceTokenizer(["foo", *vocabulary[:-1]], cased=False, added_tokens=[AddedToken("foo", single_word=True)])
+    assert inside.tokenize("food foo") == ["foo", "##d", "foo"]
+
+
 def test_a_special_token_is_meant_as_it_is_written():
     assert found("foo Foo", special=True) == ["f", "##o", "##o", "Foo"]
     assert found("foo Foo", normalized=False) == ["f", "##o", "##o", "Foo"]
