@@ -11,7 +11,7 @@ from pathlib import Path
 from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 
 FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
-_WORDS = "No space left on the disk of"
+_WORDS = f"{os.strerror(errno.ENOSPC)} while writing"
 
 
 def sync(file):
@@ -89,7 +89,7 @@ def naming_full_disk(path):
         if _WORDS in words:  # said further inside, of what exactly was being written
             raise
         if error.errno in FULL or "No space left" in words:  # libraries tell it in words only
-            raise OSError(errno.ENOSPC, f"{_WORDS} {Path(path).parent} while writing {path}") from error
+            raise OSError(errno.ENOSPC, f"{_WORDS} {path}") from error
         raise
 
 

@@ -50,7 +50,7 @@ def test_a_full_disk_is_named_as_such(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "x")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left on the disk of .* while writing .*a\.npy"):
+    with pytest.raises(OSError, match=r"No space left on device while writing .*a\.npy"):
         write_file(tmp_path / "a.npy", lambda file: file.write(b"1"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(OSError, match="while writing inner") as caught, naming_full_disk("outer"), naming_full_disk("inner"):
