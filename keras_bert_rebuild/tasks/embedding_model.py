@@ -8,6 +8,7 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.data.length_buckets import padded
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
+from keras_bert_rebuild.tasks.one_at_a_time import predicted
 
 # Name of a pooling, what makes its layer.
 POOLINGS = {
@@ -134,4 +135,4 @@ def predict_batch(model, rows, length, pad_id=0, most=None):
         filled = [rows[i % len(rows)] for i in range(power if most is None or len(rows) > most else min(power, most))]
     elif model.inputs[0].shape[1] is None:
         length = max(len(ids) for ids, _ in rows)
-    return keras.ops.convert_to_numpy(model.predict_on_batch(inputs_of_rows(model, filled, length, pad_id)))[: len(rows)]
+    return predicted(model, inputs_of_rows(model, filled, length, pad_id))[: len(rows)]

@@ -9,6 +9,7 @@ import numpy as np
 from keras_bert_rebuild.data.length_buckets import padded
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
+from keras_bert_rebuild.tasks.one_at_a_time import predicted
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
 from keras_bert_rebuild.tasks.task import LONGEST, example_list
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
@@ -78,7 +79,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
             "Input-Masked": chosen,
             "Input-Mask": padded([np.ones_like(windows.ids[row]) for row in batch], length),
         }
-        outputs = model.predict_on_batch([given[tensor.name] for tensor in model.inputs])
+        outputs = predicted(model, [given[tensor.name] for tensor in model.inputs])
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
         for i, row in enumerate(batch):
             for probabilities in np.asarray(outputs[i])[places[row]]:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, padded
+from keras_bert_rebuild.tasks.one_at_a_time import predicted
 
 # Texts of tasks are short, of 12 tokens as often as of 200. On JAX, which compiles a program for every length, there are fewer.
 LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -54,7 +55,7 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
         # A batch that is not full is filled up to a power of two: every shape is compiled once.
         rows = np.resize(indexes, min(batch_size, 1 << (len(indexes) - 1).bit_length()))
         x = [padded([values[i] for i in rows], length, pad) for values, pad in zip(inputs, padding, strict=True)]
-        outputs = keras.ops.convert_to_numpy(model.predict_on_batch(x if len(x) > 1 else x[0])).astype("float32", copy=False)
+        outputs = predicted(model, x if len(x) > 1 else x[0]).astype("float32", copy=False)
         for i, output in zip(indexes, outputs[: len(indexes)], strict=True):
             answers[i] = output[: lengths[i]] if per_token else output
         done += len(indexes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
@@ -68,7 +69,12 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     _check_settings(values, cls, file)
     known = cls.settings_of(checkpoint.config) if not values else {}
     model = from_pretrained(path, heads=cls.heads)
-    task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
+    try:
+        task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
+    except (TypeError, AttributeError, LookupError, OverflowError) as error:
+        if not values:
+            raise
+        raise ValueError(f"{printable(file)} must have settings of {cls.__name__}: {printable(error)}.") from error
     check_case(vectors, task.tokenizer)
     return task
 
