@@ -1,6 +1,5 @@
 """The page of Keras 2's lines: every old line is refused as the page says, and the new line under it runs."""
 
-import functools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -69,19 +68,13 @@ def _side(diff, sign):
 CASES = cases()
 
 
-@functools.cache
-def model_of_the_page():
+def run(code, folder, monkeypatch):
+    """What stands defined behind the model of the page and a piece of it, run in a folder of its own."""
+    monkeypatch.chdir(folder)
     keras.utils.set_random_seed(1)
     namespace = {"__name__": "__main__"}
     (setup,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     exec(compile(setup, "the model of the page", "exec"), namespace)
-    return namespace
-
-
-def run(code, folder, monkeypatch):
-    """What stands defined behind a piece of the page, run in a folder of its own."""
-    monkeypatch.chdir(folder)
-    namespace = dict(model_of_the_page())
     exec(compile(code, "a line of the page", "exec"), namespace)
     return namespace
 
