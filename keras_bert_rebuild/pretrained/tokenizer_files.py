@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
@@ -70,7 +71,8 @@ def with_vocabulary(files, max_length):
     """Tokenizer files with a vocab.txt, taken from a WordPiece tokenizer.json where there is none."""
     if "vocab.txt" in files or "tokenizer.json" not in files:
         return files
-    model = json.loads(files["tokenizer.json"]).get("model", {})
-    if model.get("type") != "WordPiece":
+    whole = parse_json(files["tokenizer.json"].decode("utf-8", "replace"), "tokenizer.json")
+    model = whole.get("model") if isinstance(whole, dict) else None
+    if not isinstance(model, dict) or model.get("type") != "WordPiece" or not isinstance(model.get("vocab"), dict):
         return files
     return {**vocabulary_files(model["vocab"], max_length), **files}
