@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import TOKENIZER_NAMES
 from keras_bert_rebuild.text.added_tokens import added_tokens_decoder
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
@@ -159,7 +160,8 @@ def with_vocabulary(files, max_length):
     if "vocab.txt" in files or "tokenizer.json" not in files:
         return files
     path = Path("tokenizer.json")
-    if not is_googles(json.loads(files[path.name]), path):
+    values = parse_json(files[path.name].decode("utf-8", "replace"), path)
+    if not isinstance(values, dict) or not is_googles(values, path):
         return files
     return {**vocabulary_files(tokenizer_of_files(files), max_length), **files}
 

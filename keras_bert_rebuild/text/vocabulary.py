@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.kinds import VOCABULARY
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.files.regular import read_bytes
 
 
 def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
@@ -22,11 +22,11 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
         A dictionary from token to id.
 
     Raises:
-        ValueError: the file is not in UTF-8.
+        ValueError: the file is not in UTF-8, no file, or larger than a vocabulary can be.
         OSError: it cannot be read.
     """
     try:
-        text = Path(vocab_path).read_bytes().decode("utf-8-sig")
+        text = read_bytes(vocab_path, "vocabulary_bytes").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{vocab_path} must be a vocabulary in UTF-8: {error}.") from None
     lines = text.split("\n")
