@@ -35,6 +35,31 @@ COUNTS = {
     "checkpoint": 60,
 }
 JSON = (".json", ".jsonl")
+# Bombs that are quickly made, one of each kind.
+ALWAYS = (
+    "pipe-safetensors",
+    "pipe-checkpoint",
+    "device-config",
+    "repository-settings",
+    "torch-pickle",
+    "torch-sparse",
+    "torch-meta",
+    "torch-expanded",
+    "hdf5-external_pipe-tf_model",
+    "hdf5-declared-weights",
+    "hdf5-every_array-keras_bert",
+    "keras-unpacks",
+    "keras-program",
+    "keras-foreign_class",
+    "index-same_block",
+    "index-shared_names",
+    "index-lying_shapes",
+    "header-names",
+    "index-other",
+    "yaml-aliases",
+    "lora-pattern",
+    "far-passages",
+)
 
 
 class Input(NamedTuple):
@@ -47,10 +72,12 @@ class Input(NamedTuple):
 
 
 def numbers(part=1):
-    """The names of all inputs, the unchanged samples first; or of every so many of a sample and no bombs."""
+    """The names of all inputs, the unchanged samples first; or of every so many of a sample and a few bombs."""
     good = [f"{sample}-good" for sample in SAMPLES]
     names = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
-    return [*good, *names] if part > 1 else [*good, *names, *(f"bomb-{name}" for name in BOMBS)]
+    return (
+        [*good, *names, *(f"bomb-{name}" for name in ALWAYS)] if part > 1 else [*good, *names, *(f"bomb-{name}" for name in BOMBS)]
+    )
 
 
 def make(name, samples, folder, mark, seed=22):
