@@ -20,6 +20,7 @@ from keras_bert_rebuild.text.pipeline_settings import (
     told_special_tokens,
     with_hidden_tokens,
 )
+from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import RowTokens, objects, row_tokens
 
 
@@ -71,6 +72,7 @@ class PipelineTokenizer(BatchTokenizer):
         self._where, self._plain = where, None
 
     @classmethod
+    @reads_tokenizer_files
     def from_pretrained(cls, path: str | os.PathLike[str], **options: Any) -> Self:
         """The tokenizer of a checkpoint.
 
