@@ -35,6 +35,7 @@ OWN_FIELDS = {
     "type_vocab_size": st.integers(0, 3),
     "position_offset": st.integers(0, 4),
     "num_tasks": st.integers(0, 2),
+    "adapter_size": st.integers(0, 2),
     "mlm_act": st.none() | ACTIVATIONS,
     "pooler_act": st.none() | ACTIVATIONS,
     "attention_act": st.none() | ACTIVATIONS,
@@ -86,5 +87,5 @@ def cases(draw):
     )
 
 
-UNDRAWN = {"family", "hidden_size", "num_attention_heads", "num_hidden_groups", "labels", "problem_type"}
+UNDRAWN = {"crf", "family", "hidden_size", "num_attention_heads", "num_hidden_groups", "labels", "problem_type"}
 assert set(FIELDS) | set(OWN_FIELDS) | UNDRAWN == {field.name for field in fields(BertConfig)}

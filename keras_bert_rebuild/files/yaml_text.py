@@ -1,5 +1,7 @@
 """YAML of others: plain values, bounded, without anchors, and with errors of one sentence."""
 
+import re
+
 import yaml
 
 from keras_bert_rebuild.files.limits import check_limit
@@ -7,6 +9,10 @@ from keras_bert_rebuild.files.printable import printable
 
 # The one in C is ten times as fast; both know plain values alone.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# Halves of characters, as names of files that are not UTF-8 have them, which the one in C refuses. Settings are below the limit.
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+SLOWLY_CHARACTERS = 1 << 16
 
 
 def parse_yaml(text, where):
@@ -19,22 +25,23 @@ def parse_yaml(text, where):
     Raises:
         ValueError: it is no YAML, nests too deep, or has an anchor or an alias: a kilobyte of these is a billion values.
     """
+    loader = yaml.SafeLoader if len(text) <= SLOWLY_CHARACTERS and HALF.search(text) else LOADER
     try:
-        _check_events(text, where)
+        _check_events(text, loader, where)
     except yaml.YAMLError as error:
         raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
     try:
-        return yaml.load(text, Loader=LOADER)
+        return yaml.load(text, Loader=loader)
     except yaml.YAMLError as error:
         raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
     except (ValueError, OverflowError, RecursionError) as error:  # a number of thousands of digits, a thirteenth month
         raise ValueError(f"{printable(where)} must be YAML with plain values: {printable(error)}") from None
 
 
-def _check_events(text, where):
+def _check_events(text, loader, where):
     """Refuse an anchor or an alias, and values that nest too deep, before anything is made of them."""
     depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise yaml.YAMLError(f"anchors and aliases are not read, and line {event.start_mark.line + 1} has {event.anchor!r}")
         if isinstance(event, yaml.CollectionStartEvent):

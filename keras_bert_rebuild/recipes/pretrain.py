@@ -96,7 +96,7 @@ def _check_can(settings, where):
 
 def _pretrain(store, output, settings, where, report):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
-    if settings.verify and isinstance(corpus, TokenStore):
+    if settings.verify and hasattr(corpus, "verify"):  # one that is made in memory has nothing to verify
         corpus.verify()
     described = {**settings.resolved(), "corpus": _described(corpus)}
     check_agreement(described)

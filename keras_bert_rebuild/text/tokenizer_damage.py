@@ -44,6 +44,5 @@ def _check_added(path):
     folder = path if path.is_dir() else path.parent
     added = (json_object(folder / "added_tokens.json"), json_object(folder / "tokenizer_config.json").get("added_tokens_decoder"))
     for tokens in added:
-        if tokens is not None and not isinstance(tokens, dict):
-            raise ValueError(f"added tokens at {printable(path)} must be a JSON object; got {type(tokens).__name__}.")
-        check_limit("added_tokens", len(tokens or ()), f"the files of a tokenizer at {printable(path)}")
+        if isinstance(tokens, (dict, list)):
+            check_limit("added_tokens", len(tokens), f"the files of a tokenizer at {printable(path)}")

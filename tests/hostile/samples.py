@@ -103,9 +103,11 @@ def _write_texts(folder):
     lines = "".join(f"{token}\n" for token in vocabulary)
     (folder / "wordpiece" / "vocab.txt").write_text(lines)
     model = {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {token: i for i, token in enumerate(vocabulary)}}
+    model |= {"continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     added = [{"id": 4, "content": "[MASK]", "special": True, **flags}]
     whole = {"version": "1.0", "added_tokens": added, "normalizer": {"type": "BertNormalizer", "lowercase": True}, "model": model}
+    whole["pre_tokenizer"] = {"type": "BertPreTokenizer"}
     (folder / "wordpiece" / "tokenizer.json").write_text(json.dumps(whole))
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "added_tokens_decoder": {}}
     (folder / "wordpiece" / "tokenizer_config.json").write_text(json.dumps(settings))

@@ -218,7 +218,7 @@ HEADS = {
     "regression": "Classification",
     "token_classification": "Token-Classification",
     "question_answering": "Question-Answering",
-    "multiple_choice": "Classification",
+    "multiple_choice": "Multiple-Choice",
 }
 
 

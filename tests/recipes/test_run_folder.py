@@ -36,7 +36,7 @@ def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
         (b"- seed", "must hold names and values; got list"),
         ("seed: 1".encode("utf-16"), "begins as UTF-16 does"),
         (b"a: &a [1]\nb: *a", "anchors and aliases are not read, and line 1 has 'a'"),
-        (b"[" * 40 + b"]" * 40, "must have at most 32 levels; got 40"),
+        (b"[" * 40 + b"]" * 40, "must have at most 32 levels; got 33"),
         (b"seed: " + b"9" * 5000, "must be YAML with plain values"),
         (b"seed: 2026-13-40", "must be YAML with plain values: month must be in"),
         (None, "there is no such file"),
