@@ -42,6 +42,10 @@ NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 ON_POOLER = ("pooler", "nsp", "sop", "classification", "multiple_choice")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
 def check_heads(heads: Sequence[str]) -> None:
     """Refuse anything but a list of names of heads.
 
@@ -163,13 +167,13 @@ class BertConfig:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
                 continue
-            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value < 1:
+            if not _is_number(value) or not 0 <= value < 1:
                 raise ValueError(f"{name} must be a rate in [0, 1); got {value!r:.80}.")
         for name in NOT_NEGATIVE:
             value = getattr(self, name)
             if value is None and name == "initializer_range":
                 continue
-            if not isinstance(value, numbers.Real) or isinstance(value, bool) or not 0 <= value <= limit("factor"):
+            if not _is_number(value) or not 0 <= value <= limit("factor"):
                 raise ValueError(f"{name} must be a number of at least 0 and at most {limit('factor'):,}; got {value!r:.80}.")
         for name in ACTIVATION_FIELDS:
             value = getattr(self, name)

@@ -84,8 +84,8 @@ def get_encoders(
 
     Args:
         encoder_num: how many.
-        input_layer, head_num, hidden_dim, attention_activation, feed_forward_activation, dropout_rate, trainable, use_adapter,
-            adapter_units, adapter_activation: as of `get_encoder_component`.
+        input_layer: a tensor `(batch, length, width)`.
+        head_num: as of `get_encoder_component`, and so is all that follows.
 
     Returns:
         A tensor of the shape of `input_layer`.

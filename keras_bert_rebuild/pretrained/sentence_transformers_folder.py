@@ -24,7 +24,7 @@ LIMITS = tuple(
 )
 
 # Settings of the first module with which it computes something else, and what they may be.
-PLAIN = (
+PLAIN: tuple = (
     ("transformer_task", (None, "feature-extraction")),
     ("module_output_name", (None, "token_embeddings")),
     ("tokenizer_name_or_path", (None,)),

@@ -46,10 +46,10 @@ class PipelineTokenizer(BatchTokenizer):
         special_tokens: Mapping[str, str] | None = None,
         second_segment: int | None = None,
     ) -> None:
-        where = "the pipeline"
-        if not isinstance(pipeline, Mapping):
-            where, pipeline = str(pipeline), pipeline_of(Path(pipeline))
-        self.pipeline = {**pipeline, "truncation": None, "padding": None}
+        is_given = isinstance(pipeline, Mapping)
+        where = "the pipeline" if is_given else str(pipeline)
+        values: Any = pipeline if is_given else pipeline_of(Path(where))
+        self.pipeline = {**values, "truncation": None, "padding": None}
         self._full = _tokenizer(self.pipeline, where)
         self.vocabulary = self._full.get_vocab(with_added_tokens=True)
         for token in objects(self.pipeline, "added_tokens", where):
@@ -58,7 +58,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         row = row_tokens(self.pipeline, where)
         self.special_tokens = special_tokens_of(self.pipeline, row, self.vocabulary, special_tokens or {}, where)
-        ids = {name: self.vocabulary.get(token) for name, token in self.special_tokens.items()}
+        ids = {name: self.vocabulary[token] for name, token in self.special_tokens.items()}
         self.cls_id, self.sep_id, self.pad_id, self.unk_id = (ids[name] for name in SPECIAL_NAMES[:-1])
         self.mask_id = ids.get("mask")
         row = row or RowTokens("", "", *((2, 0) if self.special_tokens["cls"] == "<s>" else (1, 1)))
