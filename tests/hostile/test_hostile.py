@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
 from hostile.attacks import numbers
 from hostile.pool import Pool
@@ -42,6 +43,9 @@ def judged(names, samples, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    keras.config.backend() != "torch", reason="files of torch are among them; the suite on torch and tox -e hostile run it"
+)
 def test_a_part_of_the_hostile_files_is_answered_or_refused_and_nothing_is_run(samples, tmp_path):
     assert judged(numbers(part=50), samples, tmp_path) == []
 
