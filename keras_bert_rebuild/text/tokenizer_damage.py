@@ -1,17 +1,21 @@
 """Files of a tokenizer that are not as its kind has them: one sentence with the folder, whatever was in them."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.text.json_file import json_object
 
+_Reader = TypeVar("_Reader", bound=Callable[..., Any])
+
 # What a dictionary, a list or a number in an unexpected place ends in. `tokenizers` raises the first two for what it cannot take.
 MALFORMED = (TypeError, OverflowError, AttributeError, LookupError)
 
 
-def reads_tokenizer_files(read):
+def reads_tokenizer_files(read: _Reader) -> _Reader:
     """A function that makes a tokenizer of files, the path its last positional argument; errors name the path.
 
     Raises:
@@ -32,7 +36,7 @@ def reads_tokenizer_files(read):
         check_limit("added_tokens", len(getattr(tokenizer, "added_tokens", ())), f"the tokenizer at {printable(path)}")
         return tokenizer
 
-    return bounded
+    return cast(_Reader, bounded)
 
 
 def _of_the_call(error, options):
