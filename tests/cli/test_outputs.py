@@ -145,6 +145,21 @@ def test_a_folder_that_is_not_there_is_told(verb, capsys, tmp_path):
     assert "No such folder" in refused(verb, capsys, tmp_path, tmp_path / "corpus.txt" / f"out{FILES[verb][2]}")
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_may_not_be_written_is_told_before_the_work(verb, capsys, tmp_path, monkeypatch):
+    """Nobody is refused a write who runs the tests as root, so the system is asked by a function that always refuses."""
+
+    def read_only(path, flags, mode=0o777, **options):
+        if flags & os.O_CREAT:
+            raise PermissionError(13, "Permission denied", os.fsdecode(path))
+        return opened(path, flags, mode, **options)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", read_only)
+    output = tmp_path / f"out{VERBS[verb][2]}"
+    assert "Permission denied" in refused(verb, capsys, tmp_path, output)
+
+
 @pytest.mark.parametrize("verb", FOLDERS | RUNS)
 @pytest.mark.parametrize(
     ("output", "message"),
