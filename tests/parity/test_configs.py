@@ -11,7 +11,7 @@ from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 # A value of every field that is nobody's default.
 OTHER = {
     "vocab_size": 61,
-    "hidden_size": 24,
+    "hidden_size": 192,  # what the heads of every family divide
     "embedding_size": 9,
     "num_hidden_layers": 4,
     "num_hidden_groups": 2,
