@@ -71,8 +71,8 @@ def _drawn(variable, spread, seed):
     """A kernel from the normal distribution; anything else is 0.
 
     The last layer of a head has the deviation 1/√width, by which logits are of the size of what they are made of at any width; a
-    pooler has `spread`, that of BERT. With `spread` for the head, too, as transformers draws it, fewer of many labels are told
-    apart after few steps: benchmarks/RESULTS.md, "The first weights of a head".
+    pooler has `spread`, that of BERT. After few steps that was as good as `spread` for the head, too, which transformers has, on
+    two sets and better on one: benchmarks/RESULTS.md, "The first weights of a head".
     """
     if not variable.path.endswith("kernel"):
         return np.zeros(variable.shape, "float32")

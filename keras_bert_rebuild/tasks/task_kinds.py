@@ -18,7 +18,7 @@ def task_class(kind):
     Raises:
         ValueError: there is no such task.
     """
-    if kind not in TASKS:
-        raise ValueError(f"expected a task among {', '.join(TASKS)}; got {kind!r}.")
+    if not isinstance(kind, str) or kind not in TASKS:
+        raise ValueError(f"expected a task among {', '.join(TASKS)}; got {kind!r:.80}.")
     module, name = TASKS[kind]
     return getattr(importlib.import_module(module), name)

@@ -72,12 +72,17 @@ def test_an_encoder_comes_from_a_folder_with_its_tokenizer_and_a_trained_head_be
 def test_bad_folders_are_one_sentence(folder, tmp_path):
     save_pretrained(small_encoder(), tmp_path / "encoder", vocabulary=TOKENIZER.vocabulary)
     small_encoder().save(tmp_path / "model.keras")
-    for name, content in (("broken", "[1]"), ("newer", '{"task": "classification", "heat": 2}')):
+    for name, content in (
+        ("broken", "[1]"),
+        ("other", '{"task": ["classification"]}'),
+        ("newer", '{"task": "classification", "heat": 2}'),
+    ):
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / "task.json").write_text(content)
     for arguments, message in (
         (("encoder",), "name the task, one of classification, token_classification"),
         (("encoder", "classification"), "does not fit the model"),
+        (("other",), r"expected a task among classification, .*; got \['classification'\]"),
         (("encoder", "tagging"), "expected a task among classification, .*; got 'tagging'"),
         (("model.keras",), "is a whole model of Keras"),
         (("broken",), "task.json must hold a JSON object; got list"),
