@@ -225,6 +225,10 @@ def content(make):
     return write
 
 
+def yaml_program(folder, file, mark):
+    (folder / file).write_text(f"!!python/object/apply:os.system ['touch {mark}']")
+
+
 def lora_settings(**values):
     def write(folder, file, mark):
         from safetensors import safe_open
@@ -331,7 +335,7 @@ BOMBS = {
     "yaml-aliases": ("settings", "settings.yaml", content(yaml_aliases)),
     "yaml-deep": ("settings", "settings.yaml", content(lambda: "[" * 100_000)),
     "yaml-blocks": ("settings", "versions.yaml", content(lambda: "\n".join(" " * i + "a:" for i in range(1000)))),
-    "yaml-tag": ("settings", "settings.yaml", content(lambda: "!!python/object/apply:os.system ['touch /tmp/hostile-mark']")),
+    "yaml-tag": ("settings", "settings.yaml", yaml_program),
     "lora-pattern": ("lora", "lora.safetensors", lora_settings(patterns=[EVIL_PATTERN])),
     "lora-trained": ("lora", "lora.safetensors", lora_settings(trained=["^(([a-zA-Z]+)*)*!"])),
     "lora-long": ("lora", "lora.safetensors", lora_settings(trained=["a|" * 100_000])),
