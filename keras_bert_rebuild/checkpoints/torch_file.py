@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from keras_bert_rebuild.checkpoints.safetensors_files import check_index, files_of_index
-from keras_bert_rebuild.checkpoints.torch_limits import check_tensors, check_torch_version, check_zip
+from keras_bert_rebuild.checkpoints.torch_limits import check_old_format, check_tensors, check_torch_version, check_zip
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 
@@ -88,8 +88,7 @@ def _tensors(path):
         raise ValueError(f"expected a file of PyTorch at {path}; there is none.")
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
-    if is_zip:
-        check_zip(path)
+    (check_zip if is_zip else check_old_format)(path)
     try:
         values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
     except DAMAGED as error:

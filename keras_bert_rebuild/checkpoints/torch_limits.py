@@ -1,14 +1,22 @@
 """What a file of PyTorch may have: a list of tensors that fits its size, told before torch reads it."""
 
+import io
+import pickletools
 import re
 import zipfile
 import zlib
 from importlib import metadata
 
-from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.limits import check_limit, limit
 
 # Before it, `weights_only=True` could be got around: CVE-2025-32434.
 SAFE_VERSION = (2, 6)
+
+# The pickles at the beginning of a file as torch wrote it before 1.6: a mark, a version, the machine, the tensors, their storages.
+_OLD_PICKLES = 5
+
+# What torch would make of a number alone, as large as the number says; a state dictionary has no use for it.
+_FILLED = {"builtins bytearray", "__builtin__ bytearray"}
 
 
 def check_torch_version(path):
@@ -36,14 +44,44 @@ def check_zip(path):
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
+            check_limit("zip_members", len(members), str(path))
+            for member in members:
+                if member.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError("torch packs nothing, and it is packed")
+                if member.filename.endswith("data.pkl"):
+                    check_limit("torch_pickle_bytes", member.file_size, "the list of tensors")
+                    _check_pickle(io.BytesIO(archive.read(member)))
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, IndexError) as error:
-        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {error}.") from None
-    check_limit("zip_members", len(members), str(path))
-    for member in members:
-        if member.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: torch packs nothing, and it is packed.")
-        if member.filename.endswith("data.pkl"):
-            check_limit("torch_pickle_bytes", member.file_size, f"the list of tensors of {path}")
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {str(error).rstrip('.')}.") from None
+
+
+def check_old_format(path):
+    """Refuse a file as torch wrote it before 1.6 with too long a list of tensors; its pickles stand before the numbers.
+
+    Raises:
+        ValueError: it has, or it is no such file.
+    """
+    size = limit("torch_pickle_bytes")
+    with open(path, "rb") as file:
+        beginning = io.BytesIO(file.read(size + 1))
+    try:
+        for _ in range(_OLD_PICKLES):
+            _check_pickle(beginning)
+    except (ValueError, IndexError) as error:
+        if beginning.tell() > size:
+            check_limit("torch_pickle_bytes", path.stat().st_size, f"the list of tensors of {path}")
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {str(error).rstrip('.')}.") from None
+
+
+def _check_pickle(file):
+    """Look at the next pickle of a file without running it.
+
+    Raises:
+        ValueError: it is cut or no pickle, or asks for memory by a number alone.
+    """
+    for operation, argument, _ in pickletools.genops(file):
+        if operation.name == "GLOBAL" and argument in _FILLED:  # torch knows no other way to a name
+            raise ValueError("it holds a bytearray, and should hold tensors")
 
 
 def check_tensors(tensors, path):

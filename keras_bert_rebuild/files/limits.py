@@ -26,7 +26,7 @@ LIMITS = {
     "yaml_bytes": Limit(1 << 20, "bytes", "settings have two kilobytes, and versions.yaml 300 bytes more for every start"),
     "yaml_depth": Limit(32, "levels", "settings have three"),
     "settings_bytes": Limit(64 << 10, "bytes", "one line of a file of git, such as HEAD, or a small file of settings"),
-    "vocabulary_bytes": Limit(64 << 20, "bytes", "a vocabulary of a million tokens has about 15 MB"),
+    "vocabulary_bytes": Limit(64 << 20, "bytes", "a million tokens have about 15 MB; merges and SentencePiece models less"),
     "added_tokens": Limit(10_000, "tokens", "they become one regular expression; models in use add some hundred"),
     "record_bytes": Limit(64 << 20, "bytes", "a record of a file of TensorFlow; an example has some kilobytes"),
     "cell_characters": Limit(10_000_000, "characters", "a text of a book has a million; it is cut to hundreds of tokens"),
@@ -54,7 +54,7 @@ LIMITS = {
     "hdf5_ratio": Limit(20, "times", "values that are declared, to bytes of the file; weights hardly shrink"),
     "hdf5_floor_bytes": Limit(64 << 20, "bytes", "so much may be declared whatever the ratio"),
     "hdf5_objects": Limit(200_000, "objects", "groups and arrays of one file"),
-    "torch_pickle_bytes": Limit(4 << 20, "bytes", "what names the tensors of a torch file; 130 bytes a tensor"),
+    "torch_pickle_bytes": Limit(4 << 20, "bytes", "what names the tensors of a torch file, old or new; 130 bytes a tensor"),
     "zip_members": Limit(100_000, "files", "a torch file has one for every tensor"),
     # Patterns in files.
     "patterns": Limit(100, "patterns", "regular expressions over names of weights; the default is one"),

@@ -9,6 +9,7 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
+from keras_bert_rebuild.files.regular import read_text
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
@@ -141,7 +142,7 @@ def _merges(merges):
     if isinstance(merges, (str, Path)):
         if not Path(merges).is_file():
             raise ValueError(f"a merges.txt must be at {merges}; there is none.")
-        lines = Path(merges).read_text(encoding="utf-8").split("\n")
+        lines = read_text(merges, "vocabulary_bytes").split("\n")
         merges = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
     pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)

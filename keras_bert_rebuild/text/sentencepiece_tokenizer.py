@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import AddedToken, normalizers
 
+from keras_bert_rebuild.files.regular import read_bytes
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.albert_normalization import QUOTES, normalized, normalized_and_places
@@ -187,7 +188,7 @@ def _load(model):
     if not isinstance(model, bytes):
         if not Path(model).is_file():
             raise ValueError(f"a SentencePiece model must be at {model}; there is none.")
-        model = Path(model).read_bytes()
+        model = read_bytes(model, "vocabulary_bytes")
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)

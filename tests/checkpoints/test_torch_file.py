@@ -98,3 +98,32 @@ def test_files_with_an_index_hold_the_same_as_one(tmp_path):
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.bin"}}))
     with pytest.raises(ValueError, match=r"names \.\./elsewhere.bin, which does not lie beside it"):
         from_pretrained(tmp_path)
+
+
+class Filled:
+    """Unpickled, it takes three gigabytes: torch lets a bytearray be made of a number."""
+
+    def __reduce__(self):
+        return (bytearray, (3 << 30,))
+
+
+@needs_torch
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_number_that_would_become_memory_is_refused(tmp_path, zipped):
+    import torch
+
+    path = tmp_path / "pytorch_model.bin"
+    torch.save({"a": Filled()}, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ValueError, match=r"pytorch_model.bin .*: it holds a bytearray, and should hold tensors\."):
+        TorchFile(path)
+
+
+@needs_torch
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_list_of_tensors_that_is_too_long_is_refused_before_it_is_read(tmp_path, zipped):
+    import torch
+
+    path = tmp_path / "pytorch_model.bin"
+    torch.save(dict.fromkeys(map(str, range(500_000))), path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ValueError, match=r"the list of tensors.* must have at most 4,194,304 bytes"):
+        TorchFile(path)

@@ -49,11 +49,18 @@ def repository(folder, file, mark):
     subprocess.run(["git", "-C", folder, "config", "core.fsmonitor", hook], check=True)
 
 
-def torch_file(make):
+class Filled:
+    """Unpickled, it takes three gigabytes."""
+
+    def __reduce__(self):
+        return (bytearray, (3 << 30,))
+
+
+def torch_file(make, zipped=True):
     def write(folder, file, mark):
         import torch
 
-        torch.save(make(torch), folder / file)
+        torch.save(make(torch), folder / file, _use_new_zipfile_serialization=zipped)
 
     return write
 
@@ -283,6 +290,14 @@ BOMBS = {
     "torch-meta": ("torch", "pytorch_model.bin", torch_file(lambda t: {"a": t.empty(1 << 40, device="meta")})),
     "torch-expanded": ("torch", "pytorch_model.bin", torch_file(lambda t: {"a": t.ones(1).expand(1 << 36)})),
     "torch-many": ("torch", "pytorch_model.bin", torch_file(lambda t: dict.fromkeys(map(str, range(200_000)), t.empty(0)))),
+    "torch-filled": ("torch", "pytorch_model.bin", torch_file(lambda t: {"a": Filled()})),
+    "torch-old-filled": ("torch_old", "pytorch_model.bin", torch_file(lambda t: {"a": Filled()}, zipped=False)),
+    "torch-old-many": ("torch_old", "pytorch_model.bin", torch_file(lambda t: {str(i): 0 for i in range(2_000_000)}, zipped=False)),
+    "torch-old-sparse": (
+        "torch_old",
+        "pytorch_model.bin",
+        torch_file(lambda t: {"bert.pooler.dense.bias": t.ones(24).to_sparse()}, zipped=False),
+    ),
     "torch-list": ("torch", "pytorch_model.bin", torch_file(lambda t: [t.ones(1)])),
     "torch-complex": ("torch", "pytorch_model.bin", torch_file(lambda t: {"bert.pooler.dense.bias": t.ones(24) * 1j})),
     **{

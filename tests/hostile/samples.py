@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 from small_tasks import PETS, TOKENIZER, small_encoder, small_task
-from small_tokenizers import byte_level_bpe
+from small_tokenizers import byte_level_bpe, sentencepiece
 
 from keras_bert_rebuild import add_lora, save_lora, save_pretrained
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
@@ -22,6 +22,7 @@ SAMPLES = {
     "safetensors": ("load", ("model.safetensors",)),
     "shards": ("load", ("model.safetensors.index.json", "model-00001-of-00002.safetensors")),
     "torch": ("load", ("pytorch_model.bin",)),
+    "torch_old": ("load", ("pytorch_model.bin",)),
     "tensorflow": ("load", ("bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001")),
     "tf_model": ("load", ("tf_model.h5",)),
     "keras_bert": ("load", ("model.h5",)),
@@ -33,6 +34,8 @@ SAMPLES = {
     "task": ("answer", ("task.json", "config.json", "vocab.txt", "tokenizer_config.json", "model.safetensors")),
     "wordpiece": ("tokenize", ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "added_tokens.json")),
     "bpe": ("tokenize", ("tokenizer.json", "vocab.json", "merges.txt")),
+    "byte_pairs": ("tokenize", ("merges.txt", "vocab.json")),
+    "sentencepiece": ("tokenize", ("spiece.model",)),
     "store": ("store", ("index.json", "vocab.txt", *(f"shard-000000.{kind}.npy" for kind in ("ids", "passages", "documents")))),
     "labelled": ("labelled", ("a.csv", "a.tsv", "a.jsonl", "a.conll", "a.json", "a.csv.xz")),
     "corpus": ("corpus", ("a.txt", "b.txt.xz")),
@@ -55,13 +58,14 @@ def write_samples(folder):
 
 def _write_models(folder):
     golden = GOLDEN / "bert_pretraining"
-    for name in ("safetensors", "shards", "torch"):
+    for name in ("safetensors", "shards", "torch", "torch_old"):
         shutil.copy(golden / "config.json", folder / name)
     shutil.copy(golden / "model.safetensors", folder / "safetensors")
     source = SafetensorsFiles(golden / "model.safetensors")
     arrays = {name: source.read(name) for name in source.names}
     _write_shards(folder / "shards", arrays)
     _write_torch(folder / "torch" / "pytorch_model.bin", arrays)
+    _write_torch(folder / "torch_old" / "pytorch_model.bin", arrays, zipped=False)
     save_pretrained(small_encoder(("mlm", "nsp")), folder / "tensorflow_", "google")
     shutil.copytree(folder / "tensorflow_", folder / "tensorflow", dirs_exist_ok=True)
     for file in (GOLDEN / "tf_pretraining").glob("[ct]*"):
@@ -90,10 +94,11 @@ def _write_shards(folder, arrays):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": of}))
 
 
-def _write_torch(path, arrays):
+def _write_torch(path, arrays, zipped=True):
     import torch
 
-    torch.save({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, path)
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    torch.save(tensors, path, _use_new_zipfile_serialization=zipped)
 
 
 def _write_texts(folder):
@@ -113,6 +118,9 @@ def _write_texts(folder):
     (folder / "wordpiece" / "tokenizer_config.json").write_text(json.dumps(settings))
     (folder / "wordpiece" / "added_tokens.json").write_text("{}")
     byte_level_bpe(folder / "bpe")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(folder / "bpe" / name, folder / "byte_pairs")
+    (folder / "sentencepiece" / "spiece.model").write_bytes(sentencepiece("albert"))
     (folder / "store_vocab.txt").write_text(lines)
     (folder / "store_text.txt").write_text("\n\n".join("the cat sat\non the mat\nanna likes ben" for _ in range(9)))
     prepare(folder / "store_text.txt", folder / "store_vocab.txt", folder / "store_", workers=1)

@@ -1,0 +1,122 @@
+"""Two processes of every verb with one output: the second is told of the first; one that was killed is in nobody's way."""
+
+import json
+import os
+import signal
+
+import pytest
+from command_line import save_small_model
+from other_process import finish, start
+from small_tasks import small_task
+
+from keras_bert_rebuild.data.prepare import prepare
+from keras_bert_rebuild.tasks.text_classifier import TextClassifier
+
+STEPS = ("--batch-size", 2, "--steps", 2)
+
+# Verb: its arguments, and the end of the name that it writes; what it reads is in `inputs`.
+VERBS = {
+    "vocab": (("corpus.txt", "--size", 200), "out.txt"),
+    "predict": (("--model", "task", "--input", "in.jsonl"), "out.jsonl"),
+    "curves": (("run",), "out.svg"),
+    "embed": (("corpus.txt", "--model", "model"), "out.npy"),
+    "attention": (("the cat", "--model", "model"), "out.html"),
+    "convert": (("model", "--to", "huggingface"), "out"),
+    "export": (("model", "--format", "huggingface"), "out"),
+    "prepare": (("corpus.txt", "--vocab", "model/vocab.txt", "--workers", 1), "out"),
+    "pretrain": (("tokens", "--config", "pretrain.yaml"), "out"),
+    "finetune": (("classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl", *STEPS), "out"),
+    "demo": (("--corpus", "corpus.txt", "--steps", 2), "out"),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """What the verbs read."""
+    folder = tmp_path_factory.mktemp("inputs")
+    save_small_model(folder / "model")
+    small_task(TextClassifier, labels=["a", "b"]).save(folder / "task")
+    documents = ("\n".join(f"the cat {i} sat with {i * j} others ." for j in range(9)) for i in range(60))
+    (folder / "corpus.txt").write_text("\n\n".join(documents))
+    rows = [{"text": "the cat sat", "label": "a"}, {"text": "sat .", "label": "b"}]
+    (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    settings = {"model": sizes, "seq_len": 16, "held_out": 0, "steps": 2, "batch_size": 2}
+    (folder / "pretrain.yaml").write_text(json.dumps(settings))  # which is YAML
+    (folder / "run").mkdir()
+    (folder / "run" / "settings.yaml").write_text("steps: 1\n")
+    (folder / "run" / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")
+    prepare(folder / "corpus.txt", folder / "model" / "vocab.txt", folder / "tokens", workers=1)
+    return folder
+
+
+def begin(where, verb, folder, output):
+    """A process of a verb, in the folder of its inputs."""
+    arguments = [*VERBS[verb][0], *((output,) if verb == "convert" else ("--output", output))]
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        return start("stopped_run.py", where, verb, *arguments)
+    finally:
+        os.chdir(before)
+
+
+def done(process):
+    """Its exit code, and what it said where that is not what is expected."""
+    code, out, err = finish(process)
+    process.stdout.close()
+    process.stderr.close()
+    assert "Traceback" not in err, err
+    return code, out + err
+
+
+def state(folder, output):
+    """What is in the output but for times and figures of speed, and what lies beside it that no user put there."""
+    path = folder / output
+    files = sorted(str(file.relative_to(folder)) for file in ([path] if path.is_file() else path.rglob("*")))
+    hidden = [file.name for file in (*folder.iterdir(), *path.glob("*")) if file.name.startswith(".")]
+    return files, hidden
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("verb", VERBS)
+def test_of_two_processes_the_second_names_the_first_which_ends_as_if_alone(verb, inputs, tmp_path):
+    for name in os.listdir(inputs):
+        (tmp_path / name).symlink_to(inputs / name)
+    end = VERBS[verb][1]
+    alone = begin("never", verb, tmp_path, f"alone-{end}")
+    first = begin("lock", verb, tmp_path, end)
+    os.waitpid(first.pid, os.WUNTRACED)
+    assert first.poll() is None
+    try:
+        code, said = done(begin("never", verb, tmp_path, end))
+    finally:
+        os.kill(first.pid, signal.SIGCONT)
+    ends = [done(alone), done(first)]
+    assert code == 2, said
+    assert f"is being written by `keras-bert {verb}`, process {first.pid}, since 2" in said
+    assert [end[0] for end in ends] == [0, 0], ends
+    files, hidden = state(tmp_path, end)
+    expected, _ = state(tmp_path, f"alone-{end}")
+    assert [file.replace(end, "", 1) for file in files] == [file.replace(f"alone-{end}", "", 1) for file in expected]
+    assert hidden == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("where", ["lock", "write"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_where_the_first_process_was_killed_the_second_does_its_work_and_nothing_is_left(verb, where, inputs, tmp_path):
+    for name in os.listdir(inputs):
+        (tmp_path / name).symlink_to(inputs / name)
+    end = VERBS[verb][1]
+    first = begin(where, verb, tmp_path, end)
+    if where == "lock":
+        os.waitpid(first.pid, os.WUNTRACED)
+        os.kill(first.pid, signal.SIGKILL)
+    code, said = done(first)
+    assert code == -signal.SIGKILL, said
+    code, said = done(begin("never", verb, tmp_path, end))
+    assert code == 0, said
+    files, hidden = state(tmp_path, end)
+    assert files
+    assert hidden == []

@@ -1,0 +1,40 @@
+"""`keras-bert` in a process that stops itself where its output is locked, or kills itself where it first makes something last.
+
+`python stopped_run.py lock|write|never VERB ...`; a small demo, since what is trained does not matter.
+"""
+
+import os
+import signal
+import sys
+
+from keras_bert_rebuild.cli import demo
+from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.files import locked
+
+SMALL = {"transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48}
+
+
+def stop_when_locked():
+    write_words = locked._write_words
+
+    def stopping(descriptor):
+        locked._write_words = write_words
+        write_words(descriptor)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    locked._write_words = stopping
+
+
+def die_when_written():
+    def dying(*_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    os.fsync = os.replace = os.rename = os.link = dying
+
+
+if __name__ == "__main__":
+    demo.ARTICLE_MODEL = {**demo.ARTICLE_MODEL, **SMALL, "token_num": 300}
+    demo.SMALL_MODEL = {**demo.SMALL_MODEL, **SMALL}
+    demo.VOCAB_SIZE, demo.EVALUATION_STEPS, demo.COMPILED = 300, 2, ("jax",)
+    {"lock": stop_when_locked, "write": die_when_written, "never": lambda: None}[sys.argv[1]]()
+    sys.exit(main(sys.argv[2:]))
