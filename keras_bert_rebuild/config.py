@@ -5,10 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+from keras_bert_rebuild.anatomy import heads, parts
+from keras_bert_rebuild.anatomy.bert import bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Encoder
 from keras_bert_rebuild.files.limits import check_limit, limit
 
 # The heads that a model can have, in the order of its outputs.
-HEADS = ("pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
+HEADS = tuple(heads.HEADS)
 
 # Fields that count something, and the least they may be.
 WHOLE_NUMBERS = (
@@ -38,8 +41,8 @@ ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "pooler_act", "attention_act")
 RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
-# Heads that stand on the pooled first token.
-ON_POOLER = ("pooler", "nsp", "sop", "classification", "multiple_choice")
+# Family, the class of its configs; `BertConfig` where a family is not here.
+CONFIG_CLASSES: dict[str, Any] = {}
 
 
 def _is_number(value: Any) -> bool:
@@ -148,6 +151,11 @@ class BertConfig:
     crf: bool = False
     """Whether the head "token_classification" ends in a `ConditionalRandomField`."""
 
+    def __init_subclass__(cls, families: Sequence[str] = (), **kwargs: Any) -> None:
+        """Families whose anatomy has fields of its own have a class of their own, which names them."""
+        super().__init_subclass__(**kwargs)
+        CONFIG_CLASSES.update(dict.fromkeys(families, cls))
+
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
             raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")
@@ -220,8 +228,13 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A config from the fields among `values`; other keys are not looked at."""
+        """A config from the fields among `values`, of the class that the family has; other keys are not looked at."""
+        cls = CONFIG_CLASSES.get(values.get("family"), cls)
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
+
+    def encoder(self) -> Encoder:
+        """What the model is made of, from which it is built, counted and explained. A family of another anatomy has its own."""
+        return bert_encoder(self)
 
     def num_params(self, heads: Sequence[str] = ("mlm", "nsp")) -> int:
         """Parameters of the model, counted without building it.
@@ -238,20 +251,4 @@ class BertConfig:
         109705010
         """
         check_heads(heads)
-        d, e, f, v = self.hidden_size, self.embedding_width, self.intermediate_size, self.vocab_size
-        dense = d * d + d
-        tables = (v + self.type_vocab_size + self.max_position_embeddings + self.num_tasks) * e
-        embeddings = tables + 2 * e + (0 if self.embedding_size is None else e * d + d)
-        adapter = 2 * d * self.adapter_size + self.adapter_size + d if self.adapter_size else 0
-        block = 4 * dense + (d * f + f + f * d + d) + 2 * 2 * d + 2 * adapter
-        counts = {
-            "mlm": d * e + e + 2 * e + v,
-            "nsp": 2 * d + 2,
-            "sop": 2 * d + 2,
-            "classification": len(self.labels) * (d + 1),
-            "token_classification": len(self.labels) * (d + 1 + (len(self.labels) + 2) * self.crf),
-            "question_answering": 2 * (d + 1),
-            "multiple_choice": d + 1,
-        }
-        pooler = dense if any(head in ON_POOLER for head in heads) else 0
-        return embeddings + self.num_distinct_blocks * block + pooler + sum(counts.get(head, 0) for head in heads)
+        return parts.num_params(self.encoder(), heads)

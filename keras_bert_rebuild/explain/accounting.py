@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from keras_bert_rebuild.anatomy.formulas import filled_in, letters_of, value
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.formulas import filled_in, letters_of, value
-from keras_bert_rebuild.explain.steps import BLOCK, steps_of
+from keras_bert_rebuild.explain.steps import steps_of
 
 # Dtype policy: bytes of a weight, bytes of a value in computation.
 DTYPES = {
@@ -135,21 +135,19 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
         raise ValueError(f"num_attention_heads must divide hidden_size={config.hidden_size}; got {config.num_attention_heads}.")
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}.")
-    letters = letters_of(config, batch, length, predictions)
+    letters = letters_of(config.encoder(), batch, length, predictions)
     weight_bytes, value_bytes = DTYPES[dtype]
     steps = steps_of(config, heads)
-    blocks_and_runs = lambda step: (config.num_distinct_blocks, config.num_hidden_layers) if step.part == BLOCK else (1, 1)  # noqa: E731
-    total = sum(value(step.params, letters) * blocks_and_runs(step)[0] for step in steps) + sum(count for _, count in others)
+    total = sum(step.count(letters) * blocks for step, blocks, _ in steps) + sum(count for _, count in others)
     accounts = []
-    for step in steps:
-        blocks, runs = blocks_and_runs(step)
-        each = value(step.params, letters)
-        forward = value(step.flops, letters) * runs
+    for step, blocks, runs in steps:
+        each = step.count(letters)
+        forward = value(step.operations, letters) * runs
         kept = value(step.kept, letters) * value_bytes + value(step.kept_float32, letters) * 4
         accounts.append(
             StepAccount(
                 article=step.article,
-                part=step.part,
+                part=step.section,
                 name=step.name,
                 layer=step.layer,
                 formula=step.params,
@@ -160,7 +158,7 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
                 params=each * blocks,
                 share=each * blocks / total,
                 bytes=each * blocks * weight_bytes,
-                flops_formula=step.flops,
+                flops_formula=step.operations,
                 forward=forward,
                 train=3 * forward,
                 kept=kept * runs,

@@ -8,7 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, embed, encoder_inputs, find_encoder, run_encoder_block
+from keras_bert_rebuild.explain.encoder_walk import (
+    ATTENTION,
+    embed,
+    encoder_inputs,
+    find_encoder,
+    read_by_attention,
+    run_encoder_block,
+)
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
 from keras_bert_rebuild.models.memory import available_bytes
 
@@ -118,7 +125,7 @@ def attention_maps(
     """The attention probabilities of a model, without changing it.
 
     The model runs as in prediction, its attention layers by their own, fused kernels; those asked for compute their probabilities
-    besides, in float32, from the queries and keys of their own projections.
+    besides, in float32, from the queries and keys that they compare, behind rotary positions, within their window.
 
     Args:
         model: any model with an encoder of this library in it: built, loaded, fine-tuned, quantised, or nested in another one.
@@ -150,8 +157,10 @@ def attention_maps(
         answer = run_encoder_block(encoder, encoder.blocks[i], x, mask)
         if i in chosen_layers:
             layer = of_layer[i]
-            query, key, value = (_heads(layer, dense, x)[:, chosen_heads] for dense in ("query_dense", "key_dense", "value_dense"))
-            found["probabilities"].append(attention_probabilities(query, key, rows.mask, layer.history_only))
+            read = read_by_attention(encoder, encoder.blocks[i], x)
+            query, key, value = (_by_heads(array)[:, chosen_heads] for array in layer.queries_keys_values(read))
+            near = layer.near(rows.ids.shape[1])
+            found["probabilities"].append(attention_probabilities(query, key, rows.mask, near))
             if vectors:
                 for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(answer)), strict=True):
                     if array is not None:
@@ -163,21 +172,21 @@ def attention_maps(
     return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
 
 
-def attention_probabilities(queries, keys, mask, history_only=False):
+def attention_probabilities(queries, keys, mask, near=None):
     """softmax(Q Kᵀ / √K) over the keys that may be looked at, in float32.
 
     Args:
         queries, keys: `(batch, heads, length, head width)`.
         mask: False at padding, `(batch, length)`.
-        history_only: look only at the position itself and those before it.
+        near: `(query, key)`, False where a query does not see a key whatever it is; None where it sees all.
 
     Returns:
         `(batch, heads, query, key)`: exactly 0 at keys that may not be looked at.
     """
     scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5)
     allowed = np.broadcast_to(mask[:, None, None, :], scores.shape)
-    if history_only:
-        allowed = allowed & np.tri(scores.shape[-1], dtype=bool)
+    if near is not None:
+        allowed = allowed & ops.convert_to_numpy(near)
     scores = np.where(allowed, scores, -np.inf)
     top = scores.max(-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
@@ -185,10 +194,8 @@ def attention_probabilities(queries, keys, mask, history_only=False):
     return weights / np.where(total > 0, total, 1)
 
 
-def _heads(layer, dense, x):
-    array = _array(getattr(layer, dense)(x))
-    batch, length, width = array.shape
-    return array.reshape(batch, length, layer.head_num, width // layer.head_num).transpose(0, 2, 1, 3)  # (B, L, D) → (B, H, L, K)
+def _by_heads(tensor):
+    return _array(tensor).transpose(0, 2, 1, 3)  # (B, L, H, K) → (B, H, L, K)
 
 
 def _array(tensor):
@@ -202,7 +209,7 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         raise ValueError("attention_maps expected either inputs, or texts and the tokenizer of the model.")
     if texts is not None:
         length = encoder.host.inputs[0].shape[1]
-        longest = length or encoder.layers["Embedding-Position"].max_length
+        longest = length or _longest(encoder)
         rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
         known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
         missing = [name for name in names if name not in known]
@@ -214,6 +221,12 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
     mask = inputs["Input-Mask"] != 0 if "Input-Mask" in inputs else ids != encoder.layers["Embedding-Token"].pad_id
     segments = inputs["Input-Segment"].astype("int32") if "Input-Segment" in inputs else np.zeros_like(ids)
     return rows_of_ids(ids, segments, mask, tokenizer), inputs
+
+
+def _longest(encoder):
+    """Tokens of the longest text."""
+    table = encoder.layers.get("Embedding-Position")
+    return encoder.host.config.max_length if table is None else table.max_length
 
 
 def _check_padding(mask, own):

@@ -83,12 +83,14 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding, or the text is not one or too long.
+        ValueError: there is no encoder, it has a task embedding or no position table, or the text is not one or too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
     if "Embedding-Task" in layers:
         raise ValueError("a text says nothing of the task that Embedding-Task adds; the model must be one without.")
+    if "Embedding-Position" not in layers:
+        raise ValueError("the model must add the rows of a position table to the embedding; its positions are within attention.")
     position = layers["Embedding-Position"]
     longest = encoder.host.inputs[0].shape[1] or position.max_length
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)

@@ -10,14 +10,15 @@ from keras import ops
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.encoder_blocks import HALVES, block_of, run_block
+from keras_bert_rebuild.models.encoder_blocks import HALVES, Context, block_of, run_block
 
 # The encoder of a model: the functional model whose layers are its own, that model's graph up to the first block, its layers by
-# name, and the number of every block in the order in which they run, a shared one as often as it is run.
-Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks"])
+# name, the number of every block in the order in which they run, a shared one as often as it is run, and whether blocks normalise
+# before ("pre") or after ("post") they add.
+Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks", "order"])
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
-NEEDED = ("Embedding-Token", "Embedding-Position", "Embedding-Norm")
+NEEDED = ("Embedding-Token", "Embedding-Norm")
 
 
 def find_encoder(model):
@@ -42,12 +43,15 @@ def find_encoder(model):
     missing = [name for name in NEEDED if name not in rows]
     if missing:
         raise ValueError(f"the encoder must have the layers {', '.join(NEEDED)}; {', '.join(missing)} is missing.")
-    _check_connections(rows, numbers)
+    order = _order(host)
+    _check_connections(rows, numbers, order)
     first = layers[ATTENTION.format(numbers[0])]
+    norm = layers.get(f"{first.name}-Norm")
+    reads = norm.input if order == "pre" and norm is not None else first.input
     needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
-    embedding = BertModel(needed if len(needed) > 1 else needed[0], first.input)
+    embedding = BertModel(needed if len(needed) > 1 else needed[0], reads)
     blocks = [n for n in numbers for _ in rows[ATTENTION.format(n)].connected_to]
-    return Encoder(host, embedding, layers, blocks)
+    return Encoder(host, embedding, layers, blocks, order)
 
 
 def encoder_inputs(encoder, inputs):
@@ -95,7 +99,14 @@ def embed(encoder, inputs):
 def run_encoder_block(encoder, number, x, mask):
     """A block as in prediction, by the layers themselves."""
     # Nothing is trained here: torch would keep every block for a backward pass.
-    return ops.stop_gradient(run_block(block_of(encoder.layers, number), x, mask, training=False))
+    block = block_of(encoder.layers, number, encoder.order)
+    return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False)))
+
+
+def read_by_attention(encoder, number, x):
+    """What the attention of a block reads, where the block reads `x`: its norm comes first in blocks that normalise before."""
+    half = block_of(encoder.layers, number, encoder.order).halves[0]
+    return half.norm(x) if encoder.order == "pre" and half.norm is not None else x
 
 
 def models_in(model):
@@ -116,13 +127,24 @@ def _array(name, values):
     return array
 
 
-def _check_connections(rows, numbers):
+def _order(host):
+    """Whether blocks normalise before or after they add, which the config says; those put together by hand normalise after."""
+    config = getattr(host, "config", None)
+    return config.encoder().blocks[0].order if config is not None else "post"
+
+
+def _check_connections(rows, numbers, order):
     """Whether a block reads the block before it and nothing else, so that running one after the other is the graph."""
     for n in numbers:
         attention, feed_forward = (f"Encoder-{n}-{half}" for half in HALVES)
-        for name, before in ((attention, r"Encoder-\d+-FeedForward-Norm"), (feed_forward, f"{attention}-Norm")):
+        if order == "post":
+            expected = ((attention, r"Encoder-\d+-FeedForward-Norm"), (feed_forward, f"{attention}-Norm"))
+        else:
+            first = f"{attention}-Norm" if f"{attention}-Norm" in rows else attention
+            expected = ((first, r"Encoder-\d+-FeedForward-Add"), (f"{feed_forward}-Norm", f"{attention}-Add"))
+        for name, before in expected:
             origins = [] if name not in rows else [origin.split("[")[0] for origin in rows[name].connected_to]
-            for origin in origins[n == numbers[0] and name == attention :]:
+            for origin in origins[n == numbers[0] and attention in name :]:
                 if not re.fullmatch(before, origin):
                     raise ValueError(f"{name} must read the block before it, as in the models of this library; it reads {origin}.")
 

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keras_bert_rebuild.explain.formulas import LETTERS
-from keras_bert_rebuild.explain.steps import BLOCK
+from keras_bert_rebuild.anatomy.formulas import LETTERS
+from keras_bert_rebuild.anatomy.part import BLOCK
 
 # From these widths on, a bar stands beside every share, and letters stand in two columns.
 WIDE, WIDEST = 96, 116
@@ -96,7 +96,9 @@ def letters_in_use(explanation):
     """The letters that stand in a formula of the explanation, with their numbers and meanings."""
     formulas = " ".join(f"{step.formula} {step.flops_formula}" for step in explanation.steps)
     used = set(formulas.replace("(", "").replace(")", "").replace("/", " ").replace("·", " ").split()) | {"A", "L", "S"}
-    return [(letter, explanation.letters[letter], meaning) for letter, meaning in LETTERS if letter in used]
+    return [
+        (letter, explanation.letters[letter], meaning) for letter, meaning in LETTERS if letter in used & explanation.letters.keys()
+    ]
 
 
 def parts_of(explanation):

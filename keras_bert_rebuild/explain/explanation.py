@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_bert_rebuild.anatomy.part import HEAD
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
 from keras_bert_rebuild.explain.config_of_layers import config_of_layers
 from keras_bert_rebuild.explain.corrections import corrections_of
 from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
-from keras_bert_rebuild.explain.steps import HEAD, steps_of
+from keras_bert_rebuild.explain.steps import steps_of
 from keras_bert_rebuild.models.heads import heads_of
 
 
@@ -72,7 +73,9 @@ def _of_model(model):
     config = getattr(encoder.host, "config", None) or config_of_layers(encoder)
     # A layer of a user may be called like that of a head.
     heads = tuple(head for head in heads_of(encoder.host) if _layers_of_head(config, head) <= encoder.layers.keys())
-    steps = {name.format(n=n) for step in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)}
+    steps = {
+        name.format(n=n) for step, *_ in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)
+    }
     accounted = {encoder.layers[name] for name in steps & encoder.layers.keys()}
     leaves = dict.fromkeys(layer for part in models_in(model) for layer in part.layers if not isinstance(layer, keras.Model))
     others = [(layer.name, layer.count_params()) for layer in leaves if layer not in accounted]
@@ -80,7 +83,7 @@ def _of_model(model):
 
 
 def _layers_of_head(config, head):
-    return {step.layer for step in steps_of(config, [head]) if step.part == HEAD}
+    return {step.layer for step, *_ in steps_of(config, [head]) if step.section == HEAD}
 
 
 def _policy(model):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
-from keras_bert_rebuild.explain.steps import BLOCK, EMBEDDING, HEAD
 
 WIDTH, MIDDLE = 760, 380
 TALL, GAP = 52, 26

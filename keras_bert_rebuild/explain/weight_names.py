@@ -4,59 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.checkpoints.table import NameTable
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.explain.steps import check_steps
 from keras_bert_rebuild.families import FAMILIES, bert
 
 FORMATS = ("huggingface", "google")
-
-# A small feed-forward block.
-ADAPTER = (
-    ("intermediate/kernel", "H", "U"), ("intermediate/bias", "U"),
-    ("output/kernel", "U", "H"), ("output/bias", "H"),
-)  # fmt: skip
-
-# The weights of a layer, by the name of the layer: its paths and their shapes, in letters. A layer that is not here has none.
-WEIGHTS = {
-    "Embedding-Token": (("embeddings", "T", "E"),),
-    "Embedding-Segment": (("embeddings", "G", "E"),),
-    "Embedding-Position": (("embeddings", "P", "E"),),
-    "Embedding-Task": (("embeddings", "K", "E"),),
-    "Embedding-Norm": (("gamma", "E"), ("beta", "E")),
-    "Embedding-Mapping": (("kernel", "E", "H"), ("bias", "H")),
-    "Encoder-{n}-MultiHeadSelfAttention": (
-        ("query/kernel", "H", "H"), ("query/bias", "H"),
-        ("key/kernel", "H", "H"), ("key/bias", "H"),
-        ("value/kernel", "H", "H"), ("value/bias", "H"),
-        ("output/kernel", "H", "H"), ("output/bias", "H"),
-    ),
-    "Encoder-{n}-MultiHeadSelfAttention-Adapter": ADAPTER,
-    "Encoder-{n}-MultiHeadSelfAttention-Norm": (("gamma", "H"), ("beta", "H")),
-    "Encoder-{n}-FeedForward": (
-        ("intermediate/kernel", "H", "FFD"), ("intermediate/bias", "FFD"),
-        ("output/kernel", "FFD", "H"), ("output/bias", "H"),
-    ),
-    "Encoder-{n}-FeedForward-Adapter": ADAPTER,
-    "Encoder-{n}-FeedForward-Norm": (("gamma", "H"), ("beta", "H")),
-    "MLM-Dense": (("kernel", "H", "E"), ("bias", "E")),
-    "MLM-Norm": (("gamma", "E"), ("beta", "E")),
-    "MLM-Sim": (("bias", "T"),),
-    "NSP-Dense": (("kernel", "H", "H"), ("bias", "H")),
-    "NSP": (("kernel", "H", "2"), ("bias", "2")),
-    "SOP": (("kernel", "H", "2"), ("bias", "2")),
-    "Classification": (("kernel", "H", "C"), ("bias", "C")),
-    "Token-Classification": (("kernel", "H", "C"), ("bias", "C")),
-    "Token-Classification-CRF": (("next", "C", "C"), ("begin", "C"), ("end", "C")),
-    "Question-Answering": (("kernel", "H", "2"), ("bias", "2")),
-    "Multiple-Choice": (("kernel", "H", "1"), ("bias", "1")),
-}  # fmt: skip
-
-# The axis of our arrays along which the heads lie, each a stretch of the width of a head.
-HEAD_AXIS = {
-    "query/kernel": 1, "key/kernel": 1, "value/kernel": 1, "output/kernel": 0,
-    "query/bias": 0, "key/bias": 0, "value/bias": 0,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,28 +66,6 @@ class WeightName:
         return tuple(parts)
 
 
-def weight_shapes(config, heads=("mlm", "nsp")):
-    """Our variable paths and their shapes, from the config alone, in the order of the steps."""
-    letters = {
-        "T": config.vocab_size, "E": config.embedding_width, "G": config.type_vocab_size, "P": config.max_position_embeddings,
-        "K": config.num_tasks, "H": config.hidden_size, "FFD": config.intermediate_size, "U": config.adapter_size,
-        "C": len(config.labels), "2": 2, "1": 1,
-    }  # fmt: skip
-    steps = steps_of(config, heads)
-    in_blocks = [step.layer for step in steps if "{n}" in step.layer]
-    layers = []
-    for step in steps:
-        if step.layer not in in_blocks:
-            layers.append(step.layer)
-        elif step.layer == in_blocks[0]:
-            layers += [layer.format(n=n + 1) for n in range(config.num_distinct_blocks) for layer in in_blocks]
-    shapes = {}
-    for layer in layers:
-        for weight, *sizes in WEIGHTS.get(_template(layer), ()):
-            shapes[f"{layer}/{weight}"] = tuple(letters[size] for size in sizes)
-    return shapes
-
-
 def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), format: str = "huggingface") -> list[WeightName]:
     """Every weight with its name and shape in the files of others.
 
@@ -156,20 +88,21 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
     (199, 'encoder.layer.0.attention.self.query.weight', 'rows 0–63 head 0, … 704–767 head 11')
     """
     table = _table(config, format)
-    shapes = weight_shapes(config, heads)
+    check_steps(config, heads)
+    weights = weights_of(config.encoder(), heads)
     # A pooler that another head stands on is in that head's rows already.
     rows = table.rows(config.num_distinct_blocks, [head for head in heads if head in table.heads])
     prefix = table.prefix if format == "huggingface" and not set(heads) - {"pooler"} else ""
-    named = [row for row in rows if row.path in shapes]
-    missing = sorted(set(shapes) - {row.path for row in named})
+    named = [row for row in rows if row.path in weights]
+    missing = sorted(set(weights) - {row.path for row in named})
     if missing:
         raise ValueError(
             f"the names of {format} for {config.family} must include every weight; there are none for {', '.join(missing[:5])}"
             f"{', ...' if len(missing) > 5 else ''}."
         )
-    order = {path: i for i, path in enumerate(shapes)}
+    order = {path: i for i, path in enumerate(weights)}
     return [
-        _weight_name(row, shapes[row.path], row.name.removeprefix(prefix), config.num_attention_heads)
+        _weight_name(row, *weights[row.path], row.name.removeprefix(prefix), config.num_attention_heads)
         for row in sorted(named, key=lambda row: (row.use == "read", order[row.path]))
     ]
 
@@ -186,15 +119,10 @@ def _table(config: BertConfig, format: str) -> NameTable:
     return bert.GOOGLE
 
 
-def _weight_name(row, shape, name, num_heads):
-    axis = HEAD_AXIS.get(row.path.split("/", 1)[1]) if "MultiHeadSelfAttention/" in row.path else None
+def _weight_name(row, weight, shape, name, num_heads):
+    axis = weight.head_axis
     transposed = row.layout == "transposed"
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis
     their_shape = shape[::-1] if transposed else shape
     return WeightName(row.path, shape, name, their_shape, 0 if row.use == "read" else math.prod(shape), axis, num_heads)
-
-
-def _template(layer):
-    prefix, *rest = layer.split("-", 2)
-    return "-".join([prefix, "{n}", *rest[1:]]) if prefix == "Encoder" else layer

@@ -59,9 +59,16 @@ def _position_embedding(graph, layer, inputs):
 
 
 def _layer_normalization(graph, layer, inputs):
-    weights = [graph.weight(layer.gamma), graph.weight(layer.beta)]
+    weights = [graph.weight(weight) for weight in (layer.gamma, layer.beta) if weight is not None]
     name = graph.node("LayerNormalization", inputs[0].name, *weights, axis=-1, epsilon=float(layer.epsilon))
     return [Value(name, inputs[0].mask)]
+
+
+def _rms_normalization(graph, layer, inputs):
+    x = inputs[0].name
+    squares = graph.node("ReduceMean", graph.node("Mul", x, x), graph.scalars(-1), keepdims=1)
+    root = graph.node("Sqrt", graph.node("Add", squares, graph.constant(float(layer.epsilon))))
+    return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), inputs[0].mask)]
 
 
 def _attention(graph, layer, inputs):
@@ -74,8 +81,14 @@ def _attention(graph, layer, inputs):
     def heads(projection, order):
         return graph.node("Transpose", graph.node("Reshape", dense(graph, projection, x), split), perm=order)
 
-    query = graph.node("Mul", heads(layer.query_dense, (0, 2, 1, 3)), graph.constant(width**-0.5))
-    scores = graph.node("MatMul", query, heads(layer.key_dense, (0, 2, 3, 1)))  # (B, H, L, S)
+    query, key = heads(layer.query_dense, (0, 2, 1, 3)), heads(layer.key_dense, (0, 2, 1, 3))
+    if layer.rotary_theta is not None:
+        turned = _angles(graph, layer, x, width)
+        query, key = _turned(graph, query, turned, width), _turned(graph, key, turned, width)
+    query = graph.node("Mul", query, graph.constant(width**-0.5))
+    scores = graph.node("MatMul", query, graph.node("Transpose", key, perm=(0, 1, 3, 2)))  # (B, H, L, S)
+    if layer.window is not None:
+        scores = graph.node("Add", scores, _of_window(graph, layer, x))
     if mask is not None:
         scores = graph.node("Add", scores, _of_padding(graph, mask))
     mixed = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), heads(layer.value_dense, (0, 2, 1, 3)))
@@ -84,7 +97,11 @@ def _attention(graph, layer, inputs):
 
 
 def _feed_forward(graph, layer, inputs):
-    x = activate(graph, layer, layer.activation, dense(graph, layer.intermediate_dense, inputs[0].name))
+    x = dense(graph, layer.intermediate_dense, inputs[0].name)
+    if layer.gated:
+        x = graph.node("Mul", activate(graph, layer, layer.activation, dense(graph, layer.gate_dense, inputs[0].name)), x)
+    else:
+        x = activate(graph, layer, layer.activation, x)
     return [Value(dense(graph, layer.output_dense, x), inputs[0].mask)]
 
 
@@ -145,9 +162,42 @@ LAYERS = {
     "MaskedGlobalMaxPool1D": _greatest,
     "MultiHeadSelfAttention": _attention,
     "PositionEmbedding": _position_embedding,
+    "RMSNormalization": _rms_normalization,
     "TokenEmbedding": _token_embedding,
     "UnitNormalization": _to_length_one,
 }
+
+
+def _offsets(graph, x):
+    """0, 1, 2, ... for the tokens of `x`, int64 `(length,)`."""
+    length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
+    return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))
+
+
+def _angles(graph, layer, x, width):
+    """Cosines and sines of rotary positions, `(length, width)`."""
+    speeds = [float(layer.rotary_theta) ** -(2 * i / width) for i in range(width // 2)] * 2
+    offsets = graph.node("Unsqueeze", graph.node("Cast", _offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
+    angles = graph.node("Mul", offsets, graph.constant(speeds))
+    return graph.node("Cos", angles), graph.node("Sin", angles)
+
+
+def _turned(graph, x, angles, width):
+    """Heads `(batch, heads, length, width)` turned, the halves of a head being its pairs."""
+    half = graph.scalars(width // 2)
+    first = graph.node("Slice", x, graph.scalars(0), half, graph.scalars(-1))
+    second = graph.node("Slice", x, half, graph.scalars(width), graph.scalars(-1))
+    swapped = graph.node("Concat", graph.node("Neg", second), first, axis=-1)
+    cosines, sines = angles
+    return graph.node("Add", graph.node("Mul", x, cosines), graph.node("Mul", swapped, sines))
+
+
+def _of_window(graph, layer, x):
+    """What is added to the scores of keys outside the window, `(queries, keys)`."""
+    offsets = _offsets(graph, x)
+    ahead = graph.node("Sub", offsets, graph.node("Unsqueeze", offsets, graph.scalars(-1)))
+    outside = graph.node("Greater", graph.node("Abs", ahead), graph.constant(layer.window, "int64"))
+    return graph.node("Where", outside, graph.constant(OF_PADDING), graph.constant(0.0))
 
 
 def _of_padding(graph, mask):

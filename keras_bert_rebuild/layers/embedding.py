@@ -31,7 +31,7 @@ def get_embedding(
         inputs: the token and the segment ids first, further inputs are not looked at; `[token, padding mask]` in place of the
             token ids gives an explicit mask.
         token_num: size of the vocabulary.
-        pos_num: rows of the position table.
+        pos_num: rows of the position table; 0 for a model whose positions are not added.
         embed_dim: hidden size.
         dropout_rate: accepted as in keras_bert; the dropout and the norm behind it are the caller's.
         trainable: whether the three tables are trained.
@@ -54,5 +54,7 @@ def get_embedding(
     if segment_num:
         segments = Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
         summed = Add(name="Embedding-Token-Segment")([summed, segments])
+    if not pos_num:
+        return summed, table
     position = PositionEmbedding(pos_num, embed_dim, mode="add", offset=position_offset, **settings("Position"))
     return position(summed), table

@@ -10,7 +10,7 @@ from keras_bert_rebuild.layers.composite import is_plain, on_rows, sub_dense, su
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
-DENSES = ("intermediate_dense", "output_dense")
+DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -19,7 +19,11 @@ class FeedForward(keras.layers.Layer):
 
         outputs = activation(inputs · W_intermediate + b_intermediate) · W_output + b_output
 
-    Its weights are `intermediate` and `output`, each with a `kernel` and a `bias`.
+    With a gate the activation is that of a third layer, and is multiplied with the first:
+
+        outputs = (activation(inputs · W_gate + b_gate) · (inputs · W_intermediate + b_intermediate)) · W_output + b_output
+
+    Its weights are `intermediate`, `output` and, with a gate, `gate`, each with a `kernel` and a `bias`.
 
     Args:
         units: intermediate size.
@@ -27,13 +31,15 @@ class FeedForward(keras.layers.Layer):
         use_bias: whether they have biases.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for both,
             each with an initializer of its own.
+        gated: whether there is a gate.
         dropout_rate: rate in [0, 1) at which intermediate activations are dropped in training; BERT uses none.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
     Mask: passed on unchanged.
 
-    Reference: Vaswani et al., 2017, section 3.3 (https://arxiv.org/abs/1706.03762).
+    Reference: Vaswani et al., 2017, section 3.3 (https://arxiv.org/abs/1706.03762); Shazeer, 2020, section 2, for the gate
+    (https://arxiv.org/abs/2002.05202).
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class FeedForward(keras.layers.Layer):
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
         dropout_rate: float = 0.0,
+        gated: bool = False,
         **kwargs: Any,
     ) -> None:
         if not 0 <= dropout_rate < 1:
@@ -63,10 +70,13 @@ class FeedForward(keras.layers.Layer):
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.dropout_rate = dropout_rate
+        self.gated = gated
         self.supports_masking = True
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
+        if self.gated:
+            self.gate_dense = sub_dense(self, "gate", hidden_size, self.units)
         self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units)
         self.output_dense = sub_dense(self, "output", self.units, hidden_size)
         if self.dropout_rate > 0:
@@ -77,6 +87,12 @@ class FeedForward(keras.layers.Layer):
         intermediate = on_rows(self.intermediate_dense, inputs)
         # Not any function: it may hold variables, which a kernel has no gradient for.
         in_kernels = training and self.activation in ACTIVATIONS.values()
+        if self.gated:
+            gate = on_rows(self.gate_dense, inputs)
+            intermediate = (in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate
+            if self.dropout_rate > 0:
+                intermediate = self.dropout(intermediate, training=training)
+            return on_rows(self.output_dense, intermediate)
         if in_kernels and self.dropout_rate == 0 and keras.config.backend() == "tensorflow" and is_plain(self.output_dense):
             from keras_bert_rebuild.layers.tensorflow_kernels import activated_product
 
@@ -105,4 +121,5 @@ class FeedForward(keras.layers.Layer):
             "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
             "bias_constraint": keras.constraints.serialize(self.bias_constraint),
             "dropout_rate": self.dropout_rate,
+            **({"gated": True} if self.gated else {}),
         }

@@ -8,6 +8,8 @@ from keras import ops
 
 from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
+EPSILON = 1e-12
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class LayerNormalization(keras.layers.LayerNormalization):
@@ -28,8 +30,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     Reference: Ba et al., 2016, section 3 (https://arxiv.org/abs/1607.06450); 1e-12 is `layer_norm` of google-research/bert.
     """
 
-    def __init__(self, epsilon: float | None = 1e-12, **kwargs: Any) -> None:
-        super().__init__(epsilon=1e-12 if epsilon is None else epsilon, **kwargs)
+    def __init__(self, epsilon: float | None = EPSILON, **kwargs: Any) -> None:
+        super().__init__(epsilon=EPSILON if epsilon is None else epsilon, **kwargs)
 
     def call(self, inputs, training=None):
         if not training or self.gamma is None or self.beta is None or self.rms_scaling:

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert_rebuild.layers.composite import on_rows, sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
+from keras_bert_rebuild.layers.rotary import angles, turn
 
 PROJECTIONS = ("query", "key", "value", "output")
 
@@ -30,11 +31,14 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             four projections, each with an initializer of its own.
         history_only: look only at the position itself and those before it.
         attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
+        rotary_theta: base of rotary positions, by which queries and keys are turned; None for none.
+        window: tokens to either side that a token sees; None for all.
 
     Call arguments:
         inputs: `(batch, length, hidden)`.
         mask: `(batch, length)`, False at padding; filled in by Keras. Given by hand, also `(batch, 1, length, length)`, True where
             a query may look at a key, as of `block_diagonal_mask`.
+        positions: `(batch, length)`, offsets for rotary positions; None counts from 0.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -56,6 +60,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         bias_constraint: Any = None,
         history_only: bool = False,
         attention_dropout: float = 0.0,
+        rotary_theta: float | None = None,
+        window: int | None = None,
         **kwargs: Any,
     ) -> None:
         if not 0 <= attention_dropout < 1:
@@ -72,6 +78,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.history_only = history_only
         self.attention_dropout = attention_dropout
+        self.rotary_theta = rotary_theta
+        self.window = window
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -88,10 +96,31 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             self.dropout = Dropout(self.attention_dropout, dtype=self.dtype_policy, name="dropout")
         self.built = True
 
-    def call(self, inputs, mask=None, training=None):
+    def queries_keys_values(self, inputs: Any, positions: Any = None) -> tuple[Any, Any, Any]:
+        """What is compared and gathered, each `(batch, length, heads, width of a head)`, with rotary positions applied."""
         query = self._split_heads(on_rows(self.query_dense, inputs))
         key = self._split_heads(on_rows(self.key_dense, inputs))
         value = self._split_heads(on_rows(self.value_dense, inputs))
+        if self.rotary_theta is not None:
+            offsets = ops.arange(ops.shape(inputs)[1]) if positions is None else positions
+            turned = angles(offsets, query.shape[-1], self.rotary_theta)
+            query, key = turn(query, *turned), turn(key, *turned)
+        return query, key, value
+
+    def near(self, length: Any) -> Any:
+        """Which keys a query sees by their distance alone, `(length, length)`; None where that is all of them."""
+        if not self.history_only and self.window is None:
+            return None
+        steps = ops.arange(length)
+        ahead = steps[None, :] - steps[:, None]
+        seen = ahead <= 0 if self.history_only else None
+        if self.window is not None:
+            within = ops.abs(ahead) <= self.window
+            seen = within if seen is None else ops.logical_and(seen, within)
+        return seen
+
+    def call(self, inputs, mask=None, training=None, positions=None):
+        query, key, value = self.queries_keys_values(inputs, positions)
         if mask is None:
             # Never no mask at all: Keras's TPU kernel takes that for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
@@ -100,6 +129,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
                 f"{self.name}: a mask must be (batch, length) or (batch, 1, length, length); got shape {tuple(mask.shape)}."
             )
         of_keys, mask = (mask, mask[:, None, None, :]) if len(mask.shape) == 2 else (None, mask)  # (B, S) → (B, 1, 1, S)
+        if self.window is not None:
+            of_keys, mask = None, ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
         if self.attention_dropout > 0 and training:
             attended = self._attend_with_dropout(query, key, value, mask)
         elif of_keys is not None and not self.history_only and _takes_key_lengths(query):
@@ -128,13 +159,14 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             "bias_constraint": keras.constraints.serialize(self.bias_constraint),
             "history_only": self.history_only,
             "attention_dropout": self.attention_dropout,
+            **({} if self.rotary_theta is None else {"rotary_theta": self.rotary_theta}),
+            **({} if self.window is None else {"window": self.window}),
         }
 
     def _attend_with_dropout(self, query, key, value, mask):
         """The same attention written out, since the fused kernels take no dropout; the softmax is in float32."""
         if self.history_only:
-            steps = ops.arange(ops.shape(query)[1])
-            mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
+            mask = ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
         if keras.config.backend() == "tensorflow":
             from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout, draw
 

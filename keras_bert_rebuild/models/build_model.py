@@ -47,11 +47,12 @@ def build_model(
     heads = [head for head in HEADS if head in heads]
     if heads and output_layer_num != 1:
         raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
-    inputs = build_inputs(config, seq_len, padding_mask)
-    blocks, table = build_encoder(config, inputs)
+    encoder = config.encoder()
+    inputs = build_inputs(encoder, seq_len, padding_mask)
+    blocks, table = build_encoder(encoder, inputs)
     if heads:
         positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked") if "mlm" in heads else None
-        outputs = build_heads(config, blocks[-1], table, positions, heads)
+        outputs = build_heads(encoder, blocks[-1], table, positions, heads)
         if "pooler" in heads:
             outputs = [blocks[-1], *outputs]
         if positions is not None:

@@ -1,104 +1,84 @@
-"""Embedding and encoder blocks as a functional graph: what a config becomes."""
+"""Embedding and encoder blocks as a functional graph: what an anatomy becomes."""
 
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.models.encoder_blocks import make_block, run_block
+from keras_bert_rebuild.models.encoder_blocks import (
+    make_block,
+    make_dropout,
+    make_initializer,
+    make_kernel_settings,
+    make_norm,
+    run_block,
+)
+
+# The norm behind the last block, where blocks normalise before and not after.
+FINAL_NORM = "Encoder-Norm"
 
 
-def build_inputs(config, seq_len, padding_mask=False):
+def build_inputs(encoder, seq_len, padding_mask=False):
     """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` where there are any.
 
     Args:
-        config: a `BertConfig`.
+        encoder: an `anatomy.Encoder`.
         seq_len: static length, or None for any.
         padding_mask: whether padding is told by an input of its own (not zero at real tokens) and not by the id of padding.
     """
     names = ["Input-Token"]
-    if config.type_vocab_size:
+    if encoder.embedding.segments:
         names.append("Input-Segment")
-    if config.num_tasks:
+    if encoder.embedding.tasks:
         names.append("Input-Task")
     if padding_mask:
         names.append("Input-Mask")
     return {name: keras.Input((1 if name == "Input-Task" else seq_len,), dtype="int32", name=name) for name in names}
 
 
-def build_encoder(config, inputs):
+def build_encoder(encoder, inputs):
     """Connect embedding and encoder blocks.
 
     Args:
-        config: a `BertConfig`.
+        encoder: an `anatomy.Encoder`.
         inputs: as from `build_inputs`.
 
     Returns:
-        The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone), and the
-        token table `(vocabulary, embedding)`.
+        The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone;
+        the last behind the final norm, where there is one), and the token table `(vocabulary, embedding)`.
     """
-    x, table = _build_embedding(config, inputs)
-    blocks = [_make_block(config, i + 1) for i in range(config.num_distinct_blocks)]
+    x, table = _build_embedding(encoder, inputs)
+    spread = encoder.initializer_range
+    blocks = {block.number: make_block(block, lambda: make_kernel_settings(spread)) for block in encoder.distinct}
     outputs = []
-    for layer in range(config.num_hidden_layers):
-        x = run_block(blocks[config.block_of_layer(layer)], x)
+    for block in encoder.blocks:
+        x = run_block(blocks[block.number], x)
         outputs.append(x)
-    return outputs or [x], table
+    outputs = outputs or [x]
+    if encoder.final_norm is not None:
+        outputs[-1] = make_norm(encoder.final_norm, FINAL_NORM)(outputs[-1])
+    return outputs, table
 
 
-def initializer(config):
-    """A new initializer of kernels and tables as the config has it, or None for that of the layer."""
-    spread = config.initializer_range
-    return None if spread is None else layers.TruncatedNormal(stddev=spread)
-
-
-def kernel_settings(config):
-    """The arguments that give a layer the initializer of the config."""
-    return {} if config.initializer_range is None else {"kernel_initializer": initializer(config)}
-
-
-def make_norm(config, name):
-    """A layer normalisation with the epsilon of the config."""
-    return layers.LayerNormalization(epsilon=config.layer_norm_eps, name=name)
-
-
-def make_dropout(rate, name):
-    """A dropout layer, or with rate 0 a function that does nothing and leaves no row in the summary."""
-    return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
-
-
-def _make_block(config, number):
-    return make_block(
-        f"Encoder-{number}",
-        num_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        attention_act=config.attention_act,
-        hidden_act=config.hidden_act,
-        dropout_rate=config.hidden_dropout_prob,
-        attention_dropout=config.attention_probs_dropout_prob,
-        adapter_size=config.adapter_size,
-        norm_settings={"epsilon": config.layer_norm_eps},
-        kernel_settings=lambda: kernel_settings(config),
-    )
-
-
-def _build_embedding(config, inputs):
+def _build_embedding(encoder, inputs):
+    embedding, spread = encoder.embedding, encoder.initializer_range
     tokens = inputs["Input-Token"]
     if "Input-Mask" in inputs:
         tokens = [tokens, inputs["Input-Mask"]]
+    positions = embedding.positions
     x, table = layers.get_embedding(
         [tokens, inputs.get("Input-Segment")],
-        token_num=config.vocab_size,
-        pos_num=config.max_position_embeddings,
-        embed_dim=config.embedding_width,
-        segment_num=config.type_vocab_size,
-        pad_id=config.pad_token_id,
-        position_offset=config.position_offset,
-        initializer=None if config.initializer_range is None else lambda: initializer(config),
+        token_num=embedding.tokens,
+        pos_num=positions.rows if positions.kind == "table" else 0,
+        embed_dim=embedding.width,
+        segment_num=embedding.segments,
+        pad_id=embedding.pad_id,
+        position_offset=positions.offset,
+        initializer=None if spread is None else lambda: make_initializer(spread),
     )
-    if config.num_tasks:
-        task = layers.TaskEmbedding(config.num_tasks, config.embedding_width, name="Embedding-Task")
+    if embedding.tasks:
+        task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
-    x = make_dropout(config.hidden_dropout_prob, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
-    x = make_norm(config, "Embedding-Norm")(x)
-    if config.embedding_size is not None:
-        x = keras.layers.Dense(config.hidden_size, name="Embedding-Mapping", **kernel_settings(config))(x)
+    x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
+    x = make_norm(embedding.norm, "Embedding-Norm")(x)
+    if embedding.widened:
+        x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(spread))(x)
     return x, table

@@ -1,13 +1,15 @@
 """The encoder blocks: making their layers, finding them in a model, and running them, in a graph or outside of it."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
 
 # The two halves of a block, and what follows each half's own layer, in the order of the fields of `Half`.
-HALVES = ("MultiHeadSelfAttention", "FeedForward")
+HALVES = (ATTENTION, FEED_FORWARD)
 BLOCK_ENDS = ("", "-Dropout", "-Adapter", "-Adapter-Add", "-Add", "-Norm")
 
 # An adapter that is nearly nothing changes nearly nothing: the model begins as it was.
@@ -16,7 +18,8 @@ ADAPTER_STDDEV = 0.001
 
 
 class Half(NamedTuple):
-    """The layers of half a block. Dropout is None with rate 0, the adapter and its sum are None in a model without adapters."""
+    """The layers of half a block. Dropout is None with rate 0, the adapter and its sum are None in a model without adapters, the
+    norm is None where another layer has normalised what the half reads."""
 
     sub_layer: Any
     dropout: Any
@@ -26,106 +29,182 @@ class Half(NamedTuple):
     norm: Any
 
 
-def make_block(
-    name,
-    *,
-    num_heads,
-    intermediate_size,
-    attention_act=None,
-    hidden_act="relu",
-    dropout_rate=0.0,
-    attention_dropout=0.0,
-    adapter_size=0,
-    adapter_act="gelu",
-    norm_settings=None,
-    kernel_settings=dict,
-    trainable=True,
-):
+class BlockLayers(NamedTuple):
+    """The layers of a block: its halves, and whether each normalises before ("pre") or after ("post") it adds."""
+
+    halves: tuple
+    order: str = "post"
+
+    @property
+    def layers(self):
+        """All of them, in the order of the fields."""
+        return [layer for half in self.halves for layer in half if layer is not None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a block is run with besides the sequence. In a graph Keras hands on mask and training, and this is empty."""
+
+    mask: Any = None
+    """`(batch, length)`, False at padding. Attached to the sequence it would be lost where a backend calls a block again."""
+
+    positions: Any = None
+    """`(batch, length)`, the offset of every token for rotary positions; None counts from 0."""
+
+    training: bool | None = None
+    """Whether dropout is drawn."""
+
+
+# Of a block in a graph.
+IN_GRAPH = Context()
+
+
+def make_initializer(spread):
+    """A new initializer of kernels and tables of this deviation."""
+    return layers.TruncatedNormal(stddev=spread)
+
+
+def make_kernel_settings(spread):
+    """The arguments that give a layer an initializer of this deviation; none where it is None."""
+    return {} if spread is None else {"kernel_initializer": make_initializer(spread)}
+
+
+def make_norm(norm, name, **settings):
+    """The layer of an `anatomy.Norm`."""
+    if norm.kind == "rms":
+        return keras.layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
+    bias = {} if norm.bias else {"center": False}
+    return layers.LayerNormalization(epsilon=norm.epsilon, name=name, **bias, **settings)
+
+
+def make_dropout(rate, name):
+    """A dropout layer, or with rate 0 a function that does nothing and leaves no row in the summary."""
+    return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
+
+
+def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", trainable=True):
     """The layers of an encoder block, not yet connected.
 
     Args:
-        name: what their names begin with, such as "Encoder-1".
-        num_heads: of the attention.
-        intermediate_size: width inside the feed-forward half.
-        attention_act, hidden_act, adapter_act: activations, as for `layers.get_activation`.
-        dropout_rate: of what each half answers; not above 0 for no dropout layers.
-        attention_dropout: rate at which attention probabilities are dropped.
-        adapter_size: width inside the adapters; 0 for none.
-        norm_settings: arguments of the norms, a dictionary.
+        block: an `anatomy.Block`.
         kernel_settings: a function that makes the arguments which give a layer its initializer.
+        name: what the names of its layers begin with; None for "Encoder-" and the number of the block.
+        adapter_act: activation inside the adapters.
         trainable: whether attention, feed-forward half and norms are trained. Adapters are there to be trained.
 
     Returns:
-        Two `Half`s.
+        `BlockLayers`.
     """
-    attention, feed_forward = (f"{name}-{half}" for half in HALVES)
+    name = f"Encoder-{block.number}" if name is None else name
+    attention, feed_forward = block.attention, block.feed_forward
+    rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta}
     sub_layers = [
         layers.MultiHeadSelfAttention(
-            num_heads,
-            activation=layers.get_activation(attention_act),
-            attention_dropout=attention_dropout,
+            attention.heads,
+            activation=layers.get_activation(attention.activation),
+            use_bias=attention.bias,
+            attention_dropout=attention.dropout,
+            window=attention.window,
             trainable=trainable,
-            name=attention,
+            name=f"{name}-{ATTENTION}",
+            **rotary,
             **kernel_settings(),
         ),
         layers.FeedForward(
-            intermediate_size,
-            activation=layers.get_activation(hidden_act),
+            feed_forward.inner,
+            activation=layers.get_activation(feed_forward.activation),
+            use_bias=feed_forward.bias,
+            gated=feed_forward.gated,
             trainable=trainable,
-            name=feed_forward,
+            name=f"{name}-{FEED_FORWARD}",
             **kernel_settings(),
         ),
     ]
-    return [
-        Half(
-            sub_layer,
-            layers.Dropout(dropout_rate, name=f"{sub_layer.name}-Dropout") if dropout_rate > 0 else None,
-            _make_adapter(adapter_size, adapter_act, f"{sub_layer.name}-Adapter") if adapter_size else None,
-            layers.Add(name=f"{sub_layer.name}-Adapter-Add") if adapter_size else None,
-            layers.Add(name=f"{sub_layer.name}-Add"),
-            layers.LayerNormalization(**(norm_settings or {}), trainable=trainable, name=f"{sub_layer.name}-Norm"),
+    halves = []
+    for sub_layer, has_norm in zip(sub_layers, (block.first_norm, True), strict=True):
+        half = sub_layer.name
+        halves.append(
+            Half(
+                sub_layer,
+                layers.Dropout(block.dropout, name=f"{half}-Dropout") if block.dropout > 0 else None,
+                _make_adapter(block.adapter, adapter_act, f"{half}-Adapter") if block.adapter else None,
+                layers.Add(name=f"{half}-Adapter-Add") if block.adapter else None,
+                layers.Add(name=f"{half}-Add"),
+                make_norm(block.norm, f"{half}-Norm", trainable=trainable) if has_norm else None,
+            )
         )
-        for sub_layer in sub_layers
-    ]
+    return BlockLayers(tuple(halves), block.order)
 
 
-def block_of(layers_by_name, number):
-    """An encoder block as a list of its halves.
+def block_of(layers_by_name, number, order="post"):
+    """An encoder block of a model.
 
     Args:
         layers_by_name: the layers of a model by name. A half that is not among them is left out: a model may end within a block.
         number: from 1 on, as in the names of the layers.
+        order: as of `anatomy.Block`.
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
-    return [Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name]
+    return BlockLayers(
+        tuple(Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name), order
+    )
 
 
-def run_block(block, x, mask=None, training=None):
-    """LayerNorm(x + y) for each half, y being Dropout(layer(x)), to which an adapter adds what it makes of it.
+def blocks_of(model):
+    """The encoder blocks of a model in the order in which they run, as from `block_of`, a shared one as often as it is run.
 
-    Without `mask` and `training` this makes the graph. Outside of a call of the model every layer is told whether it trains.
+    Raises:
+        ValueError: the model has no config, which says how often a shared block is run.
+    """
+    if model.config is None:
+        raise ValueError(
+            "rematerialisation expected a model that knows its config, as from get_model, build_model or from_pretrained; got one "
+            "without."
+        )
+    by_name = {layer.name: layer for layer in model.layers}
+    return [block_of(by_name, block.number, block.order) for block in model.config.encoder().blocks]
+
+
+def run_block(block, x, context=IN_GRAPH):
+    """An encoder block: y = Dropout(layer(x)) for each half, to which an adapter adds what it makes of it.
+
+        "post":  x = norm(x + y(x))
+        "pre":   x = x + y(norm(x))
+
+    With an empty context this makes the graph. Outside of a call of the model every layer is told whether it trains.
 
     Args:
-        block: as from `make_block` or `block_of`.
+        block: `BlockLayers`.
         x: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding. Attached to `x` it would be lost where a backend calls a block again.
-        training: whether dropout is drawn.
+        context: a `Context`.
 
     Returns:
         `(batch, length, hidden)`.
 
-    Reference: Vaswani et al., 2017, section 3.1 (https://arxiv.org/abs/1706.03762).
+    Reference: Vaswani et al., 2017, section 3.1 (https://arxiv.org/abs/1706.03762); Xiong et al., 2020, for "pre"
+    (https://arxiv.org/abs/2002.04745).
     """
-    flags = {} if training is None else {"training": training}
-    for half in block:
-        own_mask = {"mask": mask} if mask is not None and half.sub_layer.name.endswith(HALVES[0]) else {}
-        y = half.sub_layer(x, **flags, **own_mask)
+    flags = {} if context.training is None else {"training": context.training}
+    pre = block.order == "pre"
+    for half in block.halves:
+        y = half.norm(x) if pre and half.norm is not None else x
+        y = half.sub_layer(y, **flags, **_of_attention(half.sub_layer, context))
         if half.dropout is not None:
             y = half.dropout(y, **flags)
         if half.adapter is not None:
             y = half.adapter_add([y, half.adapter(y, **flags)])
-        x = half.norm(half.add([x, y]))
+        x = half.add([x, y])
+        if not pre:
+            x = half.norm(x)
     return x
+
+
+def _of_attention(layer, context):
+    """What attention is called with besides the sequence."""
+    if not layer.name.endswith(ATTENTION):
+        return {}
+    known = {"mask": context.mask, "positions": context.positions}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _make_adapter(size, activation, name):

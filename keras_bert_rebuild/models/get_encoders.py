@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from keras_bert_rebuild.anatomy.encoder import Attention, Block, FeedForward, Norm
 from keras_bert_rebuild.layers.activations import gelu
+from keras_bert_rebuild.layers.layer_normalization import EPSILON
 from keras_bert_rebuild.models.encoder_blocks import make_block, run_block
 
 _Activation = str | Callable[[Any], Any] | None
@@ -53,17 +55,15 @@ def get_encoder_component(
     """
     if use_adapter and (adapter_units is None or not adapter_units >= 1):
         raise ValueError(f"adapter_units must be at least 1 with use_adapter; got {adapter_units!r}.")
-    block = make_block(
-        name,
-        num_heads=head_num,
-        intermediate_size=hidden_dim,
-        attention_act=attention_activation,
-        hidden_act=feed_forward_activation,
-        dropout_rate=dropout_rate,
-        adapter_size=adapter_units if use_adapter else 0,
-        adapter_act=adapter_activation,
-        trainable=trainable,
+    block = Block(
+        number=1,
+        attention=Attention(head_num, attention_activation),
+        feed_forward=FeedForward(hidden_dim, feed_forward_activation),
+        norm=Norm(EPSILON),
+        dropout=dropout_rate,
+        adapter=adapter_units if use_adapter else 0,
     )
+    block = make_block(block, name=name, adapter_act=adapter_activation, trainable=trainable)
     return run_block(block, input_layer)
 
 

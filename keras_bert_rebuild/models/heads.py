@@ -1,4 +1,4 @@
-"""The heads: what stands on the last encoder block."""
+"""The heads: what stands on the last encoder block, built from `anatomy.heads`."""
 
 import functools
 from collections import namedtuple
@@ -6,15 +6,13 @@ from collections import namedtuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.config import HEADS, ON_POOLER
-from keras_bert_rebuild.models.encoder import kernel_settings, make_dropout, make_norm
+from keras_bert_rebuild.anatomy.heads import CRF, HEADS, POOLER
+from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
-# The layer behind the logits of the head "token_classification" where tags are a chain.
-CRF = "Token-Classification-CRF"
-
-# What a head is built from: the config, the sequence `(batch, length, hidden)`, the token table `(vocabulary, embedding)`, the
-# input that is not zero where a token is to be predicted, and a function that pools the first token, once for all heads that ask.
-Trunk = namedtuple("Trunk", ["config", "sequence", "table", "positions", "pooled"])
+# What a head is built from: the `anatomy.Encoder`, the sequence `(batch, length, hidden)`, the token table
+# `(vocabulary, embedding)`, the input that is not zero where a token is to be predicted, and a function that pools the first token,
+# once for all heads that ask.
+Trunk = namedtuple("Trunk", ["encoder", "sequence", "table", "positions", "pooled"])
 
 
 def build_mlm(trunk):
@@ -22,112 +20,61 @@ def build_mlm(trunk):
 
     Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` of google-research/bert.
     """
-    config = trunk.config
-    activation = layers.get_activation(config.hidden_act if config.mlm_act is None else config.mlm_act)
-    dense = keras.layers.Dense(config.embedding_width, activation=activation, name="MLM-Dense", **kernel_settings(config))
-    x = make_norm(config, "MLM-Norm")(dense(trunk.sequence))
+    encoder = trunk.encoder
+    activation = layers.get_activation(encoder.mlm_activation)
+    dense = keras.layers.Dense(
+        encoder.embedding.width, activation=activation, name="MLM-Dense", **make_kernel_settings(encoder.initializer_range)
+    )
+    x = make_norm(encoder.embedding.norm, "MLM-Norm")(dense(trunk.sequence))
     x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, trunk.table])
     return layers.Masked(name="MLM")([x, trunk.positions])
 
 
-def build_nsp(trunk):
-    """`NSP`: the probabilities that the second sentence is the next one, 0, or a random one, 1: `(batch, 2)`.
+def build_last(trunk, head):
+    """The last layer of a head, dropout before it, and behind it the chain of tags where there is one.
 
-    Reference: Devlin et al., 2019, section 3.1; `get_next_sentence_output` of google-research/bert.
+    It is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
+
+    `NSP`, `(batch, 2)`: the probabilities that the second sentence is the next one, 0, or a random one, 1. Devlin et al., 2019,
+    section 3.1; `get_next_sentence_output` of google-research/bert.
+    `SOP`, `(batch, 2)`: that two spans of text stand in their order, 0, or are swapped, 1. Lan et al., 2020, section 3.1
+    (https://arxiv.org/abs/1909.11942).
+    `Classification`, `(batch, labels)`: a logit for each label. Devlin et al., 2019, section 4.1.
+    `Token-Classification`, `(batch, length, labels)`: a logit for each label at every token; with `crf` the layer
+    `Token-Classification-CRF` sets the scores of its transitions below them. Section 5.3; Lample et al., 2016, section 2.2
+    (https://arxiv.org/abs/1603.01360).
+    `Question-Answering`, `(batch, length, 2)`: logits of being the start and the end of the answer. Section 4.2.
+    `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
     """
-    return _last(trunk.config, trunk.pooled(), 2, "NSP", activation="softmax")
-
-
-def build_sop(trunk):
-    """`SOP`: the probabilities that two stretches stand in their order, 0, or are swapped, 1: `(batch, 2)`.
-
-    Reference: Lan et al., 2020, section 3.1 (https://arxiv.org/abs/1909.11942).
-    """
-    return _last(trunk.config, trunk.pooled(), 2, "SOP", activation="softmax")
-
-
-def build_classification(trunk):
-    """`Classification`: a logit for each label, `(batch, labels)`.
-
-    Reference: Devlin et al., 2019, section 4.1.
-    """
-    x = _drop(trunk.config, trunk.pooled(), "Classification-Dropout")
-    return _last(trunk.config, x, len(trunk.config.labels), "Classification")
-
-
-def build_token_classification(trunk):
-    """`Token-Classification`: a logit for each label at every token, `(batch, length, labels)`.
-
-    With `crf` the layer `Token-Classification-CRF` sets the scores of its transitions below them.
-
-    Reference: Devlin et al., 2019, section 5.3; Lample et al., 2016, section 2.2 (https://arxiv.org/abs/1603.01360).
-    """
-    x = _drop(trunk.config, trunk.sequence, "Token-Classification-Dropout")
-    x = _last(trunk.config, x, len(trunk.config.labels), "Token-Classification")
-    return layers.ConditionalRandomField(name=CRF, dtype="float32")(x) if trunk.config.crf else x
-
-
-def build_question_answering(trunk):
-    """`Question-Answering`: logits of being the start and the end of the answer, `(batch, length, 2)`.
-
-    Reference: Devlin et al., 2019, section 4.2.
-    """
-    return _last(trunk.config, trunk.sequence, 2, "Question-Answering")
-
-
-def build_multiple_choice(trunk):
-    """`Multiple-Choice`: how well a choice goes with its prompt, a logit `(batch, 1)` to compare with those of the other choices.
-
-    Reference: Devlin et al., 2019, section 4.4.
-    """
-    x = _drop(trunk.config, trunk.pooled(), "Multiple-Choice-Dropout")
-    return _last(trunk.config, x, 1, "Multiple-Choice")
+    encoder = trunk.encoder
+    x = trunk.pooled() if head.pooled else trunk.sequence
+    for name in head.reads:
+        if name.endswith("-Dropout"):
+            x = make_dropout(encoder.head_dropout, name)(x)
+    units = encoder.labels if head.units == "C" else int(head.units)
+    activation = "softmax" if head.softmax else "linear"
+    settings = make_kernel_settings(encoder.initializer_range)
+    x = layers.Dense(units, activation=activation, name=head.layer, dtype="float32", **settings)(x)
+    chain = encoder.crf and any(part.layer == CRF for part in head.parts)
+    return layers.ConditionalRandomField(name=CRF, dtype="float32")(x) if chain else x
 
 
 # Name of a head in `config.HEADS`, the layer that shows that a model has it.
-LAYERS = {
-    "pooler": "NSP-Dense",
-    "mlm": "MLM",
-    "nsp": "NSP",
-    "sop": "SOP",
-    "classification": "Classification",
-    "token_classification": "Token-Classification",
-    "question_answering": "Question-Answering",
-    "multiple_choice": "Multiple-Choice",
-}
+LAYERS = {name: head.layer for name, head in HEADS.items()}
 
 # Name of an output, the layers from the last encoder block up to the one that makes its logits; dropout with rate 0 is not there.
-BEFORE_LOGITS = {
-    "NSP-Dense": ("Extract", "NSP-Dense"),
-    "NSP": ("Extract", "NSP-Dense"),
-    "SOP": ("Extract", "NSP-Dense"),
-    "Classification": ("Extract", "NSP-Dense", "Classification-Dropout"),
-    "Token-Classification": ("Token-Classification-Dropout",),
-    "Multiple-Choice": ("Extract", "NSP-Dense", "Multiple-Choice-Dropout"),
-}
-
-# Name of a head, the function that builds it.
-BUILDERS = {
-    "pooler": lambda trunk: trunk.pooled(),
-    "mlm": build_mlm,
-    "nsp": build_nsp,
-    "sop": build_sop,
-    "classification": build_classification,
-    "token_classification": build_token_classification,
-    "question_answering": build_question_answering,
-    "multiple_choice": build_multiple_choice,
-}
+BEFORE_LOGITS = {head.layer: head.reads for head in HEADS.values() if head.reads} | {POOLER: ("Extract", POOLER)}
 
 
-def build_heads(config, sequence, table, positions, heads):
+def build_heads(encoder, sequence, table, positions, heads):
     """Connect heads to the last encoder block.
 
     Args:
-        config: a `BertConfig`.
+        encoder: an `anatomy.Encoder`.
         sequence: `(batch, length, hidden)`.
         table: the token table, which the MLM head shares.
         positions: `Input-Masked`, not zero where a token is to be predicted; None without an MLM head.
-        heads: names, keys of `BUILDERS`.
+        heads: names, keys of `encoder.heads`.
 
     Returns:
         The outputs of the heads, in their order.
@@ -136,18 +83,26 @@ def build_heads(config, sequence, table, positions, heads):
     @functools.cache
     def pooled():
         first = layers.Extract(index=0, name="Extract")(sequence)
-        activation = layers.get_activation(config.pooler_act)
+        activation = layers.get_activation(encoder.pooler_activation)
+        settings = make_kernel_settings(encoder.initializer_range)
         # keras_bert's name; it is BERT's pooler.
-        return keras.layers.Dense(config.hidden_size, activation=activation, name="NSP-Dense", **kernel_settings(config))(first)
+        return keras.layers.Dense(encoder.width, activation=activation, name=POOLER, **settings)(first)
 
-    trunk = Trunk(config, sequence, table, positions, pooled)
-    return [BUILDERS[head](trunk) for head in heads]
+    trunk = Trunk(encoder, sequence, table, positions, pooled)
+    return [_build(trunk, name) for name in heads]
+
+
+def _build(trunk, name):
+    head = trunk.encoder.heads[name]
+    if head.layer == POOLER:
+        return trunk.pooled()
+    return build_mlm(trunk) if name == "mlm" else build_last(trunk, head)
 
 
 def heads_of(model):
     """The heads of a model, in the order of its outputs; the pooler only where no other head stands on it."""
-    layers = {layer.name for layer in model.layers}
-    return without_implied(head for head in HEADS if LAYERS[head] in layers)
+    there = {layer.name for layer in model.layers}
+    return without_implied(name for name, head in HEADS.items() if head.layer in there)
 
 
 def named_heads_of(model):
@@ -158,15 +113,5 @@ def named_heads_of(model):
 def without_implied(heads):
     """Heads without the pooler where another head stands on it and brings it along."""
     heads = tuple(heads)
-    implied = any(head in ON_POOLER and head != "pooler" for head in heads)
+    implied = any(HEADS[head].pooled and head != "pooler" for head in heads)
     return tuple(head for head in heads if head != "pooler" or not implied)
-
-
-def _drop(config, x, name):
-    rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-    return make_dropout(rate, name)(x)
-
-
-def _last(config, x, units, name, activation="linear"):
-    """The last layer of a head, in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart."""
-    return layers.Dense(units, activation=activation, name=name, dtype="float32", **kernel_settings(config))(x)

@@ -5,7 +5,8 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.encoder_blocks import block_of, run_block
+from keras_bert_rebuild.models.encoder import FINAL_NORM
+from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
 from keras_bert_rebuild.models.heads import BEFORE_LOGITS
 
 
@@ -23,10 +24,12 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
         The last block's output, the token table, and for each head what its last layer is to be called with.
     """
     x, table = embedding(inputs, training=True)
+    context = Context(mask=mask, training=True)
     for block in blocks_of(model):
-        layers = [layer for half in block for layer in half if layer is not None]
-        x = rematerialised(layers, functools.partial(run_block, block, mask=mask, training=True))(x)
+        x = rematerialised(block.layers, functools.partial(run_block, block, context=context))(x)
     layers = {layer.name: layer for layer in model.layers}
+    if FINAL_NORM in layers:
+        x = layers[FINAL_NORM](x)
     others = []
     for head in heads:
         y = x
@@ -34,21 +37,6 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
             y = layers[name](y, training=True) if name in layers else y
         others.append(y)
     return x, table, *others
-
-
-def blocks_of(model):
-    """The encoder blocks of a model in the order in which they run, as from `block_of`, a shared one as often as it is run.
-
-    Raises:
-        ValueError: the model has no config, which says how often a shared block is run.
-    """
-    if model.config is None:
-        raise ValueError(
-            "rematerialisation expected a model that knows its config, as from get_model, build_model or from_pretrained; got one "
-            "without."
-        )
-    layers = {layer.name: layer for layer in model.layers}
-    return [block_of(layers, model.config.block_of_layer(i) + 1) for i in range(model.config.num_hidden_layers)]
 
 
 def rematerialised(layers, function):

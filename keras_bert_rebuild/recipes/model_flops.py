@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from keras_bert_rebuild.anatomy.formulas import letters_of, value
+from keras_bert_rebuild.anatomy.parts import parts_of
+
 
 @dataclass(frozen=True)
 class Work:
@@ -26,6 +29,8 @@ class Work:
 def forward_flops(config, work, pair_head=True):
     """Multiplications and additions of the matrix products of a forward pass with an MLM head.
 
+    The operations of the anatomy, in which tokens of a text times itself are `squares`, and texts of a batch `examples`:
+
         per token and block       2 (4 D² + 2 D F)        projections of attention, feed-forward
         per example and block     4 L² D                  queries by keys, probabilities by values
         per prediction            2 (D E + E V)           transform and vocabulary
@@ -38,11 +43,18 @@ def forward_flops(config, work, pair_head=True):
 
     Reference: Kaplan et al., 2020, section 2.1 (https://arxiv.org/abs/2001.08361).
     """
-    d, e, f, v = config.hidden_size, config.embedding_width, config.intermediate_size, config.vocab_size
-    blocks = config.num_hidden_layers * (2 * (4 * d * d + 2 * d * f) * work.tokens + 4 * d * work.squares)
-    widened = 2 * e * d * work.tokens if config.embedding_size is not None else 0
-    heads = 2 * (d * e + e * v) * work.predictions + (2 * (d * d + 2 * d) * work.examples if pair_head else 0)
-    return blocks + widened + heads
+    encoder = config.encoder()
+    letters = letters_of(encoder)
+    parts = parts_of(encoder, ("mlm", "nsp") if pair_head else ("mlm",))
+    return sum(_of_work(term, letters, work) * runs for part, _, runs in parts for term in part.operations.split(" + "))
+
+
+def _of_work(term, letters, work):
+    """A product of letters, its batch being what was done."""
+    factors = term.split("·")
+    tokens, predictions = factors.count("S"), factors.count("N")
+    rows = work.predictions if predictions else (work.examples, work.tokens, work.squares)[tokens]
+    return rows * value("·".join(factor for factor in factors if factor not in ("B", "S", "N")), letters)
 
 
 def train_flops(config, work, pair_head=True):

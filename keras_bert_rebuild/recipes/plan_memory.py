@@ -3,31 +3,15 @@
 import math
 from dataclasses import dataclass
 
-# Bytes of a number: of the dtype policy's arithmetic, of what only goes into products, and of what is float32 under every policy.
-# A TPU rounds the operands of products to bfloat16, also under float32, and its compiler keeps them so.
-COMPUTE, PRODUCT, FLOAT32 = "compute", "product", "float32"
+from keras_bert_rebuild.anatomy.formulas import letters_of, value
+from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, FLOAT32, PRODUCT, Held
+from keras_bert_rebuild.anatomy.parts import parts_of
 
-# What an encoder block keeps from the forward to the backward pass: what it is, numbers of one example, bytes of each. `s` are
-# sizes, l tokens, d and f the widths, h heads; `s.tiles(rows, columns)` counts what an array of that shape takes. All else is
-# computed again inside the operations that need it: norms from their input and its moments, the activation, dropout from its seed.
-KEPT = (
-    ("queries, keys, values", lambda s: 3 * s.tiles(s.l, s.d), PRODUCT),
-    ("attention scores", lambda s: s.h * s.tiles(s.l, s.l) if s.scores else 0, FLOAT32),
-    ("maximum and sum of their rows", lambda s: 2 * s.tiles(s.h, s.l), FLOAT32),
-    ("what attention gathers", lambda s: s.h * s.tiles(s.d // s.h, s.l), PRODUCT),
-    ("sums before the two norms", lambda s: 2 * s.tiles(s.l, s.d), COMPUTE),
-    ("mean and variance of each", lambda s: 4 * s.l, FLOAT32),
-    ("values before the activation", lambda s: s.tiles(s.l, s.f), COMPUTE),
-)
-
-# What the backward pass of one block needs besides, each with room of its own: values again, their gradients, those before them.
-WORKING = (
-    ("activation: values and two gradients", lambda s: 3 * s.tiles(s.l, s.f), COMPUTE),
-    ("attention: probabilities and two gradients", lambda s: 3 * s.h * s.tiles(s.l, s.l) if s.scores else 0, COMPUTE),
-)
+# Nobody trains on more examples at once; a model without blocks holds nothing of them here.
+MOST_EXAMPLES = 1 << 30
 
 # With rematerialisation a block keeps its input.
-REMATERIALISED = (("input of the block", lambda s: s.tiles(s.l, s.d), COMPUTE),)
+REMATERIALISED = Held("input of the block", ("S", "H"))
 
 
 @dataclass(frozen=True)
@@ -67,27 +51,33 @@ def step_memory(config, settings, kind, batch_size):
         batch_size: examples of this device that go through the model at once.
     """
     phase = settings.all_phases[0]
-    sizes = _Sizes(config, phase.seq_len, kind)
+    encoder = config.encoder()
+    letters = letters_of(encoder, length=phase.seq_len)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
+    # Without dropout of the probabilities a fused kernel computes the scores again; processors have none.
+    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
 
     def add(rows):
-        return sum(count(sizes) * size_of[dtype] for _, count, dtype in rows)
+        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
 
     def table(of):
-        return sizes.tiles(config.vocab_size, config.embedding_width) * size_of[of]
+        return _tiles((config.vocab_size, config.embedding_width), kind) * size_of[of]
 
+    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
     parameters = 4 * config.num_params(settings.heads)
-    block, working = add(KEPT), batch_size * add(WORKING)
-    activations = batch_size * config.num_hidden_layers * (add(REMATERIALISED) if settings.remat else block)
+    kept = sum(add(part.held) * runs for part, runs in in_blocks)
+    block = kept // max(len(encoder.blocks), 1)
+    working = batch_size * sum(add(part.working) for part, _ in in_blocks)
+    activations = batch_size * (len(encoder.blocks) * add([REMATERIALISED]) if settings.remat else kept)
     if settings.remat:
         working += batch_size * block
     # The head's logits and their gradient.
     positions = batch_size * min(phase.max_predictions, phase.seq_len)
     if settings.loss_chunk is None:
-        logits, of_head = 2 * sizes.tiles(positions, config.vocab_size) * size_of[COMPUTE], table(COMPUTE)
+        logits, of_head = 2 * _tiles((positions, config.vocab_size), kind) * size_of[COMPUTE], table(COMPUTE)
     else:
-        logits, of_head = 3 * sizes.tiles(settings.loss_chunk, config.vocab_size) * size_of[FLOAT32], table(FLOAT32)
+        logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     working = max(working, logits)
     gradients = gradient_bytes(config, settings)
     state = parameters * optimizer_copies(settings)
@@ -118,7 +108,7 @@ def largest_batch(config, settings, kind, available):
         available: bytes of the device.
     """
     low, high = 0, 1
-    while step_memory(config, settings, kind, high).total <= available:
+    while high < MOST_EXAMPLES and step_memory(config, settings, kind, high).total <= available:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -126,18 +116,14 @@ def largest_batch(config, settings, kind, available):
     return low
 
 
-class _Sizes:
-    """The sizes of a block under short names, for the tables above."""
+def _numbers(held, letters, kind):
+    """Numbers that the arrays of a `Held` have room for."""
+    return value(held.times, letters) * _tiles([value(size, letters) for size in held.shape], kind)
 
-    def __init__(self, config, length, kind):
-        self.l, self.d, self.f = length, config.hidden_size, config.intermediate_size
-        self.h = config.num_attention_heads
-        # Without dropout of the probabilities a fused kernel computes the scores again; processors have none.
-        self.scores = config.attention_probs_dropout_prob > 0 or kind == "cpu"
-        self.kind = kind
 
-    def tiles(self, rows, columns):
-        """Numbers that an array has room for; on a TPU the last two axes are filled up to multiples of 8 and 128."""
-        if self.kind != "tpu":
-            return rows * columns
-        return math.ceil(rows / 8) * 8 * math.ceil(columns / 128) * 128
+def _tiles(shape, kind):
+    """Numbers that an array has room for; on a TPU the last two axes are filled up to multiples of 8 and 128."""
+    if kind != "tpu" or len(shape) < 2:
+        return math.prod(shape)
+    *others, rows, columns = shape
+    return math.prod(others) * math.ceil(rows / 8) * 8 * math.ceil(columns / 128) * 128

@@ -4,24 +4,31 @@ import re
 
 import keras
 
-# Axes of the mesh: replicas take parts of the batch, the devices of a replica take parts of the weights.
-BATCH, MODEL = "batch", "model"
+from keras_bert_rebuild.anatomy.part import MODEL
+from keras_bert_rebuild.anatomy.parts import every_part
 
-# Pattern of a whole path, and the axes that its dimensions are cut along: the first of these that divides them evenly. Whatever is
-# in no row, or is divided by none of its axes, is whole on every device. Heads stay together: query, key and value are cut by
-# columns and the output by rows, so that a block sums over devices twice, behind its attention and behind its feed-forward part.
-# A vocabulary that the devices do not divide, such as 30,522 by 4, has its width cut instead.
-# Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
-LAYOUT = (
-    (r"Embedding-Token/embeddings", ((MODEL, None), (None, MODEL))),
-    (r"MLM-Sim/bias", ((MODEL,),)),
-    (r"Encoder-\d+-MultiHeadSelfAttention/(query|key|value)/kernel", ((None, MODEL),)),
-    (r"Encoder-\d+-MultiHeadSelfAttention/(query|key|value)/bias", ((MODEL,),)),
-    (r"Encoder-\d+-MultiHeadSelfAttention/output/kernel", ((MODEL, None),)),
-    (r"Encoder-\d+-FeedForward/intermediate/kernel", ((None, MODEL),)),
-    (r"Encoder-\d+-FeedForward/intermediate/bias", ((MODEL,),)),
-    (r"Encoder-\d+-FeedForward/output/kernel", ((MODEL, None),)),
-)
+# Axes of the mesh: replicas take parts of the batch, the devices of a replica take parts of the weights.
+BATCH = "batch"
+
+
+def _table():
+    """Pattern of a whole path, and the ways to cut it that the anatomy has: weights of a layer that are cut alike share a row."""
+    roles = {}
+    for part in every_part():
+        for weight in part.weights:
+            if weight.cut:
+                module, _, name = weight.role.rpartition("/")
+                roles.setdefault((part.layer, name, weight.cut), []).append(module)
+    rows = []
+    for (layer, name, cut), modules in roles.items():
+        middle = f"{modules[0]}/" if len(modules) == 1 else f"({'|'.join(modules)})/"
+        pattern = layer.replace("{n}", r"\d+") + "/" + (middle if modules[0] else "") + name
+        rows.append((pattern, cut))
+    return tuple(rows)
+
+
+# Whatever is in no row, or is divided by none of its axes, is whole on every device.
+LAYOUT = _table()
 
 
 def axes_of(path, shape, model_devices):

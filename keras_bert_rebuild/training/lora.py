@@ -12,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from keras_bert_rebuild.anatomy.parts import adapted_patterns
 from keras_bert_rebuild.checkpoints.safetensors_files import check_safetensors
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.files.durable import write_file
@@ -26,7 +27,7 @@ from keras_bert_rebuild.training.lora_settings import checked_settings
 from keras_bert_rebuild.training.path_patterns import check_patterns, matches_any
 
 # The kernels of queries and values: Hu et al., 2022, section 7.1.
-ADAPTED = ("MultiHeadSelfAttention/(query|value)/kernel$",)
+ADAPTED = adapted_patterns()
 
 # Heads begin anew, so they learn whole: their last layers and the pooler below.
 TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Token-Classification-CRF|Question-Answering)/",)

@@ -12,11 +12,11 @@ from initialized import initialized_by
 
 import keras_bert_rebuild
 from keras_bert_rebuild import BertConfig, build_model, get_model
+from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.explain.explain_formats import as_json
 from keras_bert_rebuild.explain.explanation import explain
-from keras_bert_rebuild.explain.weight_names import weight_shapes
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, train_flops
@@ -98,7 +98,7 @@ def test_published_sizes_come_from_configs_alone(monkeypatch):
         for name, _, count in module.SIZES:
             config, heads = models[name]
             assert explain(config, heads).total("params") == count
-            assert sum(math.prod(shape) for shape in weight_shapes(config, heads).values()) == count
+            assert sum(math.prod(shape) for _, shape in weights_of(config.encoder(), heads).values()) == count
 
 
 # A config is counted alike on every backend; JAX compiles something for every new shape.
@@ -110,7 +110,9 @@ def test_steps_and_shapes_are_those_of_the_model_that_is_built(drawn):
         model = build_model(config, heads)
     explanation = explain(config, heads)
     assert explanation.total("params") == model.count_params() == config.num_params(heads)
-    assert weight_shapes(config, heads) == {weight.path: tuple(weight.shape) for weight in model.weights}
+    assert {path: shape for path, (_, shape) in weights_of(config.encoder(), heads).items()} == {
+        weight.path: tuple(weight.shape) for weight in model.weights
+    }
     for step in explanation.steps:
         layers = [model.get_layer(step.layer.format(n=n + 1)) for n in range(step.blocks)] if step.params else []
         assert step.params == sum(layer.count_params() for layer in layers)

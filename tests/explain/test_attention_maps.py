@@ -211,7 +211,7 @@ def test_ids_with_a_tokenizer_are_named(kind):
 
 def test_a_query_with_nothing_to_look_at_gives_nothing(rng):
     q, k = rng.normal(size=(2, 1, 1, 3, 4)).astype("float32")
-    got = attention_probabilities(q, k, np.array([[False, True, True]]), history_only=True)
+    got = attention_probabilities(q, k, np.array([[False, True, True]]), near=np.tri(3, dtype=bool))
     assert not got[0, 0, 0].any()
     np.testing.assert_allclose(got[0, 0, 1:].sum(-1), 1, atol=1e-6)
 

@@ -14,6 +14,7 @@ PACKAGE = ROOT / "keras_bert_rebuild"
 RANKS = {
     "files": 0,
     "version": 0,
+    "anatomy": 0,
     "layers": 1,
     "config": 1,
     "text": 1,
@@ -42,7 +43,7 @@ RANKS = {
     "activations": 6,
 }
 ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
-GROUND = {"files", "version"}  # these may be imported by every part above
+GROUND = {"files", "version", "anatomy"}  # these may be imported by every part above
 
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}

@@ -17,10 +17,10 @@ from keras_bert_rebuild import (
     save_pretrained,
     summary_rows,
 )
+from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.config_of_layers import config_of_layers
 from keras_bert_rebuild.explain.encoder_walk import find_encoder
 from keras_bert_rebuild.explain.steps import steps_of
-from keras_bert_rebuild.explain.weight_names import weight_shapes
 
 D, F, U = 16, 32, 3
 ADAPTER = D * U + U + U * D + D
@@ -73,9 +73,9 @@ def test_an_adapter_reads_what_dropout_gives_and_is_added_to_it_before_the_resid
 def test_parameters_are_counted_from_the_config_and_by_the_steps():
     model = with_adapters()
     assert model.config.num_params() == model.count_params() == small_model().count_params() + 4 * ADAPTER
-    assert weight_shapes(model.config).keys() == {v.path for v in model.weights}
-    assert {v.path: tuple(v.shape) for v in model.weights} == weight_shapes(model.config)
-    assert len([step for step in steps_of(model.config, ("mlm", "nsp")) if step.name == "Adapter"]) == 2
+    weights = weights_of(model.config.encoder(), ("mlm", "nsp"))
+    assert {v.path: tuple(v.shape) for v in model.weights} == {path: shape for path, (_, shape) in weights.items()}
+    assert len([step for step, *_ in steps_of(model.config, ("mlm", "nsp")) if step.name == "Adapter"]) == 2
     assert config_of_layers(find_encoder(model)).adapter_size == U
 
 

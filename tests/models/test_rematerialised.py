@@ -8,8 +8,8 @@ import pytest
 from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.models.encoder_blocks import run_block
-from keras_bert_rebuild.models.rematerialised import blocks_of, rematerialised
+from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
+from keras_bert_rebuild.models.rematerialised import rematerialised
 
 SMALL = {
     "vocab_size": VOCAB,
@@ -61,13 +61,13 @@ def seeds_of(model):
 
 def test_dropout_moves_on_as_without_rematerialisation(rng):
     (block,) = blocks_of(small_model(dropout_rate=0.5, transformer_num=1))
-    layers = [layer for half in block for layer in half if layer is not None]
+    layers = block.layers
     x = keras.ops.convert_to_tensor(rng.normal(size=(2, LENGTH, 16)).astype("float32"))
     mask = keras.ops.ones((2, LENGTH), "bool")
     states = [v for layer in layers for v in layer.variables if v.name == "seed_generator_state"]
     before = [keras.ops.convert_to_numpy(state).copy() for state in states]
     runs = []
-    run = functools.partial(run_block, block, mask=mask, training=True)
+    run = functools.partial(run_block, block, context=Context(mask=mask, training=True))
     for function in (run, rematerialised(layers, run)):
         keras.utils.set_random_seed(1)
         for state, value in zip(states, before, strict=True):
@@ -79,7 +79,7 @@ def test_dropout_moves_on_as_without_rematerialisation(rng):
 
 def test_shared_blocks_are_run_as_often_as_there_are_layers():
     config = BertConfig(**{**SMALL, "num_hidden_layers": 4}, family="albert", num_hidden_groups=2, embedding_size=8)
-    names = [block[0][0].name for block in blocks_of(build_model(config, ("mlm",)))]
+    names = [block.halves[0].sub_layer.name for block in blocks_of(build_model(config, ("mlm",)))]
     assert names == [f"Encoder-{number}-MultiHeadSelfAttention" for number in (1, 1, 2, 2)]
 
 

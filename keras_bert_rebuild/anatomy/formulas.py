@@ -25,24 +25,25 @@ LETTERS = (
 HEAD_WIDTH = "(D/A)"
 
 
-def letters_of(config, batch, length, predictions):
-    """What every letter stands for in a config and a batch, as a dictionary."""
-    hidden = config.hidden_size
+def letters_of(encoder, batch=1, length=1, predictions=1):
+    """What every letter stands for in an `Encoder` and a batch, as a dictionary; of the first block, where blocks differ."""
+    embedding, blocks = encoder.embedding, {}
+    if encoder.blocks:
+        first = encoder.blocks[0]
+        blocks = {"A": first.attention.heads, "FFD": first.feed_forward.inner, "U": first.adapter}
     return {
-        "T": config.vocab_size,
-        "H": hidden,
-        "D": hidden,
-        "E": config.embedding_width,
-        "A": config.num_attention_heads,
-        "L": config.num_hidden_layers,
-        "FFD": config.intermediate_size,
-        "U": config.adapter_size,
-        "P": config.max_position_embeddings,
-        "C": len(config.labels),
-        "K": config.num_tasks,
+        "T": embedding.tokens,
+        "H": encoder.width,
+        "D": encoder.width,
+        "E": embedding.width,
+        "L": len(encoder.blocks),
+        "P": embedding.positions.rows,
+        "C": encoder.labels,
+        "K": embedding.tasks,
         "B": batch,
         "S": length,
         "N": predictions,
+        **blocks,
     }
 
 

@@ -1,0 +1,112 @@
+"""The heads as data: what each reads, the layers up to its logits, and its parts."""
+
+from dataclasses import dataclass
+
+from keras_bert_rebuild.anatomy.part import HEAD, MODEL, Part, Weight
+
+# The layer behind the logits of the head "token_classification" where tags are a chain.
+CRF = "Token-Classification-CRF"
+
+# BERT's pooler under keras_bert's name, and what it reads.
+POOLER = "NSP-Dense"
+POOLED = ("Extract", POOLER)
+
+
+def _dense(units, spelling=None, width="H"):
+    """Weights of a dense layer on vectors of the model, and the article's way to count them."""
+    return (Weight("kernel", (width, units)), Weight("bias", (units,))), spelling
+
+
+def _last(layer, name, units, spelling, operations, kept, kept_float32, article=None, width="H"):
+    weights, spelling = _dense(units, spelling, width)
+    return Part(article, HEAD, name, layer, weights, spelling, operations, kept, kept_float32)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head of a model."""
+
+    layer: str
+    """The output, and the layer that shows that a model has the head."""
+
+    parts: tuple
+    """Its `Part`s, but for the pooler, which heads share."""
+
+    reads: tuple = ()
+    """The layers from the last block up to the one that makes the logits; dropout with rate 0 is not there."""
+
+    units: str = ""
+    """Outputs of its last layer: a number, or "C" for the classes."""
+
+    softmax: bool = False
+    """Whether it answers with probabilities."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it stands on the pooled first token."""
+        return POOLER in self.reads or self.layer == POOLER
+
+
+POOLER_PART = Part(
+    13,
+    HEAD,
+    "Pooler",
+    POOLER,
+    (Weight("kernel", ("D", "D")), Weight("bias", ("D",))),
+    operations="2·B·D·D",
+    kept="2·B·D",
+)
+
+MLM_PARTS = (
+    Part(
+        10,
+        HEAD,
+        "MLM transform",
+        "MLM-Dense",
+        (Weight("kernel", ("H", "E")), Weight("bias", ("E",))),
+        operations="2·B·N·H·E",
+        kept="B·N·H + B·N·E",
+    ),
+    Part(11, HEAD, "MLM normalisation", "MLM-Norm", (Weight("gamma", ("E",)), Weight("beta", ("E",))), kept="B·N·E"),
+    Part(
+        12,
+        HEAD,
+        "MLM vocabulary",
+        "MLM-Sim",
+        (Weight("bias", ("T",), ((MODEL,),)),),
+        operations="2·B·N·E·T",
+        kept="B·N·E",
+        kept_float32="B·N·T",
+    ),
+)
+
+CRF_PART = Part(
+    None,
+    HEAD,
+    "What follows what",
+    CRF,
+    (Weight("next", ("C", "C")), Weight("begin", ("C",)), Weight("end", ("C",))),
+    spelling="C·C + 2·C",
+)
+
+_NSP = _last("NSP", "Next sentence", "2", "2·D + 2", "4·B·D", "B·D", "2·B", article=14, width="D")
+_SOP = _last("SOP", "Sentence order", "2", "2·H + 2", "4·B·H", "B·H", "2·B")
+_TEXTS = _last("Classification", "Classes of a text", "C", "C·H + C", "2·B·H·C", "B·H", "B·C")
+_TOKENS = _last("Token-Classification", "Classes of tokens", "C", "C·H + C", "2·B·S·H·C", "B·S·H", "B·S·C")
+_ANSWERS = _last("Question-Answering", "Start and end", "2", "2·H + 2", "4·B·S·H", "B·S·H", "2·B·S")
+_CHOICES = _last("Multiple-Choice", "Fit of a choice", "1", "H + 1", "2·B·H", "B·H", "B")
+
+# Name of a head, in the order of a model's outputs.
+HEADS = {
+    "pooler": Head(POOLER, ()),
+    "mlm": Head("MLM", MLM_PARTS, softmax=True),
+    "nsp": Head("NSP", (_NSP,), POOLED, "2", softmax=True),
+    "sop": Head("SOP", (_SOP,), POOLED, "2", softmax=True),
+    "classification": Head("Classification", (_TEXTS,), (*POOLED, "Classification-Dropout"), "C"),
+    "token_classification": Head("Token-Classification", (_TOKENS, CRF_PART), ("Token-Classification-Dropout",), "C"),
+    "question_answering": Head("Question-Answering", (_ANSWERS,), (), "2"),
+    "multiple_choice": Head("Multiple-Choice", (_CHOICES,), (*POOLED, "Multiple-Choice-Dropout"), "1"),
+}
+
+# Heads that stand on the pooled first token.
+ON_POOLER = tuple(name for name, head in HEADS.items() if head.pooled)

@@ -1,0 +1,210 @@
+"""From what an encoder is made of to its parts, in the order in which they run, and what is summed over them."""
+
+from collections import Counter
+
+from keras_bert_rebuild.anatomy.formulas import letters_of, value
+from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, POOLER_PART
+from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
+
+# Halves of a block, as the names of their layers end.
+ATTENTION, FEED_FORWARD = "MultiHeadSelfAttention", "FeedForward"
+
+# Ways to cut a weight. Heads stay together: query, key and value are cut by columns and the output by rows, so that a block sums
+# over devices twice, behind its attention and behind its feed-forward part. A vocabulary that the devices do not divide, such as
+# 30,522 by 4, has its width cut instead.
+# Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
+COLUMNS, ROWS, ALONG = ((None, MODEL),), ((MODEL, None),), ((MODEL,),)
+
+
+def parts_of(encoder, heads):
+    """The parts of an encoder with heads.
+
+    Args:
+        encoder: an `Encoder`.
+        heads: names of heads, keys of `encoder.heads`.
+
+    Returns:
+        Triples of a `Part`, the distinct blocks that have it, and how often it runs; 1 and 1 outside of blocks.
+    """
+    distinct = Counter(part for block in encoder.distinct for part in _block_parts(block))
+    runs = Counter(part for block in encoder.blocks for part in _block_parts(block))
+    parts = [
+        *((part, 1, 1) for part in _embedding_parts(encoder.embedding)),
+        *((part, distinct[part], runs[part]) for part in distinct),
+        *((part, 1, 1) for part in _behind_blocks(encoder, heads)),
+    ]
+    return [(_spelled(encoder, part), blocks, times) for part, blocks, times in parts]
+
+
+def weights_of(encoder, heads):
+    """The weights of an encoder with heads.
+
+    Returns:
+        A dictionary from variable path to the `Weight` and its shape in numbers, in the order of the parts.
+    """
+    letters = letters_of(encoder)
+    placed = [
+        *((part, 0) for part in _embedding_parts(encoder.embedding)),
+        *((part, block.number) for block in encoder.distinct for part in _block_parts(block)),
+        *((part, 0) for part in _behind_blocks(encoder, heads)),
+    ]
+    return {
+        f"{part.layer.format(n=number)}/{weight.role}": (weight, tuple(value(size, letters) for size in weight.shape))
+        for part, number in placed
+        for weight in part.weights
+    }
+
+
+def num_params(encoder, heads):
+    """Parameters of an encoder with heads, counted without building it."""
+    letters = letters_of(encoder)
+    return sum(part.count(letters) * blocks for part, blocks, _ in parts_of(encoder, heads))
+
+
+def every_part():
+    """The parts of an encoder that has everything, for tables of patterns over the weights of any."""
+    block = [*_halves(gated=True, bias=True), *(_adapter(half) for half in (ATTENTION, FEED_FORWARD))]
+    return [_TOKENS, _POSITIONS, _WIDENING, *block, POOLER_PART, *(part for head in HEADS.values() for part in head.parts)]
+
+
+def adapted_patterns():
+    """Patterns over the ends of variable paths: the kernels that low-rank adapters are put on."""
+    modules = {}
+    for part in every_part():
+        for weight in part.weights:
+            if weight.adapter:
+                modules.setdefault(part.layer.rpartition("-")[2], []).append(weight.role.partition("/")[0])
+    return tuple(f"{layer}/({'|'.join(names)})/kernel$" for layer, names in modules.items())
+
+
+_TOKENS = Part(
+    2,
+    EMBEDDING,
+    "Token embedding",
+    "Embedding-Token",
+    (Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL))),),
+)
+_POSITIONS = Part(4, EMBEDDING, "Position embedding", "Embedding-Position", (Weight("embeddings", ("P", "E")),), spelling="E·P")
+_TASKS = Part(None, EMBEDDING, "Task embedding", "Embedding-Task", (Weight("embeddings", ("K", "E")),))
+_WIDENING = Part(
+    None,
+    EMBEDDING,
+    "Widening",
+    "Embedding-Mapping",
+    (Weight("kernel", ("E", "H")), Weight("bias", ("H",))),
+    operations="2·B·S·E·H",
+    kept="B·S·E",
+)
+
+
+def _embedding_parts(embedding):
+    segments = ", Input-Segment" if embedding.segments else ""
+    yield Part(1, EMBEDDING, "Inputs", f"Input-Token{segments}")
+    yield _TOKENS
+    if embedding.segments:
+        rows = Weight("embeddings", (str(embedding.segments), "E"))
+        yield Part(3, EMBEDDING, "Segment embedding", "Embedding-Segment", (rows,))
+    if embedding.positions.kind == "table":
+        yield _POSITIONS
+    if embedding.tasks:
+        yield _TASKS
+    yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
+    if embedding.widened:
+        yield _WIDENING
+
+
+def _block_parts(block):
+    """The parts of a block in the order in which they run."""
+    attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias)
+    for half, article in ((attention, 7), (feed_forward, 9)):
+        norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
+        has_norm = half is feed_forward or block.first_norm
+        if block.order == "pre" and has_norm:
+            yield norm
+        yield half
+        if block.adapter:
+            yield _adapter(half.layer.rpartition("-")[2])
+        if block.order == "post":
+            yield norm
+
+
+def _behind_blocks(encoder, heads):
+    """The final norm where there is one, and the heads, the pooler once; in the article's order, what predicts tokens first."""
+    if encoder.final_norm is not None:
+        yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
+    chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
+    parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
+    if any(head.pooled for head in chosen):
+        first = sum(part.article is not None and part.article < POOLER_PART.article for part in parts)
+        parts.insert(first, POOLER_PART)
+    yield from parts
+
+
+def _spelled(encoder, part):
+    """A part in the article's own letters: H for E where the tables are as wide as the rest."""
+    return part if encoder.embedding.widened else in_letters(part, E="H")
+
+
+def _halves(gated, bias, feed_forward_bias=None):
+    biases = bias if feed_forward_bias is None else feed_forward_bias
+    projections = [
+        _dense(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
+        for name in ("query", "key", "value")
+    ]
+    attention = Part(
+        6,
+        BLOCK,
+        "Attention",
+        f"Encoder-{{n}}-{ATTENTION}",
+        sum([*projections, _dense("output", "D", "D", bias, ROWS, heads=(0, None))], ()),
+        spelling="A·D·(D/A)·3 + 3·D + D·D + D" if bias else "A·D·(D/A)·3 + D·D",
+        operations="8·B·S·D·D + 4·B·S·S·D",
+        kept="5·B·S·D + A·B·S·S",
+        held=(
+            Held("queries, keys, values", ("S", "D"), PRODUCT, "3"),
+            Held("attention scores", ("S", "S"), FLOAT32, "A", scores=True),
+            Held("maximum and sum of their rows", ("A", "S"), FLOAT32, "2"),
+            Held("what attention gathers", ("(D/A)", "S"), PRODUCT, "A"),
+        ),
+        working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),
+    )
+    gate = _dense("gate", "H", "FFD", biases, COLUMNS, ALONG) if gated else ()
+    inner = _dense("intermediate", "H", "FFD", biases, COLUMNS, ALONG)
+    feed_forward = Part(
+        8,
+        BLOCK,
+        "Feed-forward",
+        f"Encoder-{{n}}-{FEED_FORWARD}",
+        (*gate, *inner, *_dense("output", "FFD", "H", biases, ROWS)),
+        operations="6·B·S·H·FFD" if gated else "4·B·S·H·FFD",
+        kept="B·S·H + 4·B·S·FFD" if gated else "B·S·H + 2·B·S·FFD",
+        held=(Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),),
+        working=(Held("activation: values and two gradients", ("S", "FFD"), times="5" if gated else "3"),),
+    )
+    return attention, feed_forward
+
+
+def _adapter(half):
+    return Part(
+        None,
+        BLOCK,
+        "Adapter",
+        f"Encoder-{{n}}-{half}-Adapter",
+        (*_dense("intermediate", "H", "U"), *_dense("output", "U", "H")),
+        operations="4·B·S·H·U",
+        kept="B·S·H + 2·B·S·U",
+    )
+
+
+def _norm(article, section, name, layer, norm, width="H"):
+    beta = (Weight("beta", (width,)),) if norm.bias and norm.kind == "layer" else ()
+    moments = "2" if norm.kind == "layer" else "1"
+    in_block = (Held("sum before the norm", ("S", "H")), Held("its moments", ("S",), FLOAT32, moments))
+    held = in_block if section == BLOCK else ()
+    return Part(article, section, name, layer, (Weight("gamma", (width,)), *beta), kept=f"B·S·{width}", held=held)
+
+
+def _dense(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):
+    """The weights of a dense layer; `heads` are the axes of kernel and bias along which attention heads lie."""
+    kernel = Weight(f"{name}/kernel", (rows, columns), cut, heads[0], adapter)
+    return (kernel, Weight(f"{name}/bias", (columns,), bias_cut, heads[1])) if bias else (kernel,)

@@ -1,0 +1,49 @@
+"""What follows from the parts of an encoder, against what is spelled out for readers, and against models that were built."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild import BertConfig, build_model
+from keras_bert_rebuild.anatomy.formulas import LETTERS, value
+from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.anatomy.part import Weight, formula_of
+from keras_bert_rebuild.anatomy.parts import adapted_patterns, every_part, num_params, parts_of, weights_of
+
+ROWS = [part for part in every_part() if part.weights]
+
+
+@pytest.mark.parametrize("part", ROWS, ids=lambda part: part.layer)
+@given(data=st.data())
+def test_the_formula_that_is_shown_is_what_the_shapes_come_to(part, data):
+    letters = {letter: data.draw(st.integers(1, 50)) for letter, _ in LETTERS}
+    letters["D"] = letters["H"] = letters["A"] * data.draw(st.integers(1, 20))
+    assert value(part.params, letters) == part.count(letters)
+
+
+def test_equal_shapes_are_counted_and_modules_are_bracketed():
+    dense = [Weight("one/kernel", ("H", "U")), Weight("one/bias", ("U",)), Weight("two/kernel", ("U", "H"))]
+    assert formula_of(dense) == "(H·U + U) + (U·H)"
+    assert formula_of([Weight("gamma", ("H",)), Weight("beta", ("H",))]) == "2·H"
+
+
+def test_blocks_that_differ_are_counted_apart():
+    config = BertConfig(num_hidden_layers=4, num_hidden_groups=2)
+    placed = {part.layer: (blocks, runs) for part, blocks, runs in parts_of(config.encoder(), ())}
+    assert placed["Encoder-{n}-FeedForward"] == (2, 4)
+    assert placed["Embedding-Token"] == (1, 1)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_weights_are_those_of_the_model(head):
+    sizes = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(**sizes, embedding_size=4, num_tasks=3, labels=("a", "b", "c"), crf=head == "token_classification")
+    model = build_model(config, (head,))
+    expected = {path: shape for path, (_, shape) in weights_of(config.encoder(), (head,)).items()}
+    assert {weight.path: tuple(weight.shape) for weight in model.weights} == expected
+    assert num_params(config.encoder(), (head,)) == model.count_params() == sum(np.prod(shape) for shape in expected.values())
+
+
+def test_adapters_are_put_on_queries_and_values():
+    assert adapted_patterns() == ("MultiHeadSelfAttention/(query|value)/kernel$",)
