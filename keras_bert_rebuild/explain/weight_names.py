@@ -85,7 +85,7 @@ class WeightName:
     num_heads: int
     """Heads of the layer."""
 
-    part: tuple | None = None
+    part: tuple[int, int, int] | None = None
     """Axis of their shape, start and stop of this weight on it, where their array holds several of ours; None where it is one."""
 
     @property
