@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from keras_bert_rebuild.checkpoints.aligned import ALIGNMENT, aligned_array
+from keras_bert_rebuild.checkpoints.read_array import ALIGNMENT, aligned_array
 
 
 def jax_unwritten(shape, dtype):

@@ -30,3 +30,22 @@ LAYOUTS = {
         to_theirs=None,
     ),
 }
+
+
+# The shape that an array of theirs has as one of ours, and the slice of its last axis that a variable is.
+Place = namedtuple("Place", ["shape", "span"])
+
+
+def place_of(row, shapes):
+    """Where a variable lies in the array of a row.
+
+    Args:
+        row: a `Row` of a name table.
+        shapes: variable path to shape; the paths that lie in the same array are among them.
+    """
+    shape = tuple(shapes[row.path])
+    if not row.paths:
+        return Place(shape, None)
+    widths = [shapes[path][-1] for path in row.paths]
+    start = sum(widths[: row.paths.index(row.path)])
+    return Place((*shape[:-1], sum(widths)), slice(start, start + shape[-1]))

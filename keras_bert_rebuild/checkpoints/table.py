@@ -5,16 +5,18 @@ from collections import namedtuple
 from dataclasses import dataclass
 
 # Our variable path, their name, how the array lies (`layouts.LAYOUTS`), and in which direction the row counts: "both", or "read"
-# for a second name of what another row writes.
-Row = namedtuple("Row", ["path", "name", "layout", "use"], defaults=["both"])
+# for a second name of what another row writes. Where their array holds several of our variables, each has a row with the same name,
+# and `paths` are all of them in the order in which they lie, joined on the last axis of ours.
+Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["both", ()])
 
 
 @dataclass(frozen=True)
 class NameTable:
     """The names of one foreign format for one family.
 
-    Rows are tuples as of `Row`. In those of a block `{block}` counts from 1 in our paths, and `{layer}` from 0 in their names;
-    `{keras_layer}` counts from 4, the layers of the embedding before it, and in rows of heads it is the one behind the last block.
+    Rows are made of modules and names by `modules.Naming`. In those of a block `{block}` counts from 1 in our paths, and `{layer}`
+    from 0 in their names; `{keras_layer}` counts from 4, the layers of the embedding before it, and in rows of heads it is the one
+    behind the last block.
     """
 
     embeddings: tuple
@@ -36,21 +38,15 @@ class NameTable:
     """Older spellings: pairs of a regular expression and what to put in its place."""
 
     def rows(self, num_blocks, heads=None):
-        """The rows of a model with so many distinct encoder blocks and these heads; None for all heads."""
-        blocks = [
-            (path.format(block=i + 1), name.format(block=i + 1, layer=i, keras_layer=i + 4), *rest)
-            for i in range(num_blocks)
-            for path, name, *rest in self.block
-        ]
+        """The rows of a model with this number of distinct encoder blocks and these heads; None for all heads."""
+        blocks = [_numbered(row, block=i + 1, layer=i, keras_layer=i + 4) for i in range(num_blocks) for row in self.block]
         of_heads = [row for head in (self.heads if heads is None else heads) for row in self._head_rows(head, num_blocks)]
-        return [Row(*row) for row in dict.fromkeys([*self.embeddings, *blocks, *of_heads])]
+        return list(dict.fromkeys([*self.embeddings, *blocks, *of_heads]))
 
     def heads_in(self, num_blocks, names):
         """The heads all of whose names are there, in the order of the table."""
         return tuple(
-            head
-            for head in self.heads
-            if all(row.name in names for row in (Row(*row) for row in self._head_rows(head, num_blocks)) if row.use == "both")
+            head for head in self.heads if all(row.name in names for row in self._head_rows(head, num_blocks) if row.use == "both")
         )
 
     def canonical(self, name, known):
@@ -70,12 +66,17 @@ class NameTable:
 
     def is_of_encoder(self, name):
         """Whether a name, known or not, belongs to embeddings or blocks, so that leaving it out would change every output."""
-        patterns = {re.sub(r"\{\w+\}", r"\\d+", self._part(row[1])) for row in (*self.embeddings, *self.block)}
+        patterns = {re.sub(r"\{\w+\}", r"\\d+", self._part(row.name)) for row in (*self.embeddings, *self.block)}
         return any(re.fullmatch(pattern, self._part(name)) for pattern in patterns)
 
     def _head_rows(self, head, num_blocks):
-        return [(path, name.format(keras_layer=num_blocks + 4), *rest) for path, name, *rest in self.heads.get(head, ())]
+        return [_numbered(row, keras_layer=num_blocks + 4) for row in self.heads.get(head, ())]
 
     def _part(self, name):
         """The first part of a name behind the prefix."""
         return re.split(r"[./]", name.removeprefix(self.prefix))[0]
+
+
+def _numbered(row, **numbers):
+    path, name, *rest, paths = row
+    return Row(path.format(**numbers), name.format(**numbers), *rest, tuple(path.format(**numbers) for path in paths))

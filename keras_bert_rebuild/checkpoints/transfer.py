@@ -9,15 +9,15 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.backend_values import handed_over
-from keras_bert_rebuild.checkpoints.layouts import LAYOUTS
+from keras_bert_rebuild.checkpoints.layouts import LAYOUTS, place_of
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.files.printable import printable
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-# A variable, the row it is filled from, the name in the file, and the further names that must hold the same.
-_Step = namedtuple("_Step", ["variable", "row", "name", "aliases"])
+# What a variable is filled from: a row, the name of the array in the file, and the `Place` of the variable in it.
+_Origin = namedtuple("_Origin", ["row", "name", "place"])
 
 
 def load_variables(
@@ -50,7 +50,8 @@ def load_variables(
     by_path = {}
     for row in rows:
         by_path.setdefault(row.path, []).append(row)
-    steps, taken = [], set()
+    shapes = {variable.path: tuple(variable.shape) for variable in variables}
+    steps, taken = {}, set()  # what an array fills: it is read once
     for variable in variables:
         found = [row for row in by_path.get(variable.path, ()) if row.name in names]
         taken.update(row.name for row in by_path.get(variable.path, ()))
@@ -58,12 +59,14 @@ def load_variables(
             if variable.path not in optional:
                 report.missing.append((variable.path, _why_missing(variable.path, by_path, names)))
             continue
-        step = _Step(variable, found[0], names[found[0].name], [names[row.name] for row in found[1:]])
-        problem = _shape_problem(step, source, position_offset, extend_positions)
+        problem = _parts_problem(found, shapes)
+        if not problem:
+            origin, *aliases = (_Origin(row, names[row.name], place_of(row, shapes)) for row in found)
+            problem = _shape_problem(origin, aliases, source, position_offset, extend_positions)
         if problem:
             report.missing.append((variable.path, problem))
         else:
-            steps.append(step)
+            steps.setdefault(origin.name, []).append((variable, origin))
     report.ignored = sorted(actual for name, actual in names.items() if name not in taken and table.is_ignored(name))
     report.unused = sorted(actual for name, actual in names.items() if name not in taken and not table.is_ignored(name))
     problems += [f"{path}: {why}" for path, why in report.missing]
@@ -71,8 +74,8 @@ def load_variables(
         problems += [f"{printable(name)}: nothing in the model takes it" for name in report.unused if table.is_of_encoder(name)]
     if problems and strict:
         raise ValueError("the checkpoint does not fit the model:\n  " + "\n  ".join(problems))
-    for step in steps:
-        _fill(step, source, report, position_offset, extend_positions)
+    for name, filled in steps.items():
+        _fill(name, filled, source, report, position_offset, extend_positions)
     return report
 
 
@@ -90,12 +93,20 @@ def arrays_to_write(variables, rows):
         ValueError: lists at once every variable that the format has no name for.
     """
     by_path = {row.path: row for row in reversed(rows) if row.use == "both"}
-    nameless = [variable.path for variable in variables if variable.path not in by_path]
+    variables = {variable.path: variable for variable in variables}
+    nameless = [path for path in variables if path not in by_path]
+    written = [by_path[path] for path in variables if path in by_path]
+    nameless += [f"{row.path} without {other}" for row in written for other in row.paths if other not in variables]
     if nameless:
         raise ValueError("the format has no name for:\n  " + "\n  ".join(nameless))
-    for variable in variables:
-        row = by_path[variable.path]
-        yield row.name, np.ascontiguousarray(LAYOUTS[row.layout].to_theirs(to_numpy(variable)))
+    for row in written:
+        first, *others = row.paths or [row.path]
+        if row.path != first:  # written with the first
+            continue
+        array = to_numpy(variables[first])
+        if others:
+            array = np.concatenate([array, *(to_numpy(variables[path]) for path in others)], axis=-1)
+        yield row.name, np.ascontiguousarray(LAYOUTS[row.layout].to_theirs(array))
 
 
 def to_numpy(variable):
@@ -122,10 +133,19 @@ def _why_missing(path, by_path, names):
     return f"{name} is missing" + (f"; there is {' and '.join(map(printable, near))}" if near else "")
 
 
-def _shape_problem(step, source, offset, extend):
+def _parts_problem(rows, shapes):
+    """What the model lacks of the arrays of these rows; None if nothing."""
+    for row in rows:
+        absent = [path for path in row.paths if path not in shapes]
+        if absent:
+            return f"{row.name} holds {absent[0]} too, which the model does not have"
+    return None
+
+
+def _shape_problem(origin, aliases, source, offset, extend):
     """What is wrong with an array, as far as names, shapes and types tell; None if nothing."""
-    variable, row, name, aliases = step
-    ours, theirs, dtype = tuple(variable.shape), tuple(source.shape(name)), source.dtype(name)
+    row, name, (ours, _) = origin
+    theirs, dtype = tuple(source.shape(name)), source.dtype(name)
     if dtype not in FLOATS:
         return f"expected floats; {printable(name)} has {printable(dtype)}"
     if not LAYOUTS[row.layout].fits(theirs, ours):
@@ -139,24 +159,36 @@ def _shape_problem(step, source, offset, extend):
             f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: extend_positions says how to make it longer"
         )
     for alias in aliases:
-        if tuple(source.shape(alias)) != theirs or not np.array_equal(source.read(alias), source.read(name)):
-            return f"{alias} differs from {name}, and the model has one for both"
+        if not _same(origin, alias, source):
+            return f"{alias.name} differs from {name}, and the model has one for both"
     return None
 
 
-def _fill(step, source, report, offset, extend):
-    variable, row, name, _ = step
-    shape = tuple(variable.shape)
-    array = source.read(name)
-    with np.errstate(invalid="ignore"):
-        finite = math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
-    if not finite:
-        warnings.warn(f"{name} holds numbers that are not finite; {variable.path} now holds them too.", stacklevel=4)
-    if row.layout == "positions" and array.shape != shape:
-        report.reshaped.append((variable.path, tuple(array.shape), shape))
-        array = fit_positions(array, shape[0], offset, extend)
-    array = LAYOUTS[row.layout].to_ours(array, shape)
-    if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16, which not every backend takes from NumPy
-        array = array.astype("float32")
-    variable.assign(handed_over(array))
-    report.loaded.append((variable.path, name, tuple(source.shape(name))))
+def _same(origin, alias, source):
+    """Whether a variable gets the same from two arrays."""
+    fits = LAYOUTS[alias.row.layout].fits(tuple(source.shape(alias.name)), alias.place.shape)
+    return fits and np.array_equal(*(_as_ours(one, source.read(one.name)) for one in (origin, alias)))
+
+
+def _as_ours(origin, array):
+    """What a variable gets of an array of theirs, but for the length of a table of positions."""
+    array = LAYOUTS[origin.row.layout].to_ours(array, origin.place.shape)
+    return array if origin.place.span is None else array[..., origin.place.span]
+
+
+def _fill(name, filled, source, report, offset, extend):
+    """Read an array and fill the variables that lie in it."""
+    read = source.read(name)
+    for variable, origin in filled:
+        array, shape = _as_ours(origin, read), tuple(variable.shape)
+        with np.errstate(invalid="ignore"):
+            finite = math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
+        if not finite:
+            warnings.warn(f"{name} holds numbers that are not finite; {variable.path} now holds them too.", stacklevel=4)
+        if origin.row.layout == "positions" and array.shape != shape:
+            report.reshaped.append((variable.path, tuple(array.shape), shape))
+            array = fit_positions(array, shape[0], offset, extend)
+        if array.dtype.name not in ("float32", "float64", "float16"):  # bfloat16, which not every backend takes from NumPy
+            array = array.astype("float32")
+        variable.assign(handed_over(array))
+        report.loaded.append((variable.path, name, tuple(source.shape(name))))

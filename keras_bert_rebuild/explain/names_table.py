@@ -48,7 +48,11 @@ def names_as_markdown(rows):
 
 def names_as_json(rows):
     """The same in JSON."""
-    return json.dumps([{**asdict(row), "heads": row.heads} for row in rows], indent=2, ensure_ascii=False) + "\n"
+    values = [{**asdict(row), "heads": row.heads} for row in rows]
+    for value in values:
+        if value["part"] is None:  # as in every format without joined weights
+            del value["part"]
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
 def sentence_of(rows):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.parts import weights_of
+from keras_bert_rebuild.checkpoints.layouts import place_of
 from keras_bert_rebuild.checkpoints.table import NameTable
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
@@ -38,18 +39,21 @@ class WeightName:
     num_heads: int
     """Heads of the layer."""
 
+    part: tuple[int, int, int] | None = None
+    """Axis of their shape, start and stop of this weight on it, where their array holds several of ours; None where it is one."""
+
     @property
     def heads(self) -> str:
-        """Which part belongs to which head, in words, counted as theirs; "" where none does."""
+        """Which part belongs to which head, in words, counted as theirs; where no head has one, which part this weight is of an
+        array that holds several, and "" of one that does not."""
         if self.head_axis is None:
-            return ""
-        width = self.their_shape[self.head_axis] // self.num_heads
-        part = "entries" if len(self.their_shape) == 1 else ("rows", "columns")[self.head_axis]
-        last = self.num_heads - 1
-        return f"{part} 0–{width - 1} head 0" + (f", … {width * last}–{width * last + width - 1} head {last}" if last else "")
+            return "" if self.part is None else f"{self._counted(self.part[0])} {self.part[1]}–{self.part[2] - 1}"
+        spans = [self._span(head) for head in (0, self.num_heads - 1)]
+        first, last = (f"{start}–{stop - 1} head" for start, stop in spans)
+        return f"{self._counted(self.head_axis)} {first} 0" + (f", … {last} {self.num_heads - 1}" if self.num_heads > 1 else "")
 
     def of_head(self, head: int) -> tuple[slice, ...]:
-        """The part of their array that belongs to a head, as a tuple of slices; everything where no part does.
+        """The part of their array that belongs to a head, as a tuple of slices; all of the weight where no part does.
 
         Args:
             head: its number, from 0.
@@ -60,10 +64,22 @@ class WeightName:
         if not 0 <= head < self.num_heads:
             raise ValueError(f"head must be from 0 to {self.num_heads - 1}, as the layer has {self.num_heads}; got {head}.")
         parts = [slice(None)] * len(self.their_shape)
+        if self.part is not None:
+            parts[self.part[0]] = slice(*self.part[1:])
         if self.head_axis is not None:
-            width = self.their_shape[self.head_axis] // self.num_heads
-            parts[self.head_axis] = slice(head * width, (head + 1) * width)
+            parts[self.head_axis] = slice(*self._span(head))
         return tuple(parts)
+
+    def _span(self, head):
+        """Where a head starts and stops on its axis."""
+        start, stop = 0, self.their_shape[self.head_axis]
+        if self.part is not None and self.part[0] == self.head_axis:
+            start, stop = self.part[1:]
+        width = (stop - start) // self.num_heads
+        return start + head * width, start + (head + 1) * width
+
+    def _counted(self, axis):
+        return "entries" if len(self.their_shape) == 1 else ("rows", "columns")[axis]
 
 
 def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), format: str = "huggingface") -> list[WeightName]:
@@ -101,8 +117,9 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
             f"{', ...' if len(missing) > 5 else ''}."
         )
     order = {path: i for i, path in enumerate(weights)}
+    shapes = {path: shape for path, (_, shape) in weights.items()}
     return [
-        _weight_name(row, *weights[row.path], row.name.removeprefix(prefix), config.num_attention_heads)
+        _weight_name(row, weights, shapes, row.name.removeprefix(prefix), config.num_attention_heads)
         for row in sorted(named, key=lambda row: (row.use == "read", order[row.path]))
     ]
 
@@ -119,10 +136,12 @@ def _table(config: BertConfig, format: str) -> NameTable:
     return bert.GOOGLE
 
 
-def _weight_name(row, weight, shape, name, num_heads):
-    axis = weight.head_axis
-    transposed = row.layout == "transposed"
+def _weight_name(row, weights, shapes, name, num_heads):
+    weight, shape = weights[row.path]
+    joined, span = place_of(row, shapes)
+    axis, transposed = weight.head_axis, row.layout == "transposed"
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis
-    their_shape = shape[::-1] if transposed else shape
-    return WeightName(row.path, shape, name, their_shape, 0 if row.use == "read" else math.prod(shape), axis, num_heads)
+    part = (0 if transposed else len(shape) - 1, span.start, span.stop) if row.paths else None
+    parameters = 0 if row.use == "read" else math.prod(shape)
+    return WeightName(row.path, shape, name, joined[::-1] if transposed else joined, parameters, axis, num_heads, part)

@@ -3,8 +3,10 @@
 Reference: Lan et al., 2020 (https://arxiv.org/abs/1909.11942); names as in Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.families import bert
+from keras_bert_rebuild.families import skeleton as ours
+from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"albert": "Albert"}
 
@@ -33,91 +35,37 @@ CONFIG = (
 )
 FIXED: tuple = (("inner_group_num", 1), ("position_embedding_type", "absolute"), ("pruned_heads", {}))
 
-EMBEDDINGS = (
-    ("Embedding-Token/embeddings",    "albert.embeddings.word_embeddings.weight",          "same"),
-    ("Embedding-Segment/embeddings",  "albert.embeddings.token_type_embeddings.weight",    "same"),
-    ("Embedding-Position/embeddings", "albert.embeddings.position_embeddings.weight",      "positions"),
-    ("Embedding-Norm/gamma",          "albert.embeddings.LayerNorm.weight",                "same"),
-    ("Embedding-Norm/beta",           "albert.embeddings.LayerNorm.bias",                  "same"),
-    ("Embedding-Mapping/kernel",      "albert.encoder.embedding_hidden_mapping_in.weight", "transposed"),
-    ("Embedding-Mapping/bias",        "albert.encoder.embedding_hidden_mapping_in.bias",   "same"),
-)  # fmt: skip
+EMBEDDINGS = {**bert.EMBEDDINGS, ours.MAPPING: "encoder.embedding_hidden_mapping_in"}
+BLOCK = {
+    ours.QUERY: "attention.query",
+    ours.KEY: "attention.key",
+    ours.VALUE: "attention.value",
+    ours.ATTENTION_OUTPUT: "attention.dense",
+    ours.ATTENTION_NORM: "attention.LayerNorm",
+    ours.INTERMEDIATE: "ffn",
+    ours.OUTPUT: "ffn_output",
+    ours.OUTPUT_NORM: "full_layer_layer_norm",
+}
+POOLED = {ours.POOLER: "albert.pooler"}
 
-BLOCK = (
-    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.query.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.query.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.key.weight",         "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.key.bias",           "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.value.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.value.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.dense.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.dense.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.LayerNorm.weight",   "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.attention.LayerNorm.bias",     "same"),
-    ("Encoder-{block}-FeedForward/intermediate/kernel",      "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.ffn.weight",                   "transposed"),
-    ("Encoder-{block}-FeedForward/intermediate/bias",        "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.ffn.bias",                     "same"),
-    ("Encoder-{block}-FeedForward/output/kernel",            "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.ffn_output.weight",            "transposed"),
-    ("Encoder-{block}-FeedForward/output/bias",              "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.ffn_output.bias",              "same"),
-    ("Encoder-{block}-FeedForward-Norm/gamma",               "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.full_layer_layer_norm.weight", "same"),
-    ("Encoder-{block}-FeedForward-Norm/beta",                "albert.encoder.albert_layer_groups.{layer}.albert_layers.0.full_layer_layer_norm.bias",   "same"),
-)  # fmt: skip
-
-POOLER = (
-    ("NSP-Dense/kernel", "albert.pooler.weight", "transposed"),
-    ("NSP-Dense/bias",   "albert.pooler.bias",   "same"),
-)  # fmt: skip
-
-MLM = (
-    ("MLM-Dense/kernel",           "predictions.dense.weight",     "transposed"),
-    ("MLM-Dense/bias",             "predictions.dense.bias",       "same"),
-    ("MLM-Norm/gamma",             "predictions.LayerNorm.weight", "same"),
-    ("MLM-Norm/beta",              "predictions.LayerNorm.bias",   "same"),
-    ("MLM-Sim/bias",               "predictions.bias",             "same"),
-    ("MLM-Sim/bias",               "predictions.decoder.bias",     "same", "read"),
-    ("Embedding-Token/embeddings", "predictions.decoder.weight",   "same", "read"),
-)  # fmt: skip
-
-SOP = (
-    ("SOP/kernel", "sop_classifier.classifier.weight", "transposed"),
-    ("SOP/bias",   "sop_classifier.classifier.bias",   "same"),
-)  # fmt: skip
-
-CLASSIFICATION = (
-    ("Classification/kernel", "classifier.weight", "transposed"),
-    ("Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-TOKEN_CLASSIFICATION = (
-    ("Token-Classification/kernel", "classifier.weight", "transposed"),
-    ("Token-Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-QUESTION_ANSWERING = (
-    ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
-    ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
-)  # fmt: skip
-
-MULTIPLE_CHOICE = (
-    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
-    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-HUGGINGFACE = NameTable(
-    embeddings=EMBEDDINGS,
-    block=BLOCK,
+HUGGINGFACE = PYTORCH.table(
+    embeddings=under("albert.", EMBEDDINGS),
+    block=under("albert.encoder.albert_layer_groups.{layer}.albert_layers.0.", BLOCK),
     heads={
-        "pooler": POOLER,
-        "mlm": MLM,
-        "sop": POOLER + SOP,
-        "classification": POOLER + CLASSIFICATION,
-        "token_classification": TOKEN_CLASSIFICATION,
-        "crf": bert.CRF,
-        "question_answering": QUESTION_ANSWERING,
-        "multiple_choice": POOLER + MULTIPLE_CHOICE,
+        "pooler": POOLED,
+        "mlm": {
+            ours.MLM_DENSE: "predictions.dense",
+            ours.MLM_NORM: "predictions.LayerNorm",
+            ours.MLM_BIAS: "predictions",
+            tied(ours.MLM_BIAS): "predictions.decoder",
+            tied(ours.TOKEN): "predictions.decoder",
+        },
+        "sop": {**POOLED, ours.SOP: "sop_classifier.classifier"},
+        **shared_heads(POOLED),
     },
     prefix="albert.",
     ignored=(r"(albert\.)?embeddings\.position_ids",),
-    spellings=bert.HUGGINGFACE.spellings,
+    spellings=SPELLINGS,
 )
 
 # Version 2; version 1 has the same counts.

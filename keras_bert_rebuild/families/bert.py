@@ -3,7 +3,10 @@
 Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
 """
 
+from keras_bert_rebuild.checkpoints.modules import Naming, tied, under
 from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.families import skeleton as ours
+from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
 # Hugging Face's word for the family, and what the names of its classes begin with.
 MODEL_TYPES = {"bert": "Bert"}
@@ -44,149 +47,66 @@ FIXED: tuple = (
     ("pruned_heads", {}),
 )
 
-# Our variable path, their name, layout, and "read" for a second name of what another row writes.
-# {block} counts from 1 on our side; {layer} = block − 1 on theirs.
-EMBEDDINGS = (
-    ("Embedding-Token/embeddings",    "bert.embeddings.word_embeddings.weight",       "same"),
-    ("Embedding-Segment/embeddings",  "bert.embeddings.token_type_embeddings.weight", "same"),
-    ("Embedding-Position/embeddings", "bert.embeddings.position_embeddings.weight",   "positions"),
-    ("Embedding-Norm/gamma",          "bert.embeddings.LayerNorm.weight",             "same"),
-    ("Embedding-Norm/beta",           "bert.embeddings.LayerNorm.bias",               "same"),
-)  # fmt: skip
+# What our modules are called in Hugging Face's files, those of the encoder behind "bert."; {layer} counts from 0.
+EMBEDDINGS = {
+    ours.TOKEN: "embeddings.word_embeddings",
+    ours.SEGMENT: "embeddings.token_type_embeddings",
+    ours.POSITION: "embeddings.position_embeddings",
+    ours.EMBEDDING_NORM: "embeddings.LayerNorm",
+}
+BLOCK = under(
+    "encoder.layer.{layer}.",
+    {
+        ours.QUERY: "attention.self.query",
+        ours.KEY: "attention.self.key",
+        ours.VALUE: "attention.self.value",
+        ours.ATTENTION_OUTPUT: "attention.output.dense",
+        ours.ATTENTION_NORM: "attention.output.LayerNorm",
+        ours.INTERMEDIATE: "intermediate.dense",
+        ours.OUTPUT: "output.dense",
+        ours.OUTPUT_NORM: "output.LayerNorm",
+    },
+)
+POOLED = {ours.POOLER: "pooler.dense"}
+TRANSFORM = under("cls.predictions.transform.", {ours.MLM_DENSE: "dense", ours.MLM_NORM: "LayerNorm"})
 
-BLOCK = (
-    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "bert.encoder.layer.{layer}.attention.self.query.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "bert.encoder.layer.{layer}.attention.self.query.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "bert.encoder.layer.{layer}.attention.self.key.weight",         "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "bert.encoder.layer.{layer}.attention.self.key.bias",           "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "bert.encoder.layer.{layer}.attention.self.value.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "bert.encoder.layer.{layer}.attention.self.value.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "bert.encoder.layer.{layer}.attention.output.dense.weight",     "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "bert.encoder.layer.{layer}.attention.output.dense.bias",       "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "bert.encoder.layer.{layer}.attention.output.LayerNorm.weight", "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "bert.encoder.layer.{layer}.attention.output.LayerNorm.bias",   "same"),
-    ("Encoder-{block}-FeedForward/intermediate/kernel",      "bert.encoder.layer.{layer}.intermediate.dense.weight",         "transposed"),
-    ("Encoder-{block}-FeedForward/intermediate/bias",        "bert.encoder.layer.{layer}.intermediate.dense.bias",           "same"),
-    ("Encoder-{block}-FeedForward/output/kernel",            "bert.encoder.layer.{layer}.output.dense.weight",               "transposed"),
-    ("Encoder-{block}-FeedForward/output/bias",              "bert.encoder.layer.{layer}.output.dense.bias",                 "same"),
-    ("Encoder-{block}-FeedForward-Norm/gamma",               "bert.encoder.layer.{layer}.output.LayerNorm.weight",           "same"),
-    ("Encoder-{block}-FeedForward-Norm/beta",                "bert.encoder.layer.{layer}.output.LayerNorm.bias",             "same"),
-)  # fmt: skip
-
-POOLER = (
-    ("NSP-Dense/kernel", "bert.pooler.dense.weight", "transposed"),
-    ("NSP-Dense/bias",   "bert.pooler.dense.bias",   "same"),
-)  # fmt: skip
-
-MLM = (
-    ("MLM-Dense/kernel",           "cls.predictions.transform.dense.weight",     "transposed"),
-    ("MLM-Dense/bias",             "cls.predictions.transform.dense.bias",       "same"),
-    ("MLM-Norm/gamma",             "cls.predictions.transform.LayerNorm.weight", "same"),
-    ("MLM-Norm/beta",              "cls.predictions.transform.LayerNorm.bias",   "same"),
-    ("MLM-Sim/bias",               "cls.predictions.bias",                       "same"),
-    ("MLM-Sim/bias",               "cls.predictions.decoder.bias",               "same", "read"),
-    ("Embedding-Token/embeddings", "cls.predictions.decoder.weight",             "same", "read"),
-)  # fmt: skip
-
-NSP = (
-    ("NSP/kernel", "cls.seq_relationship.weight", "transposed"),
-    ("NSP/bias",   "cls.seq_relationship.bias",   "same"),
-)  # fmt: skip
-
-CLASSIFICATION = (
-    ("Classification/kernel", "classifier.weight", "transposed"),
-    ("Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-TOKEN_CLASSIFICATION = (
-    ("Token-Classification/kernel", "classifier.weight", "transposed"),
-    ("Token-Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-# Not of Hugging Face: the names that taggers made with pytorch-crf have in their files.
-CRF = (
-    ("Token-Classification-CRF/next",  "crf.transitions",       "same"),
-    ("Token-Classification-CRF/begin", "crf.start_transitions", "same"),
-    ("Token-Classification-CRF/end",   "crf.end_transitions",   "same"),
-)  # fmt: skip
-
-QUESTION_ANSWERING = (
-    ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
-    ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
-)  # fmt: skip
-
-MULTIPLE_CHOICE = (
-    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
-    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-HUGGINGFACE = NameTable(
-    embeddings=EMBEDDINGS,
-    block=BLOCK,
+HUGGINGFACE = PYTORCH.table(
+    embeddings=under("bert.", EMBEDDINGS),
+    block=under("bert.", BLOCK),
     heads={
-        "pooler": POOLER,
-        "mlm": MLM,
-        "nsp": POOLER + NSP,
-        "classification": POOLER + CLASSIFICATION,
-        "token_classification": TOKEN_CLASSIFICATION,
-        "crf": CRF,
-        "question_answering": QUESTION_ANSWERING,
-        "multiple_choice": POOLER + MULTIPLE_CHOICE,
+        "pooler": under("bert.", POOLED),
+        "mlm": {
+            **TRANSFORM,
+            ours.MLM_BIAS: "cls.predictions",
+            tied(ours.MLM_BIAS): "cls.predictions.decoder",
+            tied(ours.TOKEN): "cls.predictions.decoder",
+        },
+        "nsp": {**under("bert.", POOLED), ours.NSP: "cls.seq_relationship"},
+        **shared_heads(under("bert.", POOLED)),
     },
     prefix="bert.",
     ignored=(r"(bert\.)?embeddings\.position_ids",),
-    spellings=((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias")),
+    spellings=SPELLINGS,
 )
 
-GOOGLE_EMBEDDINGS = (
-    ("Embedding-Token/embeddings",    "bert/embeddings/word_embeddings",       "same"),
-    ("Embedding-Segment/embeddings",  "bert/embeddings/token_type_embeddings", "same"),
-    ("Embedding-Position/embeddings", "bert/embeddings/position_embeddings",   "positions"),
-    ("Embedding-Norm/gamma",          "bert/embeddings/LayerNorm/gamma",       "same"),
-    ("Embedding-Norm/beta",           "bert/embeddings/LayerNorm/beta",        "same"),
-)  # fmt: skip
 
-GOOGLE_BLOCK = (
-    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "bert/encoder/layer_{layer}/attention/self/query/kernel",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "bert/encoder/layer_{layer}/attention/self/query/bias",       "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "bert/encoder/layer_{layer}/attention/self/key/kernel",       "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "bert/encoder/layer_{layer}/attention/self/key/bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "bert/encoder/layer_{layer}/attention/self/value/kernel",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "bert/encoder/layer_{layer}/attention/self/value/bias",       "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "bert/encoder/layer_{layer}/attention/output/dense/kernel",   "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "bert/encoder/layer_{layer}/attention/output/dense/bias",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "bert/encoder/layer_{layer}/attention/output/LayerNorm/gamma", "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "bert/encoder/layer_{layer}/attention/output/LayerNorm/beta", "same"),
-    ("Encoder-{block}-FeedForward/intermediate/kernel",      "bert/encoder/layer_{layer}/intermediate/dense/kernel",       "same"),
-    ("Encoder-{block}-FeedForward/intermediate/bias",        "bert/encoder/layer_{layer}/intermediate/dense/bias",         "same"),
-    ("Encoder-{block}-FeedForward/output/kernel",            "bert/encoder/layer_{layer}/output/dense/kernel",             "same"),
-    ("Encoder-{block}-FeedForward/output/bias",              "bert/encoder/layer_{layer}/output/dense/bias",               "same"),
-    ("Encoder-{block}-FeedForward-Norm/gamma",               "bert/encoder/layer_{layer}/output/LayerNorm/gamma",          "same"),
-    ("Encoder-{block}-FeedForward-Norm/beta",                "bert/encoder/layer_{layer}/output/LayerNorm/beta",           "same"),
-)  # fmt: skip
+# Hugging Face's names were made from Google's: there the separators are others, and the words of the two outputs.
+def _of_google(names):
+    endings = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""}
+    slashed = {module: name.replace("layer.{", "layer_{").replace(".", "/") for module, name in names.items()}
+    return Naming(endings).rows(slashed)
 
-GOOGLE_MLM = (
-    ("MLM-Dense/kernel", "cls/predictions/transform/dense/kernel",    "same"),
-    ("MLM-Dense/bias",   "cls/predictions/transform/dense/bias",      "same"),
-    ("MLM-Norm/gamma",   "cls/predictions/transform/LayerNorm/gamma", "same"),
-    ("MLM-Norm/beta",    "cls/predictions/transform/LayerNorm/beta",  "same"),
-    ("MLM-Sim/bias",     "cls/predictions/output_bias",               "same"),
-)  # fmt: skip
 
-GOOGLE_POOLER = (
-    ("NSP-Dense/kernel", "bert/pooler/dense/kernel",                  "same"),
-    ("NSP-Dense/bias",   "bert/pooler/dense/bias",                    "same"),
-)  # fmt: skip
-
-GOOGLE_NSP = (
-    ("NSP/kernel",       "cls/seq_relationship/output_weights",       "transposed"),
-    ("NSP/bias",         "cls/seq_relationship/output_bias",          "same"),
-)  # fmt: skip
+OUTPUTS = Naming({"kernel": "/output_weights", "bias": "/output_bias"}, layouts={"kernel": "transposed"})
 
 GOOGLE = NameTable(
-    embeddings=GOOGLE_EMBEDDINGS,
-    block=GOOGLE_BLOCK,
-    heads={"pooler": GOOGLE_POOLER, "mlm": GOOGLE_MLM, "nsp": GOOGLE_POOLER + GOOGLE_NSP},
+    embeddings=_of_google(under("bert.", EMBEDDINGS)),
+    block=_of_google(under("bert.", BLOCK)),
+    heads={
+        "pooler": _of_google(under("bert.", POOLED)),
+        "mlm": _of_google(TRANSFORM) + OUTPUTS.rows({ours.MLM_BIAS: "cls/predictions"}),
+        "nsp": _of_google(under("bert.", POOLED)) + OUTPUTS.rows({ours.NSP: "cls/seq_relationship"}),
+    },
     prefix="bert/",
     ignored=(r".*/(adam|lamb)_[mv]", r"global_step", r"beta[12]_power", r"(good_steps|loss_scale)"),
 )

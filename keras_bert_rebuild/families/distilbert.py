@@ -3,8 +3,10 @@
 Reference: Sanh et al., 2019 (https://arxiv.org/abs/1910.01108); names as in Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.families import bert
+from keras_bert_rebuild.families import skeleton as ours
+from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"distilbert": "DistilBert"}
 
@@ -33,79 +35,33 @@ ALIASES: tuple = (
 )
 FIXED: tuple = (("pruned_heads", {}),)
 
-EMBEDDINGS = (
-    ("Embedding-Token/embeddings",    "distilbert.embeddings.word_embeddings.weight",     "same"),
-    ("Embedding-Position/embeddings", "distilbert.embeddings.position_embeddings.weight", "positions"),
-    ("Embedding-Norm/gamma",          "distilbert.embeddings.LayerNorm.weight",           "same"),
-    ("Embedding-Norm/beta",           "distilbert.embeddings.LayerNorm.bias",             "same"),
-)  # fmt: skip
+EMBEDDINGS = {module: name for module, name in bert.EMBEDDINGS.items() if module is not ours.SEGMENT}
+BLOCK = {
+    ours.QUERY: "attention.q_lin",
+    ours.KEY: "attention.k_lin",
+    ours.VALUE: "attention.v_lin",
+    ours.ATTENTION_OUTPUT: "attention.out_lin",
+    ours.ATTENTION_NORM: "sa_layer_norm",
+    ours.INTERMEDIATE: "ffn.lin1",
+    ours.OUTPUT: "ffn.lin2",
+    ours.OUTPUT_NORM: "output_layer_norm",
+}
 
-BLOCK = (
-    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "distilbert.transformer.layer.{layer}.attention.q_lin.weight",   "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "distilbert.transformer.layer.{layer}.attention.q_lin.bias",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "distilbert.transformer.layer.{layer}.attention.k_lin.weight",   "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "distilbert.transformer.layer.{layer}.attention.k_lin.bias",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "distilbert.transformer.layer.{layer}.attention.v_lin.weight",   "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "distilbert.transformer.layer.{layer}.attention.v_lin.bias",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "distilbert.transformer.layer.{layer}.attention.out_lin.weight", "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "distilbert.transformer.layer.{layer}.attention.out_lin.bias",   "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "distilbert.transformer.layer.{layer}.sa_layer_norm.weight",     "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "distilbert.transformer.layer.{layer}.sa_layer_norm.bias",       "same"),
-    ("Encoder-{block}-FeedForward/intermediate/kernel",      "distilbert.transformer.layer.{layer}.ffn.lin1.weight",          "transposed"),
-    ("Encoder-{block}-FeedForward/intermediate/bias",        "distilbert.transformer.layer.{layer}.ffn.lin1.bias",            "same"),
-    ("Encoder-{block}-FeedForward/output/kernel",            "distilbert.transformer.layer.{layer}.ffn.lin2.weight",          "transposed"),
-    ("Encoder-{block}-FeedForward/output/bias",              "distilbert.transformer.layer.{layer}.ffn.lin2.bias",            "same"),
-    ("Encoder-{block}-FeedForward-Norm/gamma",               "distilbert.transformer.layer.{layer}.output_layer_norm.weight", "same"),
-    ("Encoder-{block}-FeedForward-Norm/beta",                "distilbert.transformer.layer.{layer}.output_layer_norm.bias",   "same"),
-)  # fmt: skip
-
-MLM = (
-    ("MLM-Dense/kernel",           "vocab_transform.weight",  "transposed"),
-    ("MLM-Dense/bias",             "vocab_transform.bias",    "same"),
-    ("MLM-Norm/gamma",             "vocab_layer_norm.weight", "same"),
-    ("MLM-Norm/beta",              "vocab_layer_norm.bias",   "same"),
-    ("MLM-Sim/bias",               "vocab_projector.bias",    "same"),
-    ("Embedding-Token/embeddings", "vocab_projector.weight",  "same", "read"),
-)  # fmt: skip
-
-CLASSIFICATION = (
-    ("NSP-Dense/kernel",      "pre_classifier.weight", "transposed"),
-    ("NSP-Dense/bias",        "pre_classifier.bias",   "same"),
-    ("Classification/kernel", "classifier.weight",     "transposed"),
-    ("Classification/bias",   "classifier.bias",       "same"),
-)  # fmt: skip
-
-TOKEN_CLASSIFICATION = (
-    ("Token-Classification/kernel", "classifier.weight", "transposed"),
-    ("Token-Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-QUESTION_ANSWERING = (
-    ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
-    ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
-)  # fmt: skip
-
-MULTIPLE_CHOICE = (
-    ("NSP-Dense/kernel",       "pre_classifier.weight", "transposed"),
-    ("NSP-Dense/bias",         "pre_classifier.bias",   "same"),
-    ("Multiple-Choice/kernel", "classifier.weight",     "transposed"),
-    ("Multiple-Choice/bias",   "classifier.bias",       "same"),
-)  # fmt: skip
-
-HUGGINGFACE = NameTable(
-    embeddings=EMBEDDINGS,
-    block=BLOCK,
+HUGGINGFACE = PYTORCH.table(
+    embeddings=under("distilbert.", EMBEDDINGS),
+    block=under("distilbert.transformer.layer.{layer}.", BLOCK),
     heads={
-        "mlm": MLM,
-        "classification": CLASSIFICATION,
-        "token_classification": TOKEN_CLASSIFICATION,
-        "crf": bert.CRF,
-        "question_answering": QUESTION_ANSWERING,
-        "multiple_choice": MULTIPLE_CHOICE,
+        "mlm": {
+            ours.MLM_DENSE: "vocab_transform",
+            ours.MLM_NORM: "vocab_layer_norm",
+            ours.MLM_BIAS: "vocab_projector",
+            tied(ours.TOKEN): "vocab_projector",
+        },
+        **shared_heads({ours.POOLER: "pre_classifier"}),
     },
     prefix="distilbert.",
     ignored=(r"(distilbert\.)?embeddings\.position_ids",),
-    spellings=bert.HUGGINGFACE.spellings,
+    spellings=SPELLINGS,
 )
 
 SIZES: tuple = (

@@ -4,8 +4,10 @@ Reference: Liu et al., 2019 (https://arxiv.org/abs/1907.11692); Conneau et al., 
 Hugging Face's files.
 """
 
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.modules import tied, under
 from keras_bert_rebuild.families import bert
+from keras_bert_rebuild.families import skeleton as ours
+from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}
 
@@ -31,86 +33,27 @@ DERIVED: dict = {"position_offset": lambda fields: fields["pad_token_id"] + 1}
 CONFIG = bert.CONFIG
 FIXED = bert.FIXED
 
-EMBEDDINGS = (
-    ("Embedding-Token/embeddings",    "roberta.embeddings.word_embeddings.weight",       "same"),
-    ("Embedding-Segment/embeddings",  "roberta.embeddings.token_type_embeddings.weight", "same"),
-    ("Embedding-Position/embeddings", "roberta.embeddings.position_embeddings.weight",   "positions"),
-    ("Embedding-Norm/gamma",          "roberta.embeddings.LayerNorm.weight",             "same"),
-    ("Embedding-Norm/beta",           "roberta.embeddings.LayerNorm.bias",               "same"),
-)  # fmt: skip
+POOLED = under("roberta.", bert.POOLED)
 
-BLOCK = (
-    ("Encoder-{block}-MultiHeadSelfAttention/query/kernel",  "roberta.encoder.layer.{layer}.attention.self.query.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/query/bias",    "roberta.encoder.layer.{layer}.attention.self.query.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/kernel",    "roberta.encoder.layer.{layer}.attention.self.key.weight",         "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/key/bias",      "roberta.encoder.layer.{layer}.attention.self.key.bias",           "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/kernel",  "roberta.encoder.layer.{layer}.attention.self.value.weight",       "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/value/bias",    "roberta.encoder.layer.{layer}.attention.self.value.bias",         "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/kernel", "roberta.encoder.layer.{layer}.attention.output.dense.weight",     "transposed"),
-    ("Encoder-{block}-MultiHeadSelfAttention/output/bias",   "roberta.encoder.layer.{layer}.attention.output.dense.bias",       "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/gamma",    "roberta.encoder.layer.{layer}.attention.output.LayerNorm.weight", "same"),
-    ("Encoder-{block}-MultiHeadSelfAttention-Norm/beta",     "roberta.encoder.layer.{layer}.attention.output.LayerNorm.bias",   "same"),
-    ("Encoder-{block}-FeedForward/intermediate/kernel",      "roberta.encoder.layer.{layer}.intermediate.dense.weight",         "transposed"),
-    ("Encoder-{block}-FeedForward/intermediate/bias",        "roberta.encoder.layer.{layer}.intermediate.dense.bias",           "same"),
-    ("Encoder-{block}-FeedForward/output/kernel",            "roberta.encoder.layer.{layer}.output.dense.weight",               "transposed"),
-    ("Encoder-{block}-FeedForward/output/bias",              "roberta.encoder.layer.{layer}.output.dense.bias",                 "same"),
-    ("Encoder-{block}-FeedForward-Norm/gamma",               "roberta.encoder.layer.{layer}.output.LayerNorm.weight",           "same"),
-    ("Encoder-{block}-FeedForward-Norm/beta",                "roberta.encoder.layer.{layer}.output.LayerNorm.bias",             "same"),
-)  # fmt: skip
-
-POOLER = (
-    ("NSP-Dense/kernel", "roberta.pooler.dense.weight", "transposed"),
-    ("NSP-Dense/bias",   "roberta.pooler.dense.bias",   "same"),
-)  # fmt: skip
-
-MLM = (
-    ("MLM-Dense/kernel",           "lm_head.dense.weight",      "transposed"),
-    ("MLM-Dense/bias",             "lm_head.dense.bias",        "same"),
-    ("MLM-Norm/gamma",             "lm_head.layer_norm.weight", "same"),
-    ("MLM-Norm/beta",              "lm_head.layer_norm.bias",   "same"),
-    ("MLM-Sim/bias",               "lm_head.bias",              "same"),
-    ("MLM-Sim/bias",               "lm_head.decoder.bias",      "same", "read"),
-    ("Embedding-Token/embeddings", "lm_head.decoder.weight",    "same", "read"),
-)  # fmt: skip
-
-CLASSIFICATION = (
-    ("NSP-Dense/kernel",      "classifier.dense.weight",    "transposed"),
-    ("NSP-Dense/bias",        "classifier.dense.bias",      "same"),
-    ("Classification/kernel", "classifier.out_proj.weight", "transposed"),
-    ("Classification/bias",   "classifier.out_proj.bias",   "same"),
-)  # fmt: skip
-
-TOKEN_CLASSIFICATION = (
-    ("Token-Classification/kernel", "classifier.weight", "transposed"),
-    ("Token-Classification/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-QUESTION_ANSWERING = (
-    ("Question-Answering/kernel", "qa_outputs.weight", "transposed"),
-    ("Question-Answering/bias",   "qa_outputs.bias",   "same"),
-)  # fmt: skip
-
-# Not the two layers of a classification, but BERT's pooler and one.
-MULTIPLE_CHOICE = (
-    ("Multiple-Choice/kernel", "classifier.weight", "transposed"),
-    ("Multiple-Choice/bias",   "classifier.bias",   "same"),
-)  # fmt: skip
-
-HUGGINGFACE = NameTable(
-    embeddings=EMBEDDINGS,
-    block=BLOCK,
+HUGGINGFACE = PYTORCH.table(
+    embeddings=under("roberta.", bert.EMBEDDINGS),
+    block=under("roberta.", bert.BLOCK),
     heads={
-        "pooler": POOLER,
-        "mlm": MLM,
-        "classification": CLASSIFICATION,
-        "token_classification": TOKEN_CLASSIFICATION,
-        "crf": bert.CRF,
-        "question_answering": QUESTION_ANSWERING,
-        "multiple_choice": POOLER + MULTIPLE_CHOICE,
+        "pooler": POOLED,
+        "mlm": {
+            ours.MLM_DENSE: "lm_head.dense",
+            ours.MLM_NORM: "lm_head.layer_norm",
+            ours.MLM_BIAS: "lm_head",
+            tied(ours.MLM_BIAS): "lm_head.decoder",
+            tied(ours.TOKEN): "lm_head.decoder",
+        },
+        **shared_heads(POOLED),
+        # Two layers of its own; the multiple choice has BERT's pooler and one.
+        "classification": {ours.POOLER: "classifier.dense", ours.CLASSIFICATION: "classifier.out_proj"},
     },
     prefix="roberta.",
     ignored=(r"(roberta\.)?embeddings\.(position_ids|token_type_ids)",),
-    spellings=bert.HUGGINGFACE.spellings,
+    spellings=SPELLINGS,
 )
 
 # The position table has 514 rows, of which the first two stand for no position.

@@ -12,8 +12,7 @@ from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
 from keras_bert_rebuild.families import FAMILIES, bert
-from keras_bert_rebuild.families.bert_in_keras_bert import KERAS_BERT
-from keras_bert_rebuild.families.bert_in_model_garden import MODEL_GARDEN
+from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
 from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular

@@ -10,8 +10,8 @@ import numpy as np
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
-# A name of the file, its shape, type and number of values, and our variable it goes to; "-" for what holds no weights, and "?" for
-# what no table knows.
+# A name of the file, its shape, type and number of values, and our variable it goes to; several, with commas, where it holds them
+# one behind the other, "-" for what holds no weights, and "?" for what no table knows.
 NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
 
 
@@ -36,9 +36,9 @@ def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | 
     rows = table.rows(checkpoint.config.num_distinct_blocks)
     path_of: dict[str, str] = {}
     for row in rows:  # heads that share a name: the one that the file holds
-        path_of.setdefault(row.name, row.path)
+        path_of.setdefault(row.name, ", ".join(row.paths) or row.path)
     for row in table.rows(checkpoint.config.num_distinct_blocks, checkpoint.heads):
-        path_of[row.name] = row.path
+        path_of[row.name] = ", ".join(row.paths) or row.path
     names = []
     for name in source.names:
         canonical = table.canonical(name, path_of)

@@ -38,7 +38,7 @@ def weights():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, weights):
     folder = tmp_path_factory.mktemp("checkpoint")
-    arrays = {name: weights[path].T if layout == "transposed" else weights[path] for path, name, layout, _ in ROWS}
+    arrays = {name: weights[path].T if layout == "transposed" else weights[path] for path, name, layout, *_ in ROWS}
     arrays["bert/pooler/dense/kernel/adam_m"] = np.zeros(3, "float32")
     write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays.items())
     (folder / "bert_config.json").write_text(json.dumps(CONFIG))
