@@ -57,6 +57,8 @@ POOLER_PART = Part(
     kept="2·B·D",
 )
 
+MLM_NORM_PART = Part(11, HEAD, "MLM normalisation", "MLM-Norm", (Weight("gamma", ("E",)), Weight("beta", ("E",))), kept="B·N·E")
+
 MLM_PARTS = (
     Part(
         10,
@@ -67,7 +69,7 @@ MLM_PARTS = (
         operations="2·B·N·H·E",
         kept="B·N·H + B·N·E",
     ),
-    Part(11, HEAD, "MLM normalisation", "MLM-Norm", (Weight("gamma", ("E",)), Weight("beta", ("E",))), kept="B·N·E"),
+    MLM_NORM_PART,
     Part(
         12,
         HEAD,

@@ -1,9 +1,10 @@
 """From what an encoder is made of to its parts, in the order in which they run, and what is summed over them."""
 
 from collections import Counter
+from dataclasses import replace
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
-from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, POOLER_PART
+from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_NORM_PART, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 
 # Halves of a block, as the names of their layers end.
@@ -134,6 +135,9 @@ def _behind_blocks(encoder, heads):
         yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
+    # The norm of the MLM head is as that of the embedding.
+    weights = _norm_weights(encoder.embedding.norm, "E")
+    parts = [replace(part, weights=weights) if part is MLM_NORM_PART else part for part in parts]
     if any(head.pooled for head in chosen):
         first = sum(part.article is not None and part.article < POOLER_PART.article for part in parts)
         parts.insert(first, POOLER_PART)
@@ -197,11 +201,16 @@ def _adapter(half):
 
 
 def _norm(article, section, name, layer, norm, width="H"):
-    beta = (Weight("beta", (width,)),) if norm.bias and norm.kind == "layer" else ()
     moments = "2" if norm.kind == "layer" else "1"
     in_block = (Held("sum before the norm", ("S", "H")), Held("its moments", ("S",), FLOAT32, moments))
     held = in_block if section == BLOCK else ()
-    return Part(article, section, name, layer, (Weight("gamma", (width,)), *beta), kept=f"B·S·{width}", held=held)
+    return Part(article, section, name, layer, _norm_weights(norm, width), kept=f"B·S·{width}", held=held)
+
+
+def _norm_weights(norm, width):
+    if norm.kind == "rms":
+        return (Weight("scale", (width,)),)
+    return (Weight("gamma", (width,)), Weight("beta", (width,)))[: 1 + norm.bias]
 
 
 def _dense(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):

@@ -13,7 +13,7 @@ def angles(positions, width, theta):
         theta: pair i turns by theta^(-2i / width) a token.
     """
     speeds = np.float32(theta) ** -(np.arange(0, width, 2, dtype="float32") / width)
-    turned = ops.expand_dims(ops.cast(positions, "float32"), -1) * speeds
+    turned = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(speeds)
     turned = ops.expand_dims(ops.concatenate([turned, turned], -1), -2)
     return ops.cos(turned), ops.sin(turned)
 

@@ -155,7 +155,7 @@ def _config(defaults, keys, words, values, where):
     ):
         fields["hidden_act"] = _our_activation(fields["hidden_act"], words, where)
     try:
-        config = BertConfig(**fields)
+        config = BertConfig.from_dict(fields)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from None
     return check_heads_divide(config, where)
