@@ -1,28 +1,35 @@
 """Where articles about BERT err, and what is so instead."""
 
-# Which configs it concerns, and the sentence.
+
+def _activation(encoder):
+    """The word for the activation of the feed-forward halves; "" for a function, and without blocks."""
+    activation = encoder.blocks[0].feed_forward.activation if encoder.blocks else ""
+    return activation if isinstance(activation, str) else ""
+
+
+# Which encoders it concerns, and the sentence.
 CORRECTIONS = (
     (
-        lambda config: config.num_hidden_layers > 0,
+        lambda encoder: encoder.blocks and encoder.blocks[0].order == "post",
         "Rows: the article counts 9 rows of the summary for a block, 9 · 12 = 108. A block has {rows}, and {rows} · {blocks} "
         "= {all_rows}.",
     ),
     (
-        lambda config: config.type_vocab_size > 1,
+        lambda encoder: encoder.embedding.segments > 1,
         "Step 3: elsewhere one reads that segment vectors are all zeros or all ones. 0 and 1 are the ids; the {segments} vectors "
         "of {E} are learnt.",
     ),
     (
-        lambda config: True,
+        lambda encoder: encoder.embedding.positions.kind == "table",
         "Step 4: elsewhere one reads that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
     ),
     (
-        lambda config: True,
+        lambda encoder: encoder.embedding.norm.bias,
         "Step 5: the article calls what a normalisation learns mean and deviation. Those are computed anew for every token; learnt "
         "are a factor (gamma) and a summand (beta) for each of the {E} features.",
     ),
     (
-        lambda config: isinstance(config.hidden_act, str) and config.hidden_act != "relu" and config.num_hidden_layers > 0,
+        lambda encoder: _activation(encoder) not in ("relu", ""),
         "Step 8: the article has a ReLU between the two layers. The function here is {activation}.",
     ),
 )
@@ -30,14 +37,16 @@ CORRECTIONS = (
 
 def corrections_of(config):
     """The sentences that concern a config, a tuple of strings."""
-    rows = 8 if config.hidden_dropout_prob > 0 else 6
+    encoder = config.encoder()
+    embedding, distinct = encoder.embedding, encoder.distinct
+    rows = 8 if distinct and distinct[0].dropout > 0 else 6
     words = {
         "rows": rows,
-        "blocks": config.num_distinct_blocks,
-        "all_rows": rows * config.num_distinct_blocks,
-        "P": f"{config.max_position_embeddings:,}",
-        "E": f"{config.embedding_width:,}",
-        "segments": config.type_vocab_size,
-        "activation": config.hidden_act,
+        "blocks": len(distinct),
+        "all_rows": rows * len(distinct),
+        "P": f"{embedding.positions.rows:,}",
+        "E": f"{embedding.width:,}",
+        "segments": embedding.segments,
+        "activation": distinct[0].feed_forward.activation if distinct else None,
     }
-    return tuple(sentence.format(**words) for concerns, sentence in CORRECTIONS if concerns(config))
+    return tuple(sentence.format(**words) for concerns, sentence in CORRECTIONS if concerns(encoder))
