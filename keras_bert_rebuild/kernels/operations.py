@@ -154,15 +154,15 @@ def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
     return (value, value, count) if kernel is None else kernel(value, count)
 
 
-def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, places: Any) -> Any:
-    """What is carried behind the last place: carry ← step(carry, place) for one place after another.
+def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, positions: Any) -> Any:
+    """The carry after the last position: carry ← step(carry, position) for each position in turn.
 
     Args:
-        step: a function of a tuple of tensors and the tensors of a place, with the next tuple as result.
-        carry: tensors, those before the first place.
-        places: tensors `(length, ...)`, which are cut along their first axis.
+        step: a function of a tuple of tensors and the tensors at a position, with the next tuple as result.
+        carry: the tuple before the first position.
+        positions: tensors `(length, ...)`, which are cut along their first axis.
     """
     kernel = choose("bounded_scan")
     if kernel is not None:
-        return kernel(step, carry, places)
-    return ops.scan(lambda carry, place: (step(carry, place), None), carry, places)[0]
+        return kernel(step, carry, positions)
+    return ops.scan(lambda carry, position: (step(carry, position), None), carry, positions)[0]

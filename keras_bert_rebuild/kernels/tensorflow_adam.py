@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
 
-# From so many values on XLA's kernel, which clips and decays in the same pass, is worth its start.
+# XLA's kernel, which clips and decays in the same pass, is worth its start from this many values.
 LARGE = 1 << 16
 
 

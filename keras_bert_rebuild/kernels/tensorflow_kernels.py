@@ -77,10 +77,10 @@ def _activation_kernels(activation):
     return compile_by_xla(activation), backward
 
 
-def bounded_scan(step, carry, places):
-    """`kernels.bounded_scan` as a loop that says how long it is at most."""
-    length = ops.shape(places[0])[0]
-    body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in places]))  # noqa: E731
+def bounded_scan(step, carry, positions):
+    """`kernels.bounded_scan` as a loop with a maximum length."""
+    length = ops.shape(positions[0])[0]
+    body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in positions]))  # noqa: E731
     return ops.while_loop(lambda i, *_: i < length, body, (0, *carry), maximum_iterations=length)[1:]
 
 
@@ -106,7 +106,7 @@ def drop(x, rate, seed, noise_shape=None):
 
 
 def draw(shape, rate, seed):
-    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. Arguments as of `drop`.
+    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. For the arguments see `drop`.
 
     Half of the time of dropout is random numbers, and 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are equal,
     draw numbers that have nothing to do with each other.

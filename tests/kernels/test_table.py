@@ -65,8 +65,8 @@ def activated_dense(rng, dtype, quantized=False, **options):
 
 
 def bounded_scan(rng, dtype):
-    def step(carry, place):
-        return (ops.tanh(carry[0] / 2 + place[0]),)
+    def step(carry, position):
+        return (ops.tanh(carry[0] / 2 + position[0]),)
 
     return lambda x: kernels.bounded_scan(step, (ops.zeros_like(x[0]),), (x,))[0], [rng.standard_normal((5, 2, 8))]
 
