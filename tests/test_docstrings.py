@@ -12,13 +12,11 @@ import keras_bert_rebuild
 # What imports a backend is looked at on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
-    "checkpoints.tensorflow_values": "tensorflow",
-    "checkpoints.jax_values": "jax",
-    "layers.jax_attention": "jax",
+    "kernels.jax_kernels": "jax",
     "training.jax_hosts": "jax",
-    "training.tensorflow_replicas": "tensorflow",
-    "training.tensorflow_adam": "tensorflow",
-    "layers.tensorflow_kernels": "tensorflow",
+    "kernels.tensorflow_adam": "tensorflow",
+    "kernels.tensorflow_kernels": "tensorflow",
+    "kernels.tensorflow_replicas": "tensorflow",
     "recipes.tpu_compiler": "jax",
 }
 MODULES = sorted(

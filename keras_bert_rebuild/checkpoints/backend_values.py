@@ -1,11 +1,12 @@
 """Values of variables that are loaded, without a second copy of the model in memory.
 
 A backend writes zeros into a new variable and copies an array that is assigned to it, so that BERT-base would take one and a half
-times its size to load. Where a backend offers a way around that, it stands in a file that names the backend.
+times its size to load. Where a backend offers a way around that, `kernels/table.py` names it.
 """
 
-import keras
 from keras import ops
+
+from keras_bert_rebuild.kernels.table import choose
 
 
 def unwritten(shape, dtype):
@@ -15,21 +16,11 @@ def unwritten(shape, dtype):
         shape: of the tensor.
         dtype: of its numbers, as Keras spells it.
     """
-    if keras.config.backend() == "tensorflow":
-        from keras_bert_rebuild.checkpoints.tensorflow_values import tensorflow_unwritten
-
-        return tensorflow_unwritten(shape, dtype)
-    if keras.config.backend() == "jax":
-        from keras_bert_rebuild.checkpoints.jax_values import jax_unwritten
-
-        return jax_unwritten(shape, dtype)
-    return ops.empty(shape, dtype)
+    kernel = choose("unwritten")
+    return ops.empty(shape, dtype) if kernel is None else kernel(shape, dtype)
 
 
 def handed_over(array):
     """What to assign to a variable for an array that nobody else will write: itself where the backend copies it anyway."""
-    if keras.config.backend() == "jax":
-        from keras_bert_rebuild.checkpoints.jax_values import jax_handed_over
-
-        return jax_handed_over(array)
-    return array
+    kernel = choose("handed_over")
+    return array if kernel is None else kernel(array)

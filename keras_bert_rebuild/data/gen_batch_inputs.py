@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK, get_base_dict
 
 
@@ -78,7 +78,7 @@ def gen_batch_inputs(
         if force_mask and not masked[i].any():
             masked[i, 1] = 1
     swapped = np.array([[float(second_of.get(i, i) != i)] for i in range(len(sentence_pairs))])
-    batch = tuple if keras.backend.backend() == "tensorflow" else list
+    batch = tuple if traits.takes_batches_as_tuples_only() else list
     return batch((inputs, segments, masked)), batch((targets[..., None], swapped))
 
 

@@ -25,8 +25,9 @@ def write_saved_model(model, tokenizer, folder, max_len):
     Raises:
         ValueError: another backend, another kind of tokenizer, or no tensorflow-text.
     """
-    if keras.config.backend() != "tensorflow":
-        raise ValueError(f"a SavedModel needs the TensorFlow backend (KERAS_BACKEND=tensorflow); got {keras.config.backend()}.")
+    backend = keras.config.backend()
+    if backend != "tensorflow":
+        raise ValueError(f"a SavedModel needs the TensorFlow backend (KERAS_BACKEND=tensorflow); got {backend}.")
     if not isinstance(tokenizer, WordPieceTokenizer) or tokenizer.added_tokens:
         raise ValueError(
             "a SavedModel takes text through a WordPieceTokenizer without added_tokens; got "

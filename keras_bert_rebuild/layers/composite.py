@@ -1,7 +1,6 @@
-"""What a layer needs that is composed of `Dense` layers: making them, running them, and saving how they are quantised."""
+"""What a layer needs that is composed of `Dense` layers: making them, and saving how they are quantised."""
 
 import keras
-from keras import ops
 
 
 def sub_dense(layer, name, input_size, units, activation=None):
@@ -22,23 +21,6 @@ def sub_dense(layer, name, input_size, units, activation=None):
     )
     dense.build((None, input_size))
     return dense
-
-
-def on_rows(dense, x):
-    """The answer of a `Dense` for `(..., width)`, computed of rows: TensorFlow adds the bias within the product only there.
-
-    An activation may look at the whole shape, so a `Dense` that has one is left alone.
-    """
-    if keras.config.backend() != "tensorflow" or dense.activation is not keras.activations.linear:
-        return dense(x)
-    rows = dense(ops.reshape(x, (-1, x.shape[-1])))
-    return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
-
-
-def is_plain(dense):
-    """Whether a `Dense` is a product with its kernel and the sum with its bias, no more: neither quantised nor with adapters."""
-    plain_policy = dense.dtype_policy.quantization_mode is None and not dense.lora_enabled
-    return plain_policy and dense.activation is keras.activations.linear
 
 
 def sub_layer_dtype(layer, attributes):

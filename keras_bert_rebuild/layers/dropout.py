@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_bert_rebuild import kernels
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Dropout(keras.layers.Dropout):
@@ -23,8 +25,6 @@ class Dropout(keras.layers.Dropout):
     """
 
     def call(self, inputs, training=False):
-        if not training or not 0 < self.rate < 1 or keras.config.backend() != "tensorflow":
-            return super().call(inputs, training=training)
-        from keras_bert_rebuild.layers.tensorflow_kernels import drop
-
-        return drop(inputs, self.rate, self.seed_generator.next(), self.noise_shape)
+        if not training or self.rate == 0:
+            return inputs
+        return kernels.dropout(inputs, self.rate, self.seed_generator, self.noise_shape)

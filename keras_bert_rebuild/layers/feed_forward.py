@@ -3,12 +3,11 @@
 from typing import Any
 
 import keras
-from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.composite import is_plain, on_rows, sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
-from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
 
 DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 
@@ -84,25 +83,21 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, inputs, training=None):
-        intermediate = on_rows(self.intermediate_dense, inputs)
+        intermediate = kernels.dense(self.intermediate_dense, inputs)
         # Not any function: it may hold variables, which a kernel has no gradient for.
         in_kernels = training and self.activation in ACTIVATIONS.values()
         if self.gated:
-            gate = on_rows(self.gate_dense, inputs)
-            intermediate = (in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate
+            gate = kernels.dense(self.gate_dense, inputs)
+            intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate
             if self.dropout_rate > 0:
                 intermediate = self.dropout(intermediate, training=training)
-            return on_rows(self.output_dense, intermediate)
-        if in_kernels and self.dropout_rate == 0 and keras.config.backend() == "tensorflow" and is_plain(self.output_dense):
-            from keras_bert_rebuild.layers.tensorflow_kernels import activated_product
-
-            # The kernel, and a bias or none.
-            weights = [ops.cast(weight, self.compute_dtype) for weight in self.output_dense.weights]
-            return activated_product(self.activation, intermediate, *weights)
-        intermediate = (in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
+            return kernels.dense(self.output_dense, intermediate)
+        if in_kernels and self.dropout_rate == 0:
+            return kernels.activated_dense(self.activation, self.output_dense, intermediate, self.compute_dtype)
+        intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)
-        return on_rows(self.output_dense, intermediate)
+        return kernels.dense(self.output_dense, intermediate)
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)

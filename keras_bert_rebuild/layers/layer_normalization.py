@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
+from keras_bert_rebuild import kernels
 
 EPSILON = 1e-12
 
@@ -37,7 +37,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
         if not training or self.gamma is None or self.beta is None or self.rms_scaling:
             return super().call(inputs)
         axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
-        outputs = in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
+        outputs = kernels.in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
         return ops.cast(outputs, self.compute_dtype)
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.layers.composite import on_rows, sub_dense, sub_layer_dtype
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.rotary import angles, turn
 
@@ -19,8 +20,8 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
         outputs = concat(head_1, ..., head_H) · W_output + b_output
 
-    Goes through `keras.ops.dot_product_attention`, or with cuDNN on JAX through `attend_by_key_lengths`, so a backend that has a
-    fused kernel uses it: always in inference, and in training unless `attention_dropout` is above 0. Its weights are `query`,
+    Goes through `kernels.attention`, so a backend that has a fused kernel uses it: always in inference, and in training unless
+    `attention_dropout` is above 0. Its weights are `query`,
     `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias` `(D,)`.
 
     Args:
@@ -98,9 +99,9 @@ class MultiHeadSelfAttention(keras.layers.Layer):
 
     def queries_keys_values(self, inputs: Any, positions: Any = None) -> tuple[Any, Any, Any]:
         """What is compared and gathered, each `(batch, length, heads, width of a head)`, with rotary positions applied."""
-        query = self._split_heads(on_rows(self.query_dense, inputs))
-        key = self._split_heads(on_rows(self.key_dense, inputs))
-        value = self._split_heads(on_rows(self.value_dense, inputs))
+        query = self._split_heads(kernels.dense(self.query_dense, inputs))
+        key = self._split_heads(kernels.dense(self.key_dense, inputs))
+        value = self._split_heads(kernels.dense(self.value_dense, inputs))
         if self.rotary_theta is not None:
             offsets = ops.arange(ops.shape(inputs)[1]) if positions is None else positions
             turned = angles(offsets, query.shape[-1], self.rotary_theta)
@@ -128,18 +129,19 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             raise ValueError(
                 f"{self.name}: a mask must be (batch, length) or (batch, 1, length, length); got shape {tuple(mask.shape)}."
             )
-        of_keys, mask = (mask, mask[:, None, None, :]) if len(mask.shape) == 2 else (None, mask)  # (B, S) → (B, 1, 1, S)
         if self.window is not None:
-            of_keys, mask = None, ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
-        if self.attention_dropout > 0 and training:
-            attended = self._attend_with_dropout(query, key, value, mask)
-        elif of_keys is not None and not self.history_only and _takes_key_lengths(query):
-            from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
-
-            attended = attend_by_key_lengths(query, key, value, of_keys)
-        else:
-            attended = ops.dot_product_attention(query, key, value, mask=mask, is_causal=self.history_only)
-        return on_rows(self.output_dense, self._merge_heads(attended))
+            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
+            mask = ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
+        attended = kernels.attention(
+            query,
+            key,
+            value,
+            mask,
+            causal=self.history_only,
+            dropout=self.attention_dropout if training else 0.0,
+            seeds=self.dropout.seed_generator if self.attention_dropout else None,
+        )
+        return kernels.dense(self.output_dense, self._merge_heads(attended))
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
@@ -163,21 +165,6 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             **({} if self.window is None else {"window": self.window}),
         }
 
-    def _attend_with_dropout(self, query, key, value, mask):
-        """The same attention written out, since the fused kernels take no dropout; the softmax is in float32."""
-        if self.history_only:
-            mask = ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
-        if keras.config.backend() == "tensorflow":
-            from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout, draw
-
-            batch, length, heads, _ = ops.shape(query)
-            keep, gain = draw((batch, heads, length, length), self.attention_dropout, self.dropout.seed_generator.next())
-            return attend_with_dropout(query, key, value, mask, keep, gain)
-        scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
-        scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
-        probabilities = self.dropout(ops.cast(ops.softmax(scores), query.dtype), training=True)
-        return ops.einsum("bhls,bshk->blhk", probabilities, value)
-
     def _split_heads(self, x):
         shape = ops.shape(x)
         return ops.reshape(x, (shape[0], shape[1], self.head_num, x.shape[-1] // self.head_num))  # (B, L, D) → (B, L, H, K)
@@ -185,12 +172,3 @@ class MultiHeadSelfAttention(keras.layers.Layer):
     def _merge_heads(self, x):
         shape = ops.shape(x)
         return ops.reshape(x, (shape[0], shape[1], x.shape[2] * x.shape[3]))  # (B, L, H, K) → (B, L, D)
-
-
-def _takes_key_lengths(query):
-    """Whether a fused kernel runs here that takes the lengths of keys and not a mask."""
-    if keras.config.backend() != "jax":
-        return False
-    from keras_bert_rebuild.layers.jax_attention import has_fused_kernel
-
-    return has_fused_kernel(query)

@@ -11,6 +11,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked_data, threads_of
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.even_parts import check_even_batches, checking_even
@@ -221,7 +222,7 @@ class BertModel(keras.Model):
         """
         if getattr(self.optimizer, "waiting_weights", None) is not None:
             self.optimizer.build(self.trainable_variables)
-        elif keras.config.backend() == "tensorflow" and self.optimizer is not None and not self.optimizer.built:
+        elif traits.builds_optimizers_before_a_step() and self.optimizer is not None and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
 
@@ -250,9 +251,8 @@ class BertModel(keras.Model):
         return self._check_data(x, y, self._parts_of_any(), math.inf)
 
     def _parts_of_any(self):
-        """How many equal parts a batch must have in any step: on TensorFlow predictions of unequal ones are put together, and every
-        replica is given the whole of a batch that comes alone."""
-        return 1 if keras.config.backend() == "tensorflow" else parts_of_batch(self)
+        """How many equal parts a batch must have in any step, also in a prediction or where it comes alone."""
+        return 1 if traits.gives_replicas_whole_single_batches() else parts_of_batch(self)
 
     def _check_batch(self, batch):
         x, *rest = batch if isinstance(batch, tuple) else (batch,)

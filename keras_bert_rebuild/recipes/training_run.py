@@ -7,6 +7,7 @@ import time
 
 import keras
 
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
@@ -218,7 +219,7 @@ class TrainingRun:
 
 def _fed(batches, lengths):
     """What Keras is given: on TensorFlow, batches of several lengths need a dataset of its own."""
-    if lengths is None or keras.config.backend() != "tensorflow":
+    if lengths is None or not traits.needs_tf_data_for_several_lengths():
         return batches
     from keras_bert_rebuild.data.tf_pretraining_batches import tf_stretch_of_batches
 

@@ -6,6 +6,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.tasks.one_at_a_time import predicted
@@ -95,7 +96,7 @@ def _pooled(model, poolings, normalize):
 
 def is_compiled_by_shape(model):
     """Whether every new shape of a batch costs a compilation."""
-    return keras.config.backend() == "jax" or (keras.config.backend() == "tensorflow" and model.jit_compile)
+    return traits.compiles_each_shape(model)
 
 
 def longest_row(model):

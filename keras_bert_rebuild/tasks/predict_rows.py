@@ -1,9 +1,9 @@
 """What a model answers to rows of any length, in batches of about the same length."""
 
-import keras
 import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, padded
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks.one_at_a_time import predicted
 
 # Texts of tasks are short, of 12 tokens as often as of 200. On JAX, which compiles a program for every length, there are fewer.
@@ -12,7 +12,7 @@ LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 def buckets_up_to(max_len):
     """The lengths that rows are padded to."""
-    lengths = BUCKETS if keras.config.backend() == "jax" else LENGTHS
+    lengths = BUCKETS if traits.compiles_each_shape() else LENGTHS
     return (*(length for length in lengths if length < max_len), max_len)
 
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.training.by_path import ByPathOptimizer
 
 
@@ -48,32 +49,19 @@ class AdamW(ByPathOptimizer):
     Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
     """
 
-    # What the kernel multiplies gradients with, where it clips.
-    _scale = None
-
-    def apply(self, grads, trainable_variables=None):
-        try:
-            super().apply(grads, trainable_variables)
-        finally:
-            self._scale = None  # it belongs to one graph
-
     def _clip_gradients(self, grads):
-        if keras.config.backend() == "tensorflow" and self.global_clipnorm and not self.clipnorm:
-            from keras_bert_rebuild.training.tensorflow_adam import clip_scale
-
-            self._scale = clip_scale(grads, self.global_clipnorm)
-        return super()._clip_gradients(grads) if self._scale is None else grads
+        unclipped = kernels.unclipped(grads, self.global_clipnorm) if self.global_clipnorm and not self.clipnorm else None
+        return super()._clip_gradients(grads) if unclipped is None else unclipped
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
-        in_place = keras.config.backend() == "tensorflow" and self.ema_momentum is None and variable.dtype == momentum.dtype
-        if not in_place:
-            gradient = gradient if self._scale is None else gradient * ops.cast(self._scale, gradient.dtype)
+        gradient, factor = gradient if isinstance(gradient, kernels.Unclipped) else (gradient, None)
+        apply_adam = kernels.adam_step(variable, momentum, averages=self.ema_momentum is not None)
+        if apply_adam is None:
+            gradient = gradient if factor is None else gradient * ops.cast(factor, gradient.dtype)
             super().update_step(gradient, variable, learning_rate)
             return
-        from keras_bert_rebuild.training.tensorflow_adam import apply_adam
-
         # The kernel takes 1 − β from β in the variable's own digits, a hundred-thousandth off for 0.999: so does the correction.
         beta_1, beta_2 = (float(np.asarray(beta, momentum.dtype)) for beta in (self.beta_1, self.beta_2))
         correction_1, correction_2 = self._correction(beta_1, momentum.dtype), ops.sqrt(self._correction(beta_2, momentum.dtype))
@@ -81,7 +69,7 @@ class AdamW(ByPathOptimizer):
         apply_adam(
             ops.cast(gradient, momentum.dtype),
             *(v.value if isinstance(v, keras.Variable) else v for v in (variable, momentum, velocity)),
-            scale=None if self._scale is None else ops.cast(self._scale, momentum.dtype),
+            scale=None if factor is None else ops.cast(factor, momentum.dtype),
             rate=rate * correction_2 / correction_1,
             beta_1=beta_1,
             beta_2=beta_2,

@@ -8,14 +8,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.training.dense_gradients import dense_gradients
 from keras_bert_rebuild.training.path_patterns import NO_DECAY, check_patterns, first_match, matches_any
+from keras_bert_rebuild.training.whole_batch import OfWholeBatch
 
 # Keras's own averages move with every batch instead of every optimizer step, and ours are asked for by `ema_momentum` alone.
 _NOT_HERE = ("use_ema", "ema_overwrite_frequency")
 
 
-class ByPathOptimizer(keras.optimizers.Optimizer):
+class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
     """Adam's moments with decoupled weight decay; what happens to a variable is a question of its path. Abstract.
 
         m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
@@ -100,9 +100,6 @@ class ByPathOptimizer(keras.optimizers.Optimizer):
             super().set_weights(weights)
         else:
             self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
-
-    def apply(self, grads, trainable_variables=None):
-        super().apply(dense_gradients(grads), trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)

@@ -10,6 +10,7 @@ from keras_bert_rebuild.models.metric_needs import LOGITS
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.training.whole_batch import of_whole_batch
 
 # Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. keras_bert's names of
 # the kernels are kept beside ours, so that the list can be handed to either.
@@ -60,7 +61,8 @@ def compile_model(
 
     Raises:
         ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is no
-            `PretrainingModel`; one whose outputs are neither probabilities nor logits.
+            `PretrainingModel`; one whose outputs are neither probabilities nor logits; an optimizer of Keras's that clips or
+            accumulates under `distribute("mirrored")`.
     """
     learning_rate = kwargs.pop("lr", learning_rate)
     if optimizer is None:
@@ -85,13 +87,11 @@ def compile_model(
         metrics = list(metrics)
     if len(heads) == 1:
         loss = loss[0]
+    scales_loss = model.dtype_policy.name == "mixed_float16" and kwargs.get("auto_scale_loss", True)
+    optimizer = of_whole_batch(optimizer, scales_loss)
     if remat is not None:
         model.remat = remat
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
-    if keras.config.backend() == "tensorflow":
-        from keras_bert_rebuild.training.tensorflow_replicas import sum_before_clipping
-
-        sum_before_clipping(model.optimizer)
     return model
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.training.mean_over_labels import counted, mean_over_labels
 from keras_bert_rebuild.training.task_losses import IGNORED
 
@@ -85,16 +86,6 @@ def chain_losses(scores, transitions, y_true):
 
     zeros = ops.zeros_like(begin)
     places = ops.swapaxes(scores, 0, 1), ops.swapaxes(right, 0, 1)  # (B, L, labels) → (L, B, labels)
-    before, label, total = _over_places(step, (zeros, zeros, ops.sum(zeros, axis=-1)), places)
+    before, label, total = kernels.bounded_scan(step, (zeros, zeros, ops.sum(zeros, axis=-1)), places)
     total = total + ops.sum(label * end, axis=-1)
     return ops.where(ops.sum(label, axis=-1) > 0, ops.logsumexp(before + end, axis=-1) - total, 0.0)
-
-
-def _over_places(step, carry, places):
-    """The carry behind the last place."""
-    if keras.config.backend() != "tensorflow":
-        return ops.scan(lambda carry, place: (step(carry, place), None), carry, places)[0]
-    # Keras's scan does not tell TensorFlow how long the loop is at most, without which XLA has no gradient of it.
-    length = ops.shape(places[0])[0]
-    body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in places]))  # noqa: E731
-    return ops.while_loop(lambda i, *_: i < length, body, (0, *carry), maximum_iterations=length)[1:]

@@ -119,7 +119,7 @@ class Distribution(contextlib.AbstractContextManager):
 
 
 def _of_tensorflow(kind):
-    from keras_bert_rebuild.training.tensorflow_replicas import gpu_count, has_tpu_of_others, mirrored_strategy
+    from keras_bert_rebuild.kernels.tensorflow_replicas import gpu_count, has_tpu_of_others, mirrored_strategy
 
     if kind != "none" and has_tpu_of_others():
         raise ValueError("this machine has a TPU, which this TensorFlow cannot drive: set KERAS_BACKEND=jax, or distribute='none'.")

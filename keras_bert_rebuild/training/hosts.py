@@ -6,6 +6,8 @@ import os
 import keras
 import numpy as np
 
+from keras_bert_rebuild.kernels import traits
+
 # Where `keras.distribution.initialize` looks for what it is not told.
 ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID"))
 
@@ -43,8 +45,8 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
         raise ValueError(f"host_index must say which of the {hosts} hosts this is; got the coordinator {coordinator} alone.")
     if coordinator is not None and not coordinator.split(",")[0].rpartition(":")[2].isdigit():
         raise ValueError(f"coordinator must be address:port, a free port of host 0; got {coordinator!r}.")
-    backend = keras.config.backend()
-    if backend != "jax":
+    if not traits.has_several_hosts():
+        backend = keras.config.backend()
         raise ValueError(f"several hosts train together on JAX alone; the backend is {backend}: set KERAS_BACKEND=jax.")
     from keras_bert_rebuild.training.jax_hosts import jax_join
 
@@ -53,7 +55,7 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
 
 def host_count():
     """How many hosts train together."""
-    if keras.config.backend() != "jax":
+    if not traits.has_several_hosts():
         return 1
     from keras_bert_rebuild.training.jax_hosts import jax_host_count
 
@@ -62,7 +64,7 @@ def host_count():
 
 def host_index():
     """The number of this host; host 0 writes what is written."""
-    if keras.config.backend() != "jax":
+    if not traits.has_several_hosts():
         return 0
     from keras_bert_rebuild.training.jax_hosts import jax_host_index
 

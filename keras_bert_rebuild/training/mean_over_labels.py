@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.models.label_means import note_mean
 
 
@@ -41,10 +42,6 @@ def mean_over_labels(loss: keras.losses.Loss, value: Any, y_pred: Any, sample_we
         counts = counted(y_pred, sample_weight)
     elif counts is None:
         counts = counted(y_pred)
-    count, mean = ops.sum(counts), value
-    if keras.config.backend() == "tensorflow":
-        from keras_bert_rebuild.training.tensorflow_replicas import over_replicas
-
-        value, mean, count = over_replicas(value, count)
+    value, mean, count = kernels.mean_over_replicas(value, ops.sum(counts))
     note_mean(loss, mean, count)
     return value

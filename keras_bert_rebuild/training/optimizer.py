@@ -8,11 +8,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.training.dense_gradients import dense_gradients
+from keras_bert_rebuild.training.whole_batch import OfWholeBatch
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class AdamWarmup(keras.optimizers.Adam):
+class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
     """Adam whose learning rate rises for `warmup_steps` and then falls linearly, with decoupled weight decay.
 
         rate_t = learning_rate · t / warmup_steps                                              for t ≤ warmup_steps
@@ -125,9 +125,6 @@ class AdamWarmup(keras.optimizers.Adam):
                 "the optimizer begins anew, with warm-up.",
                 stacklevel=2,
             )
-
-    def apply(self, grads, trainable_variables=None):
-        super().apply(dense_gradients(grads), trainable_variables)
 
     def update_step(self, gradient, variable, learning_rate):
         step = ops.cast(self.iterations + 1, "float32")

@@ -1,8 +1,8 @@
 """Torch only: dropout as a function of seed and step."""
 
-import keras
 import numpy as np
 
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.training.counted_callback import CountedCallback
 
 
@@ -24,7 +24,7 @@ class TorchStepSeeds(CountedCallback):
 
     def on_train_batch_begin(self, batch, logs=None):
         super().on_train_batch_begin(batch, logs)
-        if keras.config.backend() == "torch":
+        if traits.draws_dropout_from_the_process():
             import torch
 
             torch.manual_seed(int(np.random.SeedSequence([self.seed, self.step]).generate_state(1, "uint64")[0] >> 1))

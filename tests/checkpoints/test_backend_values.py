@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert_rebuild.checkpoints.backend_values import handed_over, unwritten
-from keras_bert_rebuild.checkpoints.read_array import ALIGNMENT, aligned_array
+from keras_bert_rebuild.kernels.aligned import ALIGNMENT, aligned_array
 
 MEBIBYTE = 2**20
 

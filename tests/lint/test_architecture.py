@@ -15,6 +15,7 @@ RANKS = {
     "files": 0,
     "version": 0,
     "anatomy": 0,
+    "kernels": 0,
     "layers": 1,
     "config": 1,
     "text": 1,
@@ -43,26 +44,36 @@ RANKS = {
     "activations": 6,
 }
 ONLY = {"models": {"layers", "config"}, "families": {"config", "checkpoints"}, "data": {"text"}}
-GROUND = {"files", "version", "anatomy"}  # these may be imported by every part above
+GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by every part above
 
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
-    "layers/jax_attention.py",
-    "layers/tensorflow_kernels.py",
+    "kernels/jax_kernels.py",
+    "kernels/tensorflow_adam.py",
+    "kernels/tensorflow_kernels.py",
+    "kernels/tensorflow_replicas.py",
     "text/tensorflow_wordpiece.py",
     "text/tensorflow_pieces.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
-    "checkpoints/tensorflow_values.py",
-    "checkpoints/jax_values.py",
     "data/tf_pretraining_batches.py",
-    "training/tensorflow_adam.py",
     "training/torch_step_seeds.py",
     "training/jax_hosts.py",
-    "training/tensorflow_replicas.py",
     "recipes/tpu_compiler.py",
     "export/saved_model.py",
+}
+
+# The only files that may ask which backend runs. Whoever computes asks `kernels` for an operation, or `kernels.traits` for a fact.
+ASKS_FOR_BACKEND = {
+    "kernels/table.py": "chooses kernels",
+    "kernels/traits.py": "says what a backend is like",
+    "training/distribution.py": "has the kinds of devices of each backend, and names it in errors",
+    "training/hosts.py": "names it in an error",
+    "export/saved_model.py": "names it in an error",
+    "training/checkpoint.py": "writes its name into a checkpoint",
+    "recipes/run_folder.py": "writes its name into the record of a run",
+    "cli/demo.py": "prints its name and reads the docstrings of its package",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -105,6 +116,22 @@ def test_nothing_private_and_no_backend_is_imported(path):
         assert not re.match(r"(tensorflow\.python|keras\.src|keras_hub|tf_keras)", module), f"{path} imports {module}"
         if module.split(".")[0] in BACKENDS:
             assert str(path.relative_to(PACKAGE)) in BACKEND_FILES, f"{path} imports {module}"
+
+
+def test_the_backend_is_asked_for_at_the_named_places_only():
+    asked = {str(path.relative_to(PACKAGE)) for path in FILES if re.search(r"\bbackend\(\)", path.read_text(encoding="utf-8"))}
+    assert asked == ASKS_FOR_BACKEND.keys()
+
+
+def test_no_method_of_an_object_is_replaced_from_outside():
+    """Assignments such as `optimizer.apply = ...`, for methods that Keras calls."""
+    called = {"apply", "apply_gradients", "update_step", "call", "train_step", "test_step", "build", "compute_loss"}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign):
+                targets = [target for target in node.targets if isinstance(target, ast.Attribute)]
+                replaced = [t.attr for t in targets if t.attr in called or t.attr.startswith("_all_reduce")]
+                assert not replaced, f"{path} replaces {replaced}"
 
 
 def test_private_names_are_not_reached_in_other_ways():

@@ -8,8 +8,8 @@ from optimizer_reference import value
 from small import VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, Embedding, Lamb, PositionEmbedding, build_model
-from keras_bert_rebuild.training.dense_gradients import dense_gradients
 from keras_bert_rebuild.training.task_losses import LabelLoss
+from keras_bert_rebuild.training.whole_batch import dense_gradients
 
 ROWS, WIDTH, STEPS, RATE = 5, 3, 6, 0.1
 # Of Keras's, all that need no more than a rate.

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from other_process import finish, start
 
-from keras_bert_rebuild import AdamW
+from keras_bert_rebuild import AdamW, AdamWarmup
+from keras_bert_rebuild.training.whole_batch import LossScaleOptimizer, of_whole_batch
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
@@ -52,27 +53,50 @@ def test_a_state_goes_from_one_device_to_two_replicas_and_back(two):
     np.testing.assert_allclose(two["two after one"], one, rtol=0, atol=1e-4)
 
 
+def test_a_step_is_skipped_where_the_gradient_of_any_replica_is_not_finite(two):
+    first, overflowed, last = two["scaled"]
+    assert overflowed["weights"] == first["weights"]
+    assert (overflowed["scale"], overflowed["steps"]) == (first["scale"] / 2, first["steps"])
+    assert last["weights"] != first["weights"]
+    assert last["steps"] == first["steps"] + 1
+
+
 @pytest.fixture
-def sum_before_clipping(monkeypatch):
-    """The function of that name, as inside of the scope of two replicas."""
-    from keras_bert_rebuild.training import tensorflow_replicas
+def _as_two(monkeypatch):
+    """As inside of the scope of two replicas."""
+    from keras_bert_rebuild.kernels import tensorflow_replicas
 
     monkeypatch.setattr(tensorflow_replicas, "replica_count", lambda: 2)
-    return tensorflow_replicas.sum_before_clipping
 
 
-def test_an_optimizer_that_two_phases_are_compiled_with_sums_once(sum_before_clipping):
-    optimizer = AdamW()
-    sum_before_clipping(optimizer)
-    apply = optimizer.apply
-    sum_before_clipping(optimizer)
-    assert optimizer.apply is apply
+@pytest.mark.usefixtures("_as_two")
+@pytest.mark.parametrize("setting", ["clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps"])
+def test_an_optimizer_that_clips_or_accumulates_each_replica_alone_is_refused(setting):
+    optimizer = keras.optimizers.Adam(**{setting: 2})
+    for given in (optimizer, keras.optimizers.LossScaleOptimizer(optimizer)):
+        with pytest.raises(ValueError, match=f"expected AdamW, Lamb or AdamWarmup .*; got Adam with {setting}=2"):
+            of_whole_batch(given)
 
 
-def test_the_optimizer_inside_a_loss_scale_optimizer_is_given_sums(sum_before_clipping):
-    optimizer = keras.optimizers.LossScaleOptimizer(AdamW())
-    sum_before_clipping(optimizer)
-    assert optimizer.inner_optimizer._all_reduce_sum_gradients is list
+@pytest.mark.usefixtures("_as_two")
+def test_an_optimizer_of_the_whole_batch_is_compiled_as_it_is():
+    for optimizer in (AdamW(global_clipnorm=1.0), AdamWarmup(10, 1, clipnorm=1.0), keras.optimizers.Adam(), "adam"):
+        assert of_whole_batch(optimizer) is optimizer
+
+
+@pytest.mark.usefixtures("_as_two")
+def test_the_loss_is_scaled_by_what_all_replicas_find():
+    inner = AdamW(global_clipnorm=1.0)
+    by_policy, given = of_whole_batch(inner, True), of_whole_batch(keras.optimizers.LossScaleOptimizer(inner, 8.0), True)
+    assert (type(by_policy), type(given)) == (LossScaleOptimizer, LossScaleOptimizer)
+    assert by_policy.inner_optimizer is given.inner_optimizer is inner
+    assert given.initial_scale == 8.0
+    assert of_whole_batch(given, True) is given
+
+
+def test_one_device_compiles_with_what_it_is_given():
+    for optimizer in (keras.optimizers.Adam(clipnorm=1.0), keras.optimizers.LossScaleOptimizer(AdamW())):
+        assert of_whole_batch(optimizer, True) is optimizer
 
 
 @pytest.mark.exhaustive

@@ -20,7 +20,7 @@ MASKS = {
 def test_values_and_gradients_are_those_under_the_mask(rng, where):
     import jax
 
-    from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
+    from keras_bert_rebuild.kernels.jax_kernels import attend_by_key_lengths
 
     tensors = [rng.normal(size=(2, 5, 2, 8)).astype("float32") for _ in range(3)]
     mask, weights = np.array(MASKS[where], bool), rng.normal(size=(2, 5, 2, 8)).astype("float32")
@@ -38,7 +38,7 @@ def test_values_and_gradients_are_those_under_the_mask(rng, where):
 
 
 def test_an_example_of_nothing_but_padding_is_finite(rng):
-    from keras_bert_rebuild.layers.jax_attention import attend_by_key_lengths
+    from keras_bert_rebuild.kernels.jax_kernels import attend_by_key_lengths
 
     x = rng.normal(size=(2, 3, 1, 8)).astype("float32")
     answer = attend_by_key_lengths(x, x, x, np.array([[1, 1, 0], [0, 0, 0]], bool), implementation="xla")
@@ -47,19 +47,19 @@ def test_an_example_of_nothing_but_padding_is_finite(rng):
 
 @pytest.mark.parametrize("remat", [False, True])
 def test_a_training_step_is_the_same(rng, monkeypatch, remat):
-    from keras_bert_rebuild.layers import jax_attention
+    from keras_bert_rebuild.kernels import jax_kernels
 
     x, y = small_batch(rng)
     weights, steps, used = small_model(transformer_num=1).get_weights(), [], []
-    by_lengths = jax_attention.attend_by_key_lengths
+    by_lengths = jax_kernels.attend_by_key_lengths
 
     def attend(*tensors):
         used.append(1)
         return by_lengths(*tensors, implementation="xla")
 
-    monkeypatch.setattr(jax_attention, "attend_by_key_lengths", attend)
+    monkeypatch.setattr(jax_kernels, "attend_by_key_lengths", attend)
     for has_kernel in (False, True):
-        monkeypatch.setattr(jax_attention, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
+        monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query, has_kernel=has_kernel: has_kernel)
         model = compiled(small_model(transformer_num=1), max_predictions=4, remat=remat)
         model.set_weights(weights)
         steps.append((model.train_on_batch(x, y)[0], model.get_weights()))
@@ -70,6 +70,6 @@ def test_a_training_step_is_the_same(rng, monkeypatch, remat):
 
 
 def test_a_processor_has_no_such_kernel():
-    from keras_bert_rebuild.layers.jax_attention import has_fused_kernel
+    from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
     assert not has_fused_kernel(keras.ops.zeros((1, 2, 1, 64), "bfloat16"))

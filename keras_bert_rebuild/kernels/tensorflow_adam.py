@@ -2,19 +2,19 @@
 
 import tensorflow as tf
 
-from keras_bert_rebuild.layers.tensorflow_kernels import compile_by_xla
+from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
 
-# From so many values on XLA's kernel, which clips and decays in the same pass, is worth its start.
+# XLA's kernel, which clips and decays in the same pass, is worth its start from this many values.
 LARGE = 1 << 16
 
 
-def clip_scale(gradients, norm):
-    """What gradients are multiplied with for a global norm of at most `norm`, float32 or more.
+def is_one_device():
+    """Whether the step is outside of a `tf.distribute.Strategy`, whose variables have several copies."""
+    return not tf.distribute.has_strategy()
 
-    It is NaN where one of them is not finite, and None among replicas, which have yet to sum what they clipped.
-    """
-    if tf.distribute.has_strategy():
-        return None
+
+def clip_factor(gradients, norm):
+    """What gradients are multiplied by for a global norm of at most `norm`, float32 or more; NaN if one of them is not finite."""
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in gradients) else tf.float32
     found = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
@@ -32,7 +32,7 @@ def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2
         beta_1, beta_2: numbers that the dtype has.
         decay: a scalar of that dtype, the share of the weight that is taken away; None for none.
     """
-    if weight.shape.num_elements() >= LARGE and not tf.distribute.has_strategy():
+    if weight.shape.num_elements() >= LARGE and is_one_device():
         _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay)
         return
     gradient = gradient if scale is None else gradient * scale

@@ -3,46 +3,12 @@
 import keras
 import numpy as np
 import pytest
+from gradients import TOLERANCES, rounded, value_and_gradients
 from keras import ops
 
+from keras_bert_rebuild.kernels import in_one_kernel
 from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.in_one_kernel import in_one_kernel
-
-# At float32's rounding of values around one, and at bfloat16's last digit.
-TOLERANCES = {"float32": 2e-6, "bfloat16": 2e-2}
-
-
-def value_and_gradients(function, upstream, *arrays, dtype="float32"):
-    """What a function of tensors answers, and the gradients of its sum weighted with `upstream`, on the running backend."""
-    backend = keras.config.backend()
-    tensors = [ops.convert_to_tensor(array, dtype=dtype) for array in arrays]
-    upstream = ops.convert_to_tensor(upstream, dtype="float32")
-
-    def weighted(*tensors):
-        return ops.sum(ops.cast(function(*tensors), "float32") * upstream)
-
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        with tf.GradientTape() as tape:
-            tape.watch(tensors)
-            loss = weighted(*tensors)
-        gradients = tape.gradient(loss, tensors)
-    elif backend == "jax":
-        import jax
-
-        gradients = jax.grad(weighted, argnums=tuple(range(len(tensors))))(*tensors)
-    else:
-        tensors = [tensor.detach().requires_grad_(True) for tensor in tensors]
-        weighted(*tensors).backward()
-        gradients = [tensor.grad for tensor in tensors]
-    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in (function(*tensors), *gradients)]
-
-
-def rounded(array, dtype):
-    """What is left of an array in a dtype."""
-    return ops.convert_to_numpy(ops.cast(ops.convert_to_tensor(array, dtype=dtype), "float32"))
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
@@ -138,7 +104,7 @@ def softmax(scores):
 @pytest.mark.skipif(keras.config.backend() != "tensorflow", reason="a file of the TensorFlow backend")
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_the_formula(dtype, rng):
-    from keras_bert_rebuild.layers.tensorflow_kernels import attend_with_dropout
+    from keras_bert_rebuild.kernels.tensorflow_kernels import attend_with_dropout
 
     query, key, value, upstream = (rounded(rng.standard_normal((2, 6, 3, 4)), dtype) for _ in range(4))
     mask = np.arange(6) < np.array([6, 4])[:, None]

@@ -7,6 +7,7 @@ once for every operation, and keeps what each of them needs for its gradient.
 import functools
 
 import tensorflow as tf
+from keras import ops
 
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
@@ -27,6 +28,12 @@ def compiled(function):
         return forward(*inputs), lambda upstream: backward(upstream, *inputs)
 
     return kernel
+
+
+def product_of_rows(dense, x):
+    """The answer of a `Dense` for `(..., width)`, computed as a product of rows."""
+    rows = dense(ops.reshape(x, (-1, x.shape[-1])))
+    return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
 def activated_product(activation, x, kernel, bias=None):
@@ -70,6 +77,13 @@ def _activation_kernels(activation):
     return compile_by_xla(activation), backward
 
 
+def bounded_scan(step, carry, positions):
+    """`kernels.bounded_scan` as a loop with a maximum length."""
+    length = ops.shape(positions[0])[0]
+    body = lambda i, *carry: (i + 1, *step(carry, [ops.take(of, i, axis=0) for of in positions]))  # noqa: E731
+    return ops.while_loop(lambda i, *_: i < length, body, (0, *carry), maximum_iterations=length)[1:]
+
+
 def drop(x, rate, seed, noise_shape=None):
     """Dropout, whose gradient is the same dropout of what comes from above.
 
@@ -92,7 +106,7 @@ def drop(x, rate, seed, noise_shape=None):
 
 
 def draw(shape, rate, seed):
-    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. Arguments as of `drop`.
+    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. For the arguments see `drop`.
 
     Half of the time of dropout is random numbers, and 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are equal,
     draw numbers that have nothing to do with each other.
@@ -116,6 +130,13 @@ def _of_replica(seed):
 @compile_by_xla
 def _drop(x, keep, gain):
     return tf.cast(_dropped(tf.cast(x, "float32"), keep, gain), x.dtype)
+
+
+def attention_with_dropout(query, key, value, mask, rate, seed):
+    """`attend_with_dropout` with numbers drawn at a rate from a seed, as `drop` does."""
+    batch, length, heads, _ = ops.shape(query)
+    keep, gain = draw((batch, heads, length, length), rate, seed)
+    return attend_with_dropout(query, key, value, mask, keep, gain)
 
 
 def attend_with_dropout(query, key, value, mask, keep, gain):
@@ -176,3 +197,8 @@ def _probabilities(scores, mask, scale):
 
 def _dropped(x, keep, gain):
     return tf.where(keep, x * gain, 0.0)
+
+
+def unwritten(shape, dtype):
+    """A tensor whose memory TensorFlow has asked the system for and not written."""
+    return tf.raw_ops.Empty(shape=tf.constant(shape, tf.int32), dtype=tf.as_dtype(dtype), init=False)

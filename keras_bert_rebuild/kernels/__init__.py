@@ -1,0 +1,31 @@
+"""What backends compute in ways of their own, behind one interface: operations that layers and optimizers call by name."""
+
+from keras_bert_rebuild.kernels.operations import (
+    Unclipped,
+    activated_dense,
+    adam_step,
+    attention,
+    bounded_scan,
+    dense,
+    dropout,
+    in_one_kernel,
+    mean_over_replicas,
+    replica_count,
+    sum_over_replicas,
+    unclipped,
+)
+
+__all__ = [
+    "Unclipped",
+    "activated_dense",
+    "adam_step",
+    "attention",
+    "bounded_scan",
+    "dense",
+    "dropout",
+    "in_one_kernel",
+    "mean_over_replicas",
+    "replica_count",
+    "sum_over_replicas",
+    "unclipped",
+]

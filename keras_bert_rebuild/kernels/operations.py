@@ -1,0 +1,168 @@
+"""What layers and optimizers compute through kernels: each operation with its plain form in `keras.ops`.
+
+A plain form says what the operation means. Where the running backend has a kernel in `table.py` whose condition holds, the kernel
+runs instead, with the same values and gradients. Callers ask for no backend.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.kernels.table import choose
+
+
+def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:
+    """softmax(Q Kᵀ / √K) V over the keys that the mask leaves, with a part of the probabilities dropped.
+
+    Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These take no dropout, so
+    attention with dropout computes its scores, the softmax in float32.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`.
+        mask: bool, False where a key is not looked at: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`.
+        causal: a query looks only at keys up to its own position.
+        dropout: the part of the probabilities that is dropped, in [0, 1).
+        seeds: with dropout, the `keras.random.SeedGenerator` that draws.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    kernel = choose("attention", query, mask, causal, dropout)
+    if kernel is not None and not dropout:
+        return kernel(query, key, value, mask)
+    if len(mask.shape) == 2:
+        mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+    if not dropout:
+        return ops.dot_product_attention(query, key, value, mask=mask, is_causal=causal)
+    if causal:
+        steps = ops.arange(ops.shape(query)[1])
+        mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
+    if kernel is not None:
+        return kernel(query, key, value, mask, dropout, seeds.next())
+    scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
+    scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
+    probabilities = keras.random.dropout(ops.cast(ops.softmax(scores), query.dtype), dropout, seed=seeds)
+    return ops.einsum("bhls,bshk->blhk", probabilities, value)
+
+
+def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
+    """x / (1 − rate) where a number is kept, else 0.
+
+    Args:
+        x: a tensor.
+        rate: the part that is dropped, in (0, 1].
+        seeds: the `keras.random.SeedGenerator` that draws.
+        noise_shape: as for `keras.random.dropout`.
+    """
+    kernel = choose("dropout", rate)
+    if kernel is not None:
+        return kernel(x, rate, seeds.next(), noise_shape)
+    return keras.random.dropout(x, rate, noise_shape=noise_shape, seed=seeds)
+
+
+@functools.cache
+def in_one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of tensors, for training: one pass over memory, and only its inputs are kept for the backward pass.
+
+    Not for inference, which is exported to runtimes without XLA.
+
+    Args:
+        function: of tensors, with one tensor as result, written in `keras.ops`. The same object each time: it is compiled once.
+    """
+    kernel = choose("in_one_kernel")
+    return function if kernel is None else kernel(function)
+
+
+def dense(layer: Any, x: Any) -> Any:
+    """The answer of a `keras.layers.Dense` for `(..., width)`."""
+    kernel = choose("dense", layer)
+    return layer(x) if kernel is None else kernel(layer, x)
+
+
+def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype: str) -> Any:
+    """layer(activation(x)), for training.
+
+    Args:
+        activation: a function of a tensor, written in `keras.ops`, without variables.
+        layer: a built `keras.layers.Dense`.
+        x: `(..., inputs)`.
+        dtype: in which the product is computed.
+    """
+    kernel = choose("activated_dense", layer)
+    if kernel is None:
+        return dense(layer, in_one_kernel(activation)(x))
+    # The kernel, and a bias or none.
+    return kernel(activation, x, *(ops.cast(weight, dtype) for weight in layer.weights))
+
+
+class Unclipped(NamedTuple):
+    """A gradient that is not clipped yet, and what the step multiplies it by."""
+
+    gradient: Any
+    factor: Any
+
+
+def unclipped(gradients: list[Any], norm: float) -> list[Unclipped] | None:
+    """Gradients for `adam_step`, which clips their global norm; None where they are to be clipped before the step.
+
+    Args:
+        gradients: tensors.
+        norm: the largest global norm, above 0.
+    """
+    kernel = choose("clip_factor")
+    factor = None if kernel is None else kernel(gradients, norm)
+    return None if factor is None else [Unclipped(gradient, factor) for gradient in gradients]
+
+
+def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None] | None:
+    """The kernel of a step of Adam with decoupled weight decay, `tensorflow_adam.apply_adam`; None where the plain step is to run.
+
+    Args:
+        weight, momentum: the variables of the model and of the optimizer.
+        averages: whether the optimizer also averages the weights.
+    """
+    return choose("adam_step", weight.dtype, momentum.dtype, averages)
+
+
+def replica_count() -> int:
+    """How many replicas of a TensorFlow strategy share a batch here; 1 outside of its scope and on other backends."""
+    kernel = choose("replica_count")
+    return 1 if kernel is None else kernel()
+
+
+def sum_over_replicas(gradients: list[Any]) -> list[Any]:
+    """The gradients of the whole batch from those of one replica's part; None, where a variable has none, stays None."""
+    kernel = choose("sum_over_replicas")
+    return gradients if kernel is None else kernel(gradients)
+
+
+def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
+    """The mean over the labels of all replicas, from that of one.
+
+    Args:
+        value: what Keras makes of the labels of this replica: their mean, divided by the number of replicas.
+        count: how many labels that are, or the sum of their weights.
+
+    Returns:
+        What this replica adds to the mean over all labels, which has the gradient; that mean; and an equal part of the count of all
+        labels. On one device value, value and count.
+    """
+    kernel = choose("mean_over_replicas")
+    return (value, value, count) if kernel is None else kernel(value, count)
+
+
+def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, positions: Any) -> Any:
+    """The carry after the last position: carry ← step(carry, position) for each position in turn.
+
+    Args:
+        step: a function of a tuple of tensors and the tensors at a position, with the next tuple as result.
+        carry: the tuple before the first position.
+        positions: tensors `(length, ...)`, which are cut along their first axis.
+    """
+    kernel = choose("bounded_scan")
+    if kernel is not None:
+        return kernel(step, carry, positions)
+    return ops.scan(lambda carry, position: (step(carry, position), None), carry, positions)[0]

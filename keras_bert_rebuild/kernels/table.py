@@ -1,0 +1,213 @@
+"""Which kernel runs on which backend, under what condition and why: the one place where kernels are chosen."""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+
+def _always(*arguments):
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A function of one backend that replaces the plain form of an operation, which is written in `keras.ops`."""
+
+    operation: str
+    """What it computes: the name of the function that layers, optimizers and loaders call (see `operations.py`)."""
+    backend: str
+    """As Keras spells it."""
+    function: str
+    """`module.name`, in this folder. The module is imported when the kernel first runs."""
+    reason: str
+    """Why the plain form does not do."""
+    figure: str
+    """Where the gain was measured: a heading of benchmarks/RESULTS.md or a page, or what shows it."""
+    condition: str = "always"
+    """`applies` in words."""
+    applies: Callable[..., bool] = _always
+    """Whether the kernel takes these arguments. Asked in the order of the table; the first kernel that does is used."""
+
+
+def _takes_key_lengths(query, mask, causal, dropout):
+    from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
+
+    return dropout == 0 and not causal and len(mask.shape) == 2 and has_fused_kernel(query)
+
+
+def _drops_probabilities(query, mask, causal, dropout):
+    return dropout > 0
+
+
+def _is_below_one(rate):
+    return rate < 1
+
+
+def _is_linear(dense):
+    return dense.activation is keras.activations.linear
+
+
+def _is_plain(dense):
+    """Whether a `Dense` is a product with its kernel plus its bias and nothing else: neither quantised nor with adapters."""
+    return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and _is_linear(dense)
+
+
+def _changes_in_place(weight_dtype, moment_dtype, averages):
+    return not averages and weight_dtype == moment_dtype
+
+
+def _on_one_device():
+    from keras_bert_rebuild.kernels.tensorflow_adam import is_one_device
+
+    return is_one_device()
+
+
+def _among_replicas():
+    from keras_bert_rebuild.kernels.tensorflow_replicas import are_several
+
+    return are_several()
+
+
+STEP = "A pretraining step beside transformers and KerasHub"
+
+TABLE = (
+    Kernel(
+        "attention",
+        "jax",
+        "jax_kernels.attend_by_key_lengths",
+        "cuDNN takes the lengths of keys; given a mask, Keras computes all scores and keeps them",
+        "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
+        "CUDA with cuDNN, Ampere or later; half precision; no dropout; a mask of keys; heads of a width that cuDNN takes",
+        _takes_key_lengths,
+    ),
+    Kernel(
+        "attention",
+        "tensorflow",
+        "tensorflow_kernels.attention_with_dropout",
+        "keeps queries, keys, values and one byte for every probability, where the graph keeps four arrays of probabilities",
+        STEP,
+        "in training with attention dropout",
+        _drops_probabilities,
+    ),
+    Kernel(
+        "dropout",
+        "tensorflow",
+        "tensorflow_kernels.drop",
+        "half of the time of dropout is random numbers: 16 bits are enough for a number where Keras draws 32",
+        STEP,
+        "rates below 1",
+        _is_below_one,
+    ),
+    Kernel(
+        "in_one_kernel",
+        "tensorflow",
+        "tensorflow_kernels.compiled",
+        "XLA makes one pass over memory of a function that the graph runs operation by operation",
+        STEP,
+    ),
+    Kernel(
+        "activated_dense",
+        "tensorflow",
+        "tensorflow_kernels.activated_product",
+        "keeps the input of the activation for the backward pass, and not its output as well",
+        STEP,
+        "a dense layer that is a plain product: not quantised, without adapters, without an activation",
+        _is_plain,
+    ),
+    Kernel(
+        "dense",
+        "tensorflow",
+        "tensorflow_kernels.product_of_rows",
+        "TensorFlow adds the bias within the product only where the product is one of rows",
+        STEP,
+        "no activation, which may depend on the whole shape",
+        _is_linear,
+    ),
+    Kernel(
+        "clip_factor",
+        "tensorflow",
+        "tensorflow_adam.clip_factor",
+        "the kernel of the step clips in its own pass over a gradient",
+        "A step of AdamW with clipping",
+        "outside of a strategy with replicas",
+        _on_one_device,
+    ),
+    Kernel(
+        "adam_step",
+        "tensorflow",
+        "tensorflow_adam.apply_adam",
+        "changes weight and moments in place, in one pass over memory instead of one for each operation",
+        "A step of AdamW with clipping",
+        "no averaged weights; moments of the dtype of the weight",
+        _changes_in_place,
+    ),
+    Kernel(
+        "replica_count",
+        "tensorflow",
+        "tensorflow_replicas.replica_count",
+        "only a TensorFlow strategy has replicas; JAX computes a batch over devices as one array",
+        "none: it answers a question",
+    ),
+    Kernel(
+        "sum_over_replicas",
+        "tensorflow",
+        "tensorflow_replicas.sum_gradients",
+        "Keras clips the gradient of each replica and sums then, which is not the clipped gradient of the batch",
+        "tests/training/test_tensorflow_replicas.py: the losses of one device",
+        "in a step of several replicas",
+        _among_replicas,
+    ),
+    Kernel(
+        "mean_over_replicas",
+        "tensorflow",
+        "tensorflow_replicas.mean_of_labels",
+        "Keras takes the mean of the means of the replicas, whose parts of a batch have different numbers of labels",
+        "tests/training/test_tensorflow_replicas.py: the losses of one device",
+        "in a step of several replicas",
+        _among_replicas,
+    ),
+    Kernel(
+        "unwritten",
+        "tensorflow",
+        "tensorflow_kernels.unwritten",
+        "zeros would take the room of a variable before it is filled",
+        "Loading",
+    ),
+    Kernel("unwritten", "jax", "jax_kernels.unwritten", "zeros would take the room of a variable before it is filled", "Loading"),
+    Kernel("handed_over", "jax", "jax_kernels.handed_over", "JAX copies in threads whose memory stays theirs", "Loading"),
+    Kernel(
+        "bounded_scan",
+        "tensorflow",
+        "tensorflow_kernels.bounded_scan",
+        "Keras's scan does not tell TensorFlow the maximum length of the loop, without which XLA has no gradient of it",
+        "none: without it the loss of a conditional random field does not compile",
+    ),
+)
+
+
+def choose(operation: str, *arguments: Any) -> Callable[..., Any] | None:
+    """The kernel of the running backend for an operation, or None where its plain form is to run.
+
+    Args:
+        operation: a name of the table.
+        *arguments: what the conditions of its kernels are about.
+    """
+    for kernel in _of_backend(keras.config.backend(), operation):
+        if kernel.applies(*arguments):
+            module, _, name = kernel.function.rpartition(".")
+            return getattr(_module(module), name)
+    return None
+
+
+@functools.cache
+def _of_backend(backend, operation):
+    return tuple(kernel for kernel in TABLE if (kernel.backend, kernel.operation) == (backend, operation))
+
+
+@functools.cache  # also so that AutoGraph, which follows calls, does not follow the import
+def _module(name):
+    return importlib.import_module(f"keras_bert_rebuild.kernels.{name}")

@@ -1,0 +1,58 @@
+"""TensorFlow only: several GPUs of one host, each a replica with its part of a batch, and sums and means over them."""
+
+import functools
+import os
+from pathlib import Path
+
+import tensorflow as tf
+from keras import ops
+
+# Where a machine has a TPU, as Cloud TPU and Colab tell.
+TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
+
+
+def gpu_count():
+    """How many GPUs TensorFlow sees."""
+    return len(tf.config.list_logical_devices("GPU"))
+
+
+@functools.cache  # a second one would number its reductions from the start again, and TensorFlow take them for those of the first
+def mirrored_strategy():
+    """The `MirroredStrategy` over all GPUs, or over all logical processors where there is none."""
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def has_tpu_of_others():
+    """Whether this machine has a TPU that this TensorFlow does not drive."""
+    has_one = any(name in os.environ for name in TPU_SIGNS) or Path("/dev/accel0").exists()
+    return has_one and not tf.config.list_physical_devices("TPU")
+
+
+def replica_count():
+    """How many replicas share a batch here: more than 1 inside of a step of a `MirroredStrategy`."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def are_several():
+    """Whether this is a step of several replicas."""
+    return tf.distribute.get_replica_context() is not None and replica_count() > 1
+
+
+def sum_gradients(gradients):
+    """The gradients of all replicas, summed; None, where a variable has none, stays None."""
+    context = tf.distribute.get_replica_context()
+    sums = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, [gradient for gradient in gradients if gradient is not None]))
+    return [None if gradient is None else next(sums) for gradient in gradients]
+
+
+def mean_of_labels(value, count):
+    """`kernels.mean_over_replicas` among several replicas."""
+    context, replicas = tf.distribute.get_replica_context(), replica_count()
+    total = value * replicas * count
+    total_of_all, count_of_all = context.all_reduce(tf.distribute.ReduceOp.SUM, [tf.stop_gradient(total), count])
+    return (
+        ops.divide_no_nan(total, count_of_all),
+        ops.divide_no_nan(total_of_all, count_of_all),
+        count_of_all / replicas,
+    )

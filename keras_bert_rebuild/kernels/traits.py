@@ -1,0 +1,44 @@
+"""What the running backend is like, beside its kernels: named facts for code that must act on them."""
+
+from typing import Any
+
+import keras
+
+
+def compiles_each_shape(model: Any = None) -> bool:
+    """Whether every new shape of a batch costs a compilation: on JAX always, on TensorFlow for a model that asks for XLA."""
+    return _is("jax") or (_is("tensorflow") and model is not None and model.jit_compile)
+
+
+def needs_tf_data_for_several_lengths() -> bool:
+    """Whether `fit` takes batches of several lengths only as a `tf.data.Dataset` that says so: TensorFlow."""
+    return _is("tensorflow")
+
+
+def takes_batches_as_tuples_only() -> bool:
+    """Whether a batch of several arrays must be a tuple: TensorFlow makes one tensor of a list."""
+    return _is("tensorflow")
+
+
+def builds_optimizers_before_a_step() -> bool:
+    """Whether an optimizer must be built before a step is traced: TensorFlow traces a step that makes variables twice."""
+    return _is("tensorflow")
+
+
+def gives_replicas_whole_single_batches() -> bool:
+    """Whether replicas get the whole of a batch that comes alone, and parts of predictions may be unequal: TensorFlow."""
+    return _is("tensorflow")
+
+
+def draws_dropout_from_the_process() -> bool:
+    """Whether dropout without a seed of its own draws from the generator of the whole process: torch."""
+    return _is("torch")
+
+
+def has_several_hosts() -> bool:
+    """Whether processes on several hosts can train together: JAX."""
+    return _is("jax")
+
+
+def _is(backend):
+    return keras.config.backend() == backend

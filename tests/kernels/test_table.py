@@ -1,0 +1,239 @@
+"""Every kernel of the running backend has the values and gradients of the plain form in `keras.ops`."""
+
+import functools
+import importlib
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from gradients import TOLERANCES, value_and_gradients
+from keras import ops
+
+from keras_bert_rebuild import AdamW, kernels
+from keras_bert_rebuild.kernels import operations
+from keras_bert_rebuild.kernels.table import TABLE, choose
+from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
+from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
+
+ROOT = Path(__file__).parents[2]
+BACKEND = keras.config.backend()
+MASK = np.arange(6) < np.array([6, 4])[:, None]
+# Of 65,536 numbers less than one is dropped: kernel and plain form keep all, whatever they draw.
+NEARLY_NONE = 1e-9
+
+
+def attention(rng, dtype, mask=MASK, dropout=0.0, causal=False):
+    """Attention over queries, keys and values of 3 heads of 8."""
+    seeds = keras.random.SeedGenerator(3)
+    of_tensors = functools.partial(kernels.attention, mask=ops.convert_to_tensor(mask), causal=causal, dropout=dropout, seeds=seeds)
+    return lambda query, key, value: of_tensors(query, key, value), [rng.standard_normal((2, 6, 3, 8)) for _ in range(3)]
+
+
+def dropout(rng, dtype, noise_shape=None):
+    seeds = keras.random.SeedGenerator(3)
+    return lambda x: kernels.dropout(x, NEARLY_NONE, seeds, noise_shape), [rng.standard_normal((2, 6, 8))]
+
+
+def in_one_kernel(rng, dtype, function=gelu):
+    return lambda x: kernels.in_one_kernel(function)(x), [3 * rng.standard_normal((2, 6, 8))]
+
+
+def norm(x):
+    return ops.layer_normalization(x, ops.ones(8, x.dtype), ops.zeros(8, x.dtype), -1, 1e-12)
+
+
+def layer(rng, dtype, use_bias=True, activation=None):
+    """A `Dense` from 8 to 5."""
+    made = keras.layers.Dense(5, activation=activation, use_bias=use_bias, dtype=dtype)
+    made.build((None, 8))
+    made.set_weights([rng.standard_normal(weight.shape) for weight in made.weights])
+    return made
+
+
+def dense(rng, dtype, **options):
+    made = layer(rng, dtype, **options)
+    return lambda x: kernels.dense(made, x), [rng.standard_normal((2, 6, 8))]
+
+
+def activated_dense(rng, dtype, quantized=False, **options):
+    made = layer(rng, dtype, **options)
+    if quantized:
+        made.quantize("int8")
+    return lambda x: kernels.activated_dense(gelu, made, x, dtype), [rng.standard_normal((2, 6, 8))]
+
+
+def bounded_scan(rng, dtype):
+    def step(carry, position):
+        return (ops.tanh(carry[0] / 2 + position[0]),)
+
+    return lambda x: kernels.bounded_scan(step, (ops.zeros_like(x[0]),), (x,))[0], [rng.standard_normal((5, 2, 8))]
+
+
+# Operation, options: what the functions above make of them.
+CASES = {
+    "attention": (
+        attention,
+        {
+            "a mask of keys": {},
+            "a mask of pairs": {"mask": MASK[:, None, None, :] & np.tri(6, dtype=bool)[None, None]},
+            "causal": {"causal": True},
+            "with dropout": {"dropout": NEARLY_NONE},
+            "causal with dropout": {"causal": True, "dropout": NEARLY_NONE},
+        },
+    ),
+    "dropout": (dropout, {"all numbers": {}, "rows": {"noise_shape": (None, 1, 8)}}),
+    "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu, norm)}),
+    "dense": (dense, {"bias": {}, "no bias": {"use_bias": False}, "softmax": {"activation": "softmax"}}),
+    "activated_dense": (activated_dense, {"bias": {}, "no bias": {"use_bias": False}, "activation": {"activation": "tanh"}}),
+    "bounded_scan": (bounded_scan, {"": {}}),
+}
+# What has no values and gradients of its own, and the test that it has.
+ELSEWHERE = {
+    "clip_factor": "kernels/test_table.py",
+    "adam_step": "kernels/test_table.py",
+    "replica_count": "training/test_tensorflow_replicas.py",
+    "sum_over_replicas": "training/test_tensorflow_replicas.py",
+    "mean_over_replicas": "training/test_tensorflow_replicas.py",
+    "unwritten": "checkpoints/test_backend_values.py",
+    "handed_over": "checkpoints/test_backend_values.py",
+}
+EACH = [(operation, case) for operation, (_, cases) in CASES.items() for case in cases]
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """A function that runs another without any kernel."""
+
+    def run(function, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr(operations, "choose", lambda operation, *arguments: None)
+            kernels.in_one_kernel.cache_clear()
+            answer = function(*arguments, **options)
+        kernels.in_one_kernel.cache_clear()
+        return answer
+
+    return run
+
+
+@pytest.fixture
+def cudnn_by_xla(monkeypatch):
+    """On JAX, the kernel of cuDNN with the arithmetic of XLA, which runs anywhere."""
+    if BACKEND == "jax":
+        from keras_bert_rebuild.kernels import jax_kernels
+
+        by_lengths = functools.partial(jax_kernels.attend_by_key_lengths, implementation="xla")
+        monkeypatch.setattr(jax_kernels, "attend_by_key_lengths", by_lengths)
+        monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query: True)
+
+
+@pytest.mark.usefixtures("cudnn_by_xla")
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(("operation", "case"), EACH, ids=" ".join)
+def test_a_kernel_has_the_values_and_gradients_of_the_plain_form(operation, case, dtype, rng, plain):
+    make, cases = CASES[operation]
+    function, arrays = make(rng, dtype, **cases[case])
+    upstream = rng.standard_normal(ops.convert_to_numpy(ops.cast(function(*tensors(arrays, dtype)), "float32")).shape)
+    expected = plain(value_and_gradients, function, upstream, *arrays, dtype=dtype)
+    found = value_and_gradients(function, upstream, *arrays, dtype=dtype)
+    assert len(found) == 1 + len(arrays)
+    for one, other in zip(found, expected, strict=True):
+        scale = max(1.0, np.abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=2 * TOLERANCES[dtype], atol=2 * TOLERANCES[dtype] * scale)
+
+
+def tensors(arrays, dtype):
+    return [ops.convert_to_tensor(array, dtype=dtype) for array in arrays]
+
+
+@pytest.mark.parametrize("clip", [None, 0.1], ids=["not clipped", "clipped"])
+def test_the_steps_of_adam_are_those_of_the_plain_form(clip, rng, plain):
+    shapes = ((300, 256), (256,))  # on TensorFlow each kind has a kernel of its own
+    start, gradients = ([rng.standard_normal(shape).astype("float32") for shape in shapes] for _ in range(2))
+
+    def weights():
+        variables = [keras.Variable(array, name=name) for array, name in zip(start, ("kernel", "bias"), strict=True)]
+        optimizer = AdamW(0.01, weight_decay=0.3, global_clipnorm=clip)
+        optimizer.build(variables)
+        for _ in range(3):
+            optimizer.apply([ops.convert_to_tensor(gradient) for gradient in gradients], variables)
+        return [ops.convert_to_numpy(variable) for variable in variables]
+
+    for one, other in zip(weights(), plain(weights), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+def test_a_quantized_layer_keeps_its_own_product(rng):
+    function, arrays = activated_dense(rng, "float32", quantized=True)
+    answer = ops.convert_to_numpy(function(*tensors(arrays, "float32")))
+    assert np.isfinite(answer).all()
+    made = layer(rng, "float32")
+    assert (choose("activated_dense", made) is not None) == (BACKEND == "tensorflow")
+    made.quantize("int8")
+    assert choose("activated_dense", made) is None
+
+
+def test_a_kernel_is_left_where_its_condition_does_not_hold():
+    assert choose("dropout", 1.0) is None
+    assert choose("attention", np.zeros((2, 6, 3, 8), "float32"), MASK, False, 0.0) is None  # no GPU, or no half precision
+    assert choose("adam_step", "bfloat16", "float32", False) is None
+    assert choose("adam_step", "float32", "float32", True) is None
+    assert choose("no such operation") is None
+
+
+def layers():
+    """A layer of each kind that calls kernels."""
+    return [MultiHeadSelfAttention(2, attention_dropout=0.1), FeedForward(16, activation=gelu), LayerNormalization(), Dropout(0.1)]
+
+
+def test_symbolic_tensors_go_through_the_kernels_of_training():
+    x = inputs = keras.Input((None, 8))
+    for made in layers():
+        x = made(x, training=True)
+    outputs = keras.Model(inputs, x)(np.ones((2, 6, 8), "float32"))
+    assert tuple(outputs.shape) == (2, 6, 8)
+    assert np.isfinite(ops.convert_to_numpy(outputs)).all()
+
+
+@pytest.mark.tensorflow
+def test_a_graph_of_inference_needs_no_xla():
+    import tensorflow as tf
+
+    def uses_xla(training):
+        made = layers()
+        for one in made:
+            one.build((None, None, 8))
+
+        def run(x):
+            for one in made:
+                x = one(x, training=training)
+            return x
+
+        graph = tf.function(run, autograph=False).get_concrete_function(tf.TensorSpec((None, None, 8))).graph
+        return "_XlaMustCompile" in str(graph.as_graph_def())
+
+    assert uses_xla(training=True)
+    assert not uses_xla(training=False)
+
+
+def test_every_kernel_of_the_backend_is_there_and_compared():
+    for kernel in TABLE:
+        assert kernel.operation in CASES or (ROOT / "tests" / ELSEWHERE[kernel.operation]).is_file()
+        if kernel.backend == BACKEND:
+            module, _, name = kernel.function.rpartition(".")
+            assert callable(getattr(importlib.import_module(f"keras_bert_rebuild.kernels.{module}"), name))
+
+
+def test_every_row_of_the_table_says_why_and_where_it_was_measured():
+    headings = set(re.findall(r"^#+ (.+)$", (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8"), re.MULTILINE))
+    for kernel in TABLE:
+        assert kernel.reason
+        assert kernel.condition
+        file = re.match(r"tests/[\w/]+\.py", kernel.figure)
+        assert kernel.figure in headings or kernel.figure.startswith("none: ") or (file and (ROOT / file[0]).is_file())
+
+
+def test_a_backend_that_the_table_does_not_have_runs_the_plain_forms(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "another")
+    assert {choose(kernel.operation) for kernel in TABLE} == {None}
