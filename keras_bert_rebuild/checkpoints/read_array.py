@@ -6,7 +6,6 @@ import numpy as np
 
 from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.kernels.aligned import aligned_array
-from keras_bert_rebuild.kernels.aligned import aligned_array
 
 
 def read_array(path, dtype, shape, offset):
