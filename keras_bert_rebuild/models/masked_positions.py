@@ -22,34 +22,23 @@ def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
 
 
 def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
-    """The positions that a head is computed at, and which of them have a label.
+    """The positions that a head is computed at: those of the labels of every example, in order, and others behind them.
 
     Args:
-        labelled: `(batch, length)`, as from `labelled_positions`.
-        max_predictions: positions of an example; None for all.
+        labelled: `(batch, length)`, true where a label is.
+        max_predictions: positions of an example, of which there may be fewer; None for all.
 
     Returns:
-        Positions and labels as from `labelled_first`, `(batch, slots)`; for all positions None and `labelled`.
+        The positions and which of them have a label, `(batch, slots)`; for all positions None and `labelled`.
     """
-    return (None, labelled) if max_predictions is None else labelled_first(labelled, max_predictions)
-
-
-def labelled_first(labelled: Any, slots: int) -> tuple[Any, Any]:
-    """The positions of the labels of every example, in order, and behind them others, so that all examples have as many.
-
-    Args:
-        labelled: true where a label is, `(batch, length)`.
-        slots: how many positions; no more than there are.
-
-    Returns:
-        The positions and which of them have a label, `(batch, slots)`.
-    """
+    if max_predictions is None:
+        return None, labelled
     length = labelled.shape[1]
     if length is None:  # a TensorFlow graph of any length
         length = ops.shape(labelled)[1]
-        slots = ops.minimum(slots, length)
+        slots = ops.minimum(max_predictions, length)
     else:
-        slots = min(slots, length)
+        slots = min(max_predictions, length)
     order = ops.cast(length - ops.arange(length), "int32")  # `top_k` prefers the front of the sequence
     keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
     return positions, keys > length

@@ -84,11 +84,12 @@ class PretrainingGraph:
         positions, labelled = slots_of(everywhere, plan.max_predictions)
         hidden = at_positions(hidden, positions)  # (B, L, D) → (B, slots, D)
         takes_logits = {head.name: head.takes_logits for head in plan.heads}
+        features = self.model.get_layer("MLM-Norm")(self.model.get_layer("MLM-Dense")(hidden))
         if plan.chunk is None:
-            mlm = self._mlm(hidden, table, takes_logits["MLM"])
+            mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
         else:
             labels = at_positions(ops.reshape(step.labels, ops.shape(everywhere)), positions)
-            mlm = self._mlm_in_chunks(hidden, table, labels, plan.chunk)
+            mlm = self._columns(features, table, labels, plan.chunk)
         if positions is not None:
             mlm = mlm + nan_if_left_out(everywhere, labelled)
         if not plan.gives_logits:
@@ -103,21 +104,14 @@ class PretrainingGraph:
         """Answers of the MLM head with the mask of those that have a label: on JAX it is lost with every transformation."""
         return self.model.get_layer("MLM")([mlm, ops.cast(labelled, "int32")])
 
-    def _features(self, hidden):
-        return self.model.get_layer("MLM-Norm")(self.model.get_layer("MLM-Dense")(hidden))
-
-    def _mlm(self, hidden, table, return_logits):
-        return self.model.get_layer("MLM-Sim")([self._features(hidden), table], return_logits=return_logits)
-
-    def _mlm_in_chunks(self, hidden, table, labels, chunk):
-        """Columns of `label_log_probabilities`; labels that do not count become some token of the table."""
-        features, layer = self._features(hidden), self.model.get_layer("MLM-Sim")
-        labels = ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1)
+    def _columns(self, features, table, labels, chunk):
+        """What `label_log_probabilities` says of labels; those that do not count become some token of the table."""
+        layer = self.model.get_layer("MLM-Sim")
         columns = label_log_probabilities(
             ops.reshape(ops.cast(features, table.dtype), (-1, features.shape[-1])),
             ops.stop_gradient(table) if layer.stop_gradient else table,
             ops.convert_to_tensor(layer.bias) if layer.use_bias else ops.zeros(table.shape[:1], "float32"),
-            ops.reshape(labels, (-1,)),
+            ops.reshape(ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1), (-1,)),
             chunk,
         )
         return ops.reshape(columns, (*ops.shape(features)[:-1], 2))

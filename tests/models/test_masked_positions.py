@@ -9,7 +9,6 @@ from keras import ops
 from keras_bert_rebuild.models.masked_positions import (
     at_positions,
     flat_labels,
-    labelled_first,
     labelled_positions,
     nan_if_left_out,
     slots_of,
@@ -41,7 +40,7 @@ def in_slots(labelled, slots):
 @of_batches
 def test_labels_come_first_and_in_order(batch):
     labelled, slots = batch
-    positions, has_label = labelled_first(ops.convert_to_tensor(labelled), slots)
+    positions, has_label = slots_of(ops.convert_to_tensor(labelled), slots)
     expected = in_slots(labelled, slots)
     has = np.take_along_axis(labelled, expected, axis=1)
     np.testing.assert_array_equal(numpy(has_label), has)
@@ -64,7 +63,7 @@ def test_without_a_number_of_slots_all_positions_stay():
 def test_values_and_weights_are_taken_where_the_slots_are(batch):
     labelled, slots = batch
     tensor, (size, length) = ops.convert_to_tensor(labelled), labelled.shape
-    positions, _ = labelled_first(tensor, slots)
+    positions, _ = slots_of(tensor, slots)
     where = numpy(positions)
     ids, vectors = np.arange(size * length).reshape(size, length), np.arange(size * length * 2).reshape(size, length, 2)
     np.testing.assert_array_equal(numpy(at_positions(ops.convert_to_tensor(ids), positions)), np.take_along_axis(ids, where, 1))
