@@ -6,8 +6,34 @@ import types
 import warnings
 
 import keras
+import numpy as np
 
+from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
 from keras_bert_rebuild.models.read_ahead import ReadAhead
+
+
+def checked(x, y, check, parts=1, batch_size=None, split=0.0):
+    """Check what a user gives to `fit` and the like: arrays now, anything else batch by batch.
+
+    Args:
+        x, y: as for `fit`.
+        check: as for `checked_data`.
+        parts: how many devices, or groups of them, share a batch.
+        batch_size, split: as for `check_even_batches`.
+
+    Returns:
+        What to use instead of `x` and `y`.
+    """
+    if not is_arrays(x):
+        return checked_data(x, checking_even(parts, check)), y
+    x, y = check((x, y))
+    check_even_batches(parts, x, batch_size, split)
+    return x, y
+
+
+def is_arrays(x):
+    """Whether these are arrays or nested lists of them, so that they can be checked whole."""
+    return isinstance(x, (dict, np.ndarray, list, tuple)) or keras.ops.is_tensor(x)
 
 
 def checked_data(data, check):
@@ -48,6 +74,21 @@ def threads_of(*data):
                 one.close(wait=is_over)
 
 
+def let_look(data):
+    """Tell a dataset that Keras may take a look at its first batch, to build metrics, before its epochs begin.
+
+    Args:
+        data: whatever `checked` gave.
+
+    Returns:
+        The dataset if it is one that has to be told, also when `looked_at` is over; else None.
+    """
+    if not isinstance(data, CheckedPyDataset):
+        return None
+    data.looked_at = True
+    return data
+
+
 class CheckedPyDataset(keras.utils.PyDataset):
     """A `PyDataset` that checks the batches of another one, whose length and epoch hooks it has, and makes them ahead.
 
@@ -61,7 +102,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
     Args:
         dataset: the other. If it has `made_ahead_by`, as `EpochBatches` have, that is the number of threads, its order is not
             changed, and its epochs are those that a model is trained or evaluated on.
-        check: as of `checked_data`.
+        check: as for `checked_data`.
     """
 
     looked_at: bool = False

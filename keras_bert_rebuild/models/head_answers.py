@@ -1,14 +1,18 @@
-"""What the heads of a model answer with, logits or probabilities, and which losses fit that."""
+"""What the heads of a model answer with, logits or probabilities, and which losses and metrics fit that."""
 
 import inspect
 
 import keras
+from keras import ops
 
 from keras_bert_rebuild.layers import ConditionalRandomField, EmbeddingSimilarity, Masked
-from keras_bert_rebuild.models.metric_needs import LOGITS, PROBABILITIES
+from keras_bert_rebuild.models.loss_protocols import FromLogits, TakesChains, TakesLogProbabilities, takes_logits
 
-# What a `ConditionalRandomField` answers with, and the loss of one takes, which says so by a true attribute `takes_chains`.
+PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
 CHAINS = "the outputs of a ConditionalRandomField"
+
+# Words and classes that look only at which class is the greatest, so that anything monotonic will do.
+ONLY_THE_GREATEST = ("accuracy", "acc", "sparse_categorical_accuracy")
 
 
 def answer_of(model, head):
@@ -62,13 +66,93 @@ def check_losses(heads, loss, answer):
             )
 
 
+def takes_ids(loss):
+    """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
+    the probabilities of a teacher, says by itself what its labels are."""
+    if loss is None or takes_logits(loss):
+        return loss is not None
+    loss = keras.losses.get(loss)
+    sparse = keras.losses.SparseCategoricalCrossentropy
+    return isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
+
+
+def needs_of(head, metrics):
+    """What the metrics of one head need, all of them.
+
+    A metric that `TakesLogits` takes logits, and if it `TakesLogProbabilities` those whose exponentials sum to 1; an accuracy takes
+    anything; what is not known wants probabilities.
+
+    Args:
+        head: its name, for the error.
+        metrics: the metrics, words or objects.
+
+    Returns:
+        `PROBABILITIES`, `LOGITS` or `LOG_PROBABILITIES`; None where anything will do.
+
+    Raises:
+        ValueError: some want probabilities and some logits.
+    """
+    demanding = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
+    with_logits = [metric for metric in demanding if takes_logits(metric)]
+    others = [metric for metric in demanding if not takes_logits(metric)]
+    if not demanding:
+        return None
+    if with_logits and others:
+        raise ValueError(
+            f"metrics of {head}: expected metrics that all take logits or all take probabilities; got {_names(with_logits)}, which "
+            f"take logits, beside {_names(others)}."
+        )
+    if others:
+        return PROBABILITIES
+    normalised = any(isinstance(metric, TakesLogProbabilities) and metric.takes_log_probabilities for metric in with_logits)
+    return LOG_PROBABILITIES if normalised else LOGITS
+
+
+def check_needs_no_vocabulary(head, metrics):
+    """Refuse metrics that look at the whole vocabulary where the loss never has it at once."""
+    if needs_of(head, metrics) == PROBABILITIES:
+        wrong = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
+        raise ValueError(
+            f"metrics of {head}: with a loss in chunks expected accuracies and metrics that take log-probabilities, such as "
+            f"Perplexity; got {_names(wrong)}, which need the probability of every token: compile with loss_chunk=None."
+        )
+
+
+def as_needed(answer, given, need):
+    """An answer in the form that metrics need.
+
+    Args:
+        answer: `(..., classes)`.
+        given: what it is, `LOGITS` or `PROBABILITIES`.
+        need: as from `needs_of`.
+    """
+    if need is None:
+        return answer
+    if given == PROBABILITIES:
+        return answer if need == PROBABILITIES else log_of(answer)
+    return {PROBABILITIES: ops.softmax, LOGITS: ops.copy, LOG_PROBABILITIES: ops.log_softmax}[need](answer)
+
+
+def log_of(probabilities):
+    """Their logarithms, finite for 0 too: logits whose softmax they are."""
+    return ops.log(ops.maximum(probabilities, 1e-37))
+
+
 def _taken(loss):
     """What a loss takes, if it is one of those for which that is a question."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
-    if getattr(loss, "takes_chains", False):
+    if isinstance(loss, TakesChains) and loss.takes_chains:
         return CHAINS
-    from_logits = getattr(loss, "from_logits", None)
+    from_logits = loss.from_logits if isinstance(loss, FromLogits) else None
     if inspect.isfunction(loss) and "from_logits" in inspect.signature(loss).parameters:
         from_logits = inspect.signature(loss).parameters["from_logits"].default
     return {True: LOGITS, False: PROBABILITIES}.get(from_logits)
+
+
+def _is_accuracy(metric):
+    return metric in ONLY_THE_GREATEST if isinstance(metric, str) else type(metric) is keras.metrics.SparseCategoricalAccuracy
+
+
+def _names(metrics):
+    return ", ".join(metric if isinstance(metric, str) else getattr(metric, "name", repr(metric)) for metric in metrics)

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
-import keras
 import numpy as np
+
+# What the labels of a head mean.
+CLASSES = {"NSP": "0 the next sentence, 1 a random one", "SOP": "0 in their order, 1 swapped"}
 
 
 @dataclass(frozen=True)
@@ -67,16 +69,6 @@ def check_predictions(masked, real, max_predictions):
             f"Input-Masked: expected at most max_predictions={max_predictions} positions to predict per example; "
             f"got {counts[row]} at [{row}]."
         )
-
-
-def takes_ids(loss):
-    """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
-    the probabilities of a teacher, says by itself what its labels are."""
-    if loss is None or getattr(loss, "takes_logits", False):
-        return loss is not None
-    loss = keras.losses.get(loss)
-    sparse = keras.losses.SparseCategoricalCrossentropy
-    return isinstance(loss, sparse) or loss is keras.losses.sparse_categorical_crossentropy
 
 
 def _as_array(rule, values):

@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.models.head_answers import CHAINS, answer_of
-from keras_bert_rebuild.models.metric_needs import LOGITS
+from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
+from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
@@ -113,7 +113,7 @@ def _check_is_not_asked_for(model, **arguments):
 
 def _check_metrics_take_probabilities(metrics):
     for metric in keras.tree.flatten(metrics):
-        if getattr(metric, "takes_logits", False):
+        if takes_logits(metric):
             raise ValueError(f"metrics must take what the model answers with, unless it is a PretrainingModel; got {metric.name}.")
 
 

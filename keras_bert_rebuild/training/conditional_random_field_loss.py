@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild import kernels
-from keras_bert_rebuild.training.mean_over_labels import counted, mean_over_labels
+from keras_bert_rebuild.training.losses import counted, mean_over_labels
 from keras_bert_rebuild.training.task_losses import IGNORED
 
 

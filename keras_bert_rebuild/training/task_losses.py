@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.training.mean_over_labels import counted, mean_over_labels
+from keras_bert_rebuild.training.losses import counted, mean_over_labels
 
 IGNORED = -100
 

@@ -149,6 +149,14 @@ def test_files_stay_readable_in_one_sitting():
     assert not long
 
 
+def test_no_class_has_thirty_methods():
+    classes = [
+        node for path in FILES for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef)
+    ]
+    methods = {node.name: sum(isinstance(item, ast.FunctionDef) for item in node.body) for node in classes}
+    assert {name: count for name, count in methods.items() if count >= 30} == {}
+
+
 def test_no_file_is_named_after_nothing():
     # util.py is keras_bert's own import path.
     assert not [path for path in FILES if path.stem in {"utils", "helpers", "common", "misc", "base"}]

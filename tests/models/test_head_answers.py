@@ -1,11 +1,12 @@
-"""A loss that takes logits for probabilities, or the other way round, is refused when a model is compiled."""
+"""What losses and metrics are given; one that takes logits for probabilities, or the other way round, is refused by `compile`."""
 
 import keras
 import pytest
-from small import small_batch, small_model
+from small import compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertConfig, ConditionalRandomFieldLoss, PretrainingLoss, build_model
-from keras_bert_rebuild.models.head_answers import answer_of
+from keras_bert_rebuild.models.head_answers import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of
+from keras_bert_rebuild.training.metrics import Perplexity
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
@@ -103,3 +104,35 @@ def test_labels_by_names_that_no_output_has_are_one_sentence(rng):
     model.compile(loss=PretrainingLoss())
     with pytest.raises(ValueError, match="expected values by the names of the outputs, MLM, NSP; got tokens, next"):
         model.evaluate(x, {"tokens": labels, "next": nsp}, verbose=0)
+
+
+class TakesLogits(keras.metrics.Mean):
+    takes_logits = True
+
+
+@pytest.mark.parametrize(
+    ("make", "need"),
+    [
+        (list, None),
+        (lambda: ["accuracy", None, keras.metrics.SparseCategoricalAccuracy()], None),
+        (lambda: ["accuracy", Perplexity()], LOG_PROBABILITIES),
+        (lambda: [TakesLogits(), Perplexity()], LOG_PROBABILITIES),
+        (lambda: [TakesLogits()], LOGITS),
+        (lambda: ["acc", keras.metrics.SparseTopKCategoricalAccuracy()], PROBABILITIES),
+        (lambda: ["mse"], PROBABILITIES),
+    ],
+)
+def test_the_metrics_of_a_head_say_what_they_need(make, need):
+    assert needs_of("MLM", make()) == need
+
+
+def test_metrics_that_want_different_things_are_an_error():
+    with pytest.raises(ValueError, match="metrics of MLM: expected metrics that all take logits or all take probabilities; got "):
+        compiled(small_model(transformer_num=1), metrics=[[Perplexity(), "mse"], None])
+
+
+def test_a_loss_in_chunks_has_no_probabilities_for_metrics():
+    model = small_model(transformer_num=1)
+    with pytest.raises(ValueError, match="got mse, which need the probability of every token: compile with loss_chunk=None"):
+        compiled(model, loss_chunk=4, metrics={"MLM": ["accuracy", "mse"]})
+    compiled(model, loss_chunk=4, metrics={"NSP": ["mse"]})

@@ -126,6 +126,20 @@ def test_weights_of_examples_weigh_labels_as_keras_weighs_them(data, weights, rn
         assert got == pytest.approx(expected, rel=EXACT), size
 
 
+def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, rng):
+    model = model_of(weights, max_predictions=8)
+    (ids, segments, chosen), (labels, pairs) = data
+    each = rng.uniform(0.1, 2, (EXAMPLES, LENGTH)), np.ones(EXAMPLES)
+    expected = evaluated(model, *data, sample_weight=each, batch_size=8)
+
+    def batch(number):  # the second half has no more than six tokens
+        rows, n = np.arange(8) + 8 * number, (LENGTH, SHORT)[number]
+        x = tuple(values[rows, :n] for values in (ids, segments, chosen))
+        return x, (labels[rows, :n], pairs[rows]), (each[0][rows, :n], each[1][rows])
+
+    assert evaluated(model, NumberedBatches(batch, 0, 2)) == pytest.approx(expected, rel=EXACT)
+
+
 def test_loss_weights_and_regularisers_come_to_the_means(data, weights):
     model = model_of(weights, max_predictions=8, loss_weights=[0.5, 3.0])
     kernel = model.get_layer("NSP").kernel

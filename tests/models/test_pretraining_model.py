@@ -7,7 +7,7 @@ from reference import cross_entropy, logits, pretraining_loss, softmax, weights_
 from small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import PretrainingLoss
-from keras_bert_rebuild.models.bert_model import concrete
+from keras_bert_rebuild.models.batch_check import concrete
 
 GATHER = [None, 4]
 

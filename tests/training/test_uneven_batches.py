@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from other_process import finish, start
 
-from keras_bert_rebuild.models.even_parts import check_even_batches
+from keras_bert_rebuild.models.devices_in_use import check_even_batches
 
 BACKEND = keras.config.backend()
 SENTENCE = (

@@ -1,0 +1,121 @@
+"""Labels, predictions and weights at the positions that are to be predicted: functions of arrays that know no model."""
+
+import functools
+from typing import Any
+
+from keras import ops
+
+from keras_bert_rebuild.layers import Masked
+
+
+def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
+    """Where a label is: positions chosen for prediction that are not padding.
+
+    Args:
+        masked: `(batch, length)`, not zero where a token is to be predicted.
+        given: `(batch, length)`, whose value at padding is `padding`.
+
+    Returns:
+        `(batch, length)`, true at labels.
+    """
+    return ops.logical_and(ops.not_equal(masked, 0), ops.not_equal(given, padding))
+
+
+def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
+    """The positions that a head is computed at: those of the labels of every example, in order, and others behind them.
+
+    Args:
+        labelled: `(batch, length)`, true where a label is.
+        max_predictions: positions of an example, of which there may be fewer; None for all.
+
+    Returns:
+        The positions and which of them have a label, `(batch, slots)`; for all positions None and `labelled`.
+    """
+    if max_predictions is None:
+        return None, labelled
+    length = labelled.shape[1]
+    if length is None:  # a TensorFlow graph of any length
+        length = ops.shape(labelled)[1]
+        slots = ops.minimum(max_predictions, length)
+    else:
+        slots = min(max_predictions, length)
+    order = ops.cast(length - ops.arange(length), "int32")  # `top_k` prefers the front of the sequence
+    keys, positions = ops.top_k(ops.cast(labelled, "int32") * (length + 1) + order, slots)
+    return positions, keys > length
+
+
+def at_positions(values: Any, positions: Any) -> Any:
+    """The values at some positions of every example, or at all of them.
+
+    Args:
+        values: `(batch, length)` or `(batch, length, width)`.
+        positions: `(batch, slots)`, or None for all.
+
+    Returns:
+        `(batch, slots)` or `(batch, slots, width)`.
+    """
+    if positions is None:
+        return values
+    return ops.take_along_axis(values, positions if len(values.shape) == 2 else positions[..., None], axis=1)
+
+
+def nan_if_left_out(labelled: Any, in_slots: Any) -> Any:
+    """What is added to predictions so that labels without a slot are not passed over in silence: NaN if there are any, else 0.
+
+    Args:
+        labelled: `(batch, length)`, where a label is.
+        in_slots: `(batch, slots)`, where a slot has a label.
+    """
+    left_out = ops.sum(ops.cast(labelled, "int32")) > ops.sum(ops.cast(in_slots, "int32"))
+    return ops.where(left_out, float("nan"), 0.0)
+
+
+def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:
+    """A weight for every slot.
+
+    Args:
+        weights: `(batch,)` or `(batch, 1)` for examples, or `(batch, length)`, or with a last axis of 1; None for none.
+        labelled: `(batch, length)`.
+        positions: `(batch, slots)`, or None for all.
+
+    Returns:
+        `(batch, slots)`, a tensor of its own, since Keras multiplies it in place; or None.
+    """
+    if weights is None:
+        return None
+    weights = ops.reshape(weights, (-1, 1) if _is_of_examples(weights) else ops.shape(labelled))
+    return at_positions(weights * ops.ones_like(labelled, dtype=weights.dtype), positions)
+
+
+def flat_labels(labels: Any, answers: Any, counts: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+    """Labels and predictions as rows of their own, whatever example they are of.
+
+    Keras's metrics take a mean in every row first: they would count a label of a batch of short rows for more than one of a batch
+    of long rows.
+
+    Args:
+        labels: `(batch, ...)`, or with further axes, such as those of a distribution.
+        answers: predictions `(batch, ..., classes)`.
+        counts: where a label counts, `(batch, ...)`.
+        weights: `(batch,)`, `(batch, ...)` or None.
+
+    Returns:
+        Labels `(labels, ...)`; predictions `(labels, classes)` with the mask of those that count; weights `(labels,)` or None.
+    """
+    shape = ops.shape(answers)[:-1]
+    if weights is not None:
+        if _is_of_examples(weights):
+            weights = ops.reshape(weights, (-1, *[1] * (len(shape) - 1)))
+        weights = ops.reshape(ops.broadcast_to(weights, shape), (-1,))
+    labels, answers = ops.reshape(labels, (-1, *labels.shape[len(shape) :])), ops.reshape(answers, (-1, answers.shape[-1]))
+    return labels, _masked()([answers, ops.cast(ops.reshape(counts, (-1,)), "int32")]), weights
+
+
+def _is_of_examples(weights):
+    """Whether there is one weight for each example; sizes of a TensorFlow graph may be unknown."""
+    return all(size == 1 for size in weights.shape[1:])
+
+
+@functools.cache
+def _masked():
+    return Masked()

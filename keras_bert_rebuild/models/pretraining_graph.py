@@ -1,0 +1,117 @@
+"""The graph of a pretraining model in the pieces that a training step runs, made of the model's own layers."""
+
+import functools
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.layers import Dense
+from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
+from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
+from keras_bert_rebuild.models.rematerialised import run_rematerialised
+from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
+
+
+class PretrainingGraph:
+    """What a step of a `PretrainingModel` needs of its graph.
+
+    Args:
+        model: a functional model with an MLM head, as from `build_model`.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self.model = model
+        self.other_heads = [name for name in model.output_names if name != "MLM"]
+
+    @functools.cached_property
+    def trunk(self) -> keras.Model:
+        """The graph up to the last layers of the heads: of MLM and the token table, then of the others."""
+        outputs = [self.model.get_layer("MLM-Dense").input, self.model.get_layer("Embedding-Token").output[1]]
+        for head in self.other_heads:
+            layer = self.model.get_layer(head)
+            outputs.append(layer.input if isinstance(layer, Dense) else self.model.outputs[self.model.output_names.index(head)])
+        return keras.Model(self.model.inputs, outputs)
+
+    @functools.cached_property
+    def embedding(self) -> keras.Model:
+        """The graph up to the first encoder block, and the token table."""
+        last = "Embedding-Norm" if self.model.config.embedding_size is None else "Embedding-Mapping"
+        outputs = [self.model.get_layer(last).output, self.model.get_layer("Embedding-Token").output[1]]
+        return keras.Model(self.model.inputs, outputs)
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the token table."""
+        return self.model.get_layer("Embedding-Token").input_dim
+
+    def named(self, inputs: Any) -> dict[str, Any]:
+        """The inputs of the model by their names."""
+        if isinstance(inputs, dict):
+            return inputs
+        return {tensor.name: value for tensor, value in zip(self.model.inputs, inputs, strict=True)}
+
+    def padding_of(self, named: dict[str, Any]) -> tuple[Any, int]:
+        """The input that tells padding, `(batch, length)`, and its value there."""
+        if "Input-Mask" in named:
+            return named["Input-Mask"], 0
+        return named["Input-Token"], self.model.get_layer("Embedding-Token").pad_id
+
+    def labelled(self, inputs: Any) -> Any:
+        """Where the MLM head has a label, `(batch, length)`."""
+        named = self.named(inputs)
+        return labelled_positions(named["Input-Masked"], *self.padding_of(named))
+
+    def answers(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
+        """What the heads answer with in a training or test step.
+
+        Args:
+            plan: that of the step.
+            step: the step that runs, with its labels where there is a `plan.chunk`.
+            inputs: those of the model.
+            training: as for `call`.
+
+        Returns:
+            By head: probabilities; with `takes_logits` logits `(batch, classes)`, those of the MLM head
+            `(batch, slots, vocabulary)`, or with `plan.chunk` columns `(batch, slots, 2)`.
+        """
+        if plan.remat and step.kind == TRAIN:
+            mask = ops.not_equal(*self.padding_of(self.named(inputs)))
+            hidden, table, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
+        else:
+            hidden, table, *others = self.trunk(inputs, training=training)
+        everywhere = self.labelled(inputs)
+        positions, labelled = slots_of(everywhere, plan.max_predictions)
+        hidden = at_positions(hidden, positions)  # (B, L, D) → (B, slots, D)
+        takes_logits = {head.name: head.takes_logits for head in plan.heads}
+        features = self.model.get_layer("MLM-Norm")(self.model.get_layer("MLM-Dense")(hidden))
+        if plan.chunk is None:
+            mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
+        else:
+            labels = at_positions(ops.reshape(step.labels, ops.shape(everywhere)), positions)
+            mlm = self._columns(features, table, labels, plan.chunk)
+        if positions is not None:
+            mlm = mlm + nan_if_left_out(everywhere, labelled)
+        if not plan.gives_logits:
+            mlm = self.masked(mlm, labelled)
+        answers = {"MLM": mlm}
+        for head, x in zip(self.other_heads, others, strict=True):
+            layer = self.model.get_layer(head)
+            answers[head] = layer(x, return_logits=takes_logits[head]) if isinstance(layer, Dense) else x
+        return answers
+
+    def masked(self, mlm: Any, labelled: Any) -> Any:
+        """Answers of the MLM head with the mask of those that have a label: on JAX it is lost with every transformation."""
+        return self.model.get_layer("MLM")([mlm, ops.cast(labelled, "int32")])
+
+    def _columns(self, features, table, labels, chunk):
+        """What `label_log_probabilities` says of labels; those that do not count become some token of the table."""
+        layer = self.model.get_layer("MLM-Sim")
+        columns = label_log_probabilities(
+            ops.reshape(ops.cast(features, table.dtype), (-1, features.shape[-1])),
+            ops.stop_gradient(table) if layer.stop_gradient else table,
+            ops.convert_to_tensor(layer.bias) if layer.use_bias else ops.zeros(table.shape[:1], "float32"),
+            ops.reshape(ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1), (-1,)),
+            chunk,
+        )
+        return ops.reshape(columns, (*ops.shape(features)[:-1], 2))

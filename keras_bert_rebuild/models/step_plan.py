@@ -1,0 +1,150 @@
+"""What a step of a pretraining model computes, settled when it is compiled, and which step a thread is in."""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_bert_rebuild.models.head_answers import check_needs_no_vocabulary, needs_of, takes_ids
+from keras_bert_rebuild.models.loss_protocols import Gathers, TakesChunks, takes_logits
+
+# Kinds of steps.
+TRAIN, TEST, PREDICT = "train", "test", "predict"
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """One head in a training or test step."""
+
+    name: str
+    """That of its output."""
+
+    takes_logits: bool
+    """Whether its loss takes logits, so that the head answers with them."""
+
+    takes_ids: bool
+    """Whether its labels are ids."""
+
+    metrics: str | None
+    """What its metrics are to be given, as from `needs_of`."""
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """What a training or test step does differently from a call of the model; by default nothing."""
+
+    heads: tuple[HeadPlan, ...] = ()
+    """In the order of the outputs."""
+
+    max_predictions: int | None = None
+    """Positions of an example that the MLM head is computed at; None for all."""
+
+    chunk: int | None = None
+    """Positions of a batch whose logits of the MLM head are held at once; None for all."""
+
+    remat: bool = False
+    """Whether a training step computes what is in an encoder block again in the backward pass."""
+
+    @classmethod
+    def of_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
+        """The plan of what is given to `compile`.
+
+        Args:
+            heads: the names of the outputs, with "MLM" among them.
+            loss: as for `compile`.
+            metrics: what was given as metrics, and as weighted metrics.
+            remat: as the field.
+
+        Raises:
+            ValueError: losses by other names; metrics of one head that need different things, or logits that the loss never has.
+        """
+        metrics_of = {head: [one for given in metrics for one in _metrics_of(heads, head, given)] for head in heads}
+        needs = {head: needs_of(head, own) for head, own in metrics_of.items()}
+        losses = by_head(heads, loss)
+        mlm = losses["MLM"] if takes_logits(losses["MLM"]) else None
+        chunk = mlm.chunk if isinstance(mlm, TakesChunks) else None
+        if chunk is not None:
+            check_needs_no_vocabulary("MLM", metrics_of["MLM"])
+        return cls(
+            tuple(HeadPlan(head, takes_logits(own), takes_ids(own), needs[head]) for head, own in losses.items()),
+            max_predictions=mlm.max_predictions if isinstance(mlm, Gathers) else None,
+            chunk=chunk,
+            remat=remat,
+        )
+
+    @property
+    def gives_logits(self) -> bool:
+        """Whether any head answers with logits."""
+        return any(head.takes_logits for head in self.heads)
+
+    def changes(self, kind: str) -> bool:
+        """Whether a step of a kind computes anything else than a call of the model does."""
+        return (self.remat and kind == TRAIN) or (self.gives_logits and kind in (TRAIN, TEST))
+
+
+@dataclass(frozen=True)
+class RunningStep:
+    """The step that a thread is in."""
+
+    model: keras.Model
+    kind: str
+    """`TRAIN`, `TEST` or `PREDICT`."""
+
+    labels: Any = None
+    """Those of the MLM head where it is computed in chunks, else None. Keras calls a model with the inputs alone; what comes after
+    the call would have to compute every chunk twice, for the loss and for the metrics."""
+
+
+# Replicas of MirroredStrategy are threads: an attribute of the model would leak from one to the other.
+_THREAD = threading.local()
+
+
+@contextlib.contextmanager
+def running(model: keras.Model, kind: str, labels: Any = None) -> Iterator[None]:
+    """Mark that this thread is in a step of a model."""
+    outer = getattr(_THREAD, "step", None)
+    _THREAD.step = RunningStep(model, kind, labels)
+    try:
+        yield
+    finally:
+        _THREAD.step = outer
+
+
+def running_step(model: keras.Model) -> RunningStep | None:
+    """The step of this model that this thread is in."""
+    step = getattr(_THREAD, "step", None)
+    return step if step is not None and step.model is model else None
+
+
+def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
+    """A value for every output, from a dictionary, a list, or one value that all outputs share.
+
+    Raises:
+        ValueError: a dictionary with none of the names, or a list of another length.
+    """
+    if isinstance(values, dict):
+        if values and not set(heads) & set(values):
+            raise ValueError(f"expected values by the names of the outputs, {', '.join(heads)}; got {', '.join(map(str, values))}.")
+        return {head: values.get(head) for head in heads}
+    values = values if isinstance(values, (list, tuple)) else [values] * len(heads)
+    if len(values) != len(heads):
+        raise ValueError(f"expected one value for each of the outputs {', '.join(heads)}; got {len(values)}.")
+    return dict(zip(heads, values, strict=True))
+
+
+def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
+    """The values in the order of the outputs; that of a single output alone."""
+    listed = [values[head] for head in heads]
+    return listed if len(listed) > 1 else listed[0]
+
+
+def _metrics_of(heads, head, metrics):
+    """The metrics of one head, from what was given to `compile` for all."""
+    if isinstance(metrics, dict):
+        metrics = metrics.get(head)
+    elif len(heads) > 1 and isinstance(metrics, (list, tuple)):
+        metrics = dict(zip(heads, metrics, strict=False)).get(head)
+    return keras.tree.flatten(metrics)
