@@ -23,8 +23,10 @@ class Example:
         return getattr(self, self.target)
 
     def labels(self) -> tuple[Any, ...]:
-        """The labels that it names."""
-        return ()
+        """The labels that it tells, one or several."""
+        right = self.right()
+        several = isinstance(right, (list, tuple, set, frozenset))
+        return tuple(right) if several else () if right is None else (right,)
 
     def shown(self) -> dict[str, Any]:
         """What a model is shown of it, by part."""
@@ -49,10 +51,6 @@ class ClassifiedText(Example):
 
     where: str = _where()
 
-    def labels(self) -> tuple[Any, ...]:
-        """The label, or all of them."""
-        return tuple(self.label) if isinstance(self.label, (list, tuple, set, frozenset)) else (self.label,)
-
 
 @dataclass(frozen=True)
 class TaggedWords(Example):
@@ -67,10 +65,6 @@ class TaggedWords(Example):
     """A tag for each: B-x and I-x for entities, O outside of them, or any others, such as parts of speech."""
 
     where: str = _where()
-
-    def labels(self) -> tuple[Any, ...]:
-        """The tags of the words."""
-        return tuple(self.tags or ())
 
 
 @dataclass(frozen=True)

@@ -196,18 +196,7 @@ class GroupedBatches(PlannedBatches):
         **kwargs: as of `EpochBatches`.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[Sequence[Any]],
-        labels: npt.NDArray[Any],
-        *,
-        group: int,
-        batch_size: int,
-        buckets: npt.ArrayLike,
-        seed: int | None = None,
-        padding: Sequence[float],
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, inputs, labels, *, group, batch_size, buckets, seed=None, padding, **kwargs):
         lengths = np.array([len(row) for row in inputs[0]]).reshape(-1, group).max(1)
         super().__init__(lengths, batch_size, buckets, seed, **kwargs)
         self.inputs, self.labels, self.group, self.padding = inputs, labels, group, padding

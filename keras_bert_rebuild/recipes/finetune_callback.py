@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from collections import namedtuple
 
 import keras
 
@@ -13,15 +13,8 @@ from keras_bert_rebuild.training.counted_callback import CountedCallback
 COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
 
 
-@dataclass
-class Judgement:
-    """Answers to examples and what they are worth."""
-
-    scores: dict
-    """Numbers by the name of the score."""
-
-    answers: list
-    """The answers, in the order of the examples."""
+# Numbers by the name of the score, and the answers in the order of the examples.
+Judgement = namedtuple("Judgement", ["scores", "answers"])
 
 
 def judge(task, examples, batch_size, progress=None, choose_threshold=False):

@@ -90,7 +90,7 @@ def loss_weights(examples, spec, settings):
     weights = settings.class_weights
     if weights is None:
         return None
-    counts = spec.weighed_labels(examples)
+    counts = spec.label_counts(examples, weighed=True)
     if counts is None:
         raise ValueError(f"class_weights must be for a classification of texts or of words; the task is {spec.name}.")
     if weights == BALANCED:

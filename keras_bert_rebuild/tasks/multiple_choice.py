@@ -2,7 +2,7 @@
 
 import itertools
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.data.length_buckets import GroupedBatches
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows, weighted_mean
-from keras_bert_rebuild.tasks.task import Task, example_list, place_of
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
 # The choice by number and text, and the probability of each.
@@ -93,9 +93,7 @@ class MultipleChoice(Task):
         """Cross entropy over the choices of a question."""
         return ChoiceLoss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
         logits = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)[:, 0]
@@ -118,14 +116,8 @@ class MultipleChoice(Task):
         for i, example in enumerate(examples):
             if isinstance(example.choices, str) or not len(example.choices):
                 raise ValueError(f"choices must be a list of texts; {place_of(example, i)} has {example.choices!r}.")
-        return encode_windows(
-            self.tokenizer,
-            [example.prompt for example in examples for _ in example.choices],
-            [choice for example in examples for choice in example.choices],
-            max_len=self.max_len,
-            stride=self.stride,
-            side=0,
-        )
+        prompts = [example.prompt for example in examples for _ in example.choices]
+        return self.windows(prompts, [choice for example in examples for choice in example.choices], side=0)
 
     def _answer(self, example, logits):
         exponentials = np.exp(logits - logits.max())

@@ -2,7 +2,7 @@
 
 import math
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import Question
 from keras_bert_rebuild.tasks.answer_spans import best_spans, merge_spans, span_of_tokens
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows
+from keras_bert_rebuild.tasks.encode_windows import Encoded
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
-from keras_bert_rebuild.tasks.task import Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
 # One span: its text, its place in characters of the context, its score and its probability among the best spans.
@@ -107,9 +107,7 @@ class QuestionAnswerer(Task):
         """Cross entropy of the first and the last token; a window that does not show the answer whole has `[CLS]` for both."""
         return SpanLoss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
         spans: list[list[Any]] = [[] for _ in examples]
@@ -133,9 +131,7 @@ class QuestionAnswerer(Task):
         """Exact match and F1, as SQuAD counts them."""
         return squad_scores(_texts_of(examples), [answer.text for answer in answers])
 
-    def tuned_answers(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """As `predict_examples`; where some questions have no answer, `no_answer_threshold` is first set so that F1 is best."""
         examples = example_list(examples)
         given = _texts_of(examples)
@@ -162,15 +158,8 @@ class QuestionAnswerer(Task):
         return {**super().settings(), **{name: getattr(self, name) for name in own}}
 
     def _windows(self, examples):
-        return encode_windows(
-            self.tokenizer,
-            [example.question for example in examples],
-            [example.context for example in examples],
-            max_len=self.max_len,
-            stride=self.stride,
-            side=1,
-            shortest=min(self.max_question_tokens, (self.max_len - 4) // 2),
-        )
+        questions, contexts = [example.question for example in examples], [example.context for example in examples]
+        return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
 
     def _place(self, example, number):
         """The characters of the first answer, or None where there is none."""

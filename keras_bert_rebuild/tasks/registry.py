@@ -55,13 +55,9 @@ class FinetuneTask:
         options = {name: getattr(wanted, name) for name in self.options}
         return {**self.settings, **self.task_class.settings_for(examples, options, **self.settings)}
 
-    def label_counts(self, examples: Sequence[Any]) -> Counter | None:
+    def label_counts(self, examples: Sequence[Any], weighed: bool = False) -> Counter | None:
         """See `Task.label_counts`."""
-        return self.task_class.label_counts(examples, **self.settings)
-
-    def weighed_labels(self, examples: Sequence[Any]) -> Counter | None:
-        """See `Task.weighed_labels`."""
-        return self.task_class.weighed_labels(examples, **self.settings)
+        return self.task_class.label_counts(examples, weighed, **self.settings)
 
 
 def register_task(cls: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,11 +12,11 @@ import numpy.typing as npt
 from keras_bert_rebuild.data.length_buckets import GroupedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows, weighted_mean
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.task import Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 
 # The modules of a folder of sentence-transformers.
 MODULES = [
@@ -108,7 +108,7 @@ class SentenceEmbedder(Task):
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of pairs, first and second in turn; of a long text every window makes a pair, with the last of a shorter one."""
         examples = example_list(examples)
-        windows = self._windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
+        windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
         objective = self._objective
         targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
         return Encoded(windows, None if None in targets else np.array(targets, "float32"))
@@ -131,9 +131,7 @@ class SentenceEmbedder(Task):
         """That of the objective: the squared error of cosines, or cross entropy over the batch."""
         return self._objective.loss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """A number for every pair, in the range of the scores: the cosine, stretched from 0 to 1 onto it."""
         examples = example_list(examples)
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
@@ -163,13 +161,10 @@ class SentenceEmbedder(Task):
 
     @property
     def _objective(self):
-        return OBJECTIVES[self.objective].of(self.score_range, self.scale)
-
-    def _windows(self, texts):
-        return encode_windows(self.tokenizer, texts, max_len=self.max_len, stride=self.stride)
+        return OBJECTIVES[self.objective](self.score_range, self.scale)
 
     def _vectors(self, texts, batch_size, progress):
-        windows = self._windows(texts)
+        windows = self.windows(texts)
         vectors = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
         return (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)).astype("float32")
 

@@ -1,49 +1,46 @@
 """What vectors of sentences can be trained for: each objective is an object that says what pairs are to answer, and the loss."""
 
+import abc
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 import keras
 
 from keras_bert_rebuild.training.task_losses import CosineLoss, InBatchNegativesLoss
 
 
-class Objective(Protocol):
-    """What a `SentenceEmbedder` is trained for.
+class Objective(abc.ABC):
+    """What a `SentenceEmbedder` is trained for. Abstract.
 
-    It is made by `of`, from the settings of the embedder; one under a new name in `OBJECTIVES` is known to `SentenceEmbedder`,
-    `FinetuneSettings` and `load_task`.
+    One under a new name in `OBJECTIVES` is known to `SentenceEmbedder`, `FinetuneSettings` and `load_task`.
+
+    Args:
+        score_range: the scores that mean the least and the most alike.
+        scale: a factor for cosines.
     """
 
-    all_windows: bool
+    all_windows = True
     """Whether every window of a long pair is a pair of its own; else the first windows stand for it."""
 
-    @classmethod
-    def of(cls, score_range: tuple[float, float], scale: float) -> Self:
-        """The objective from the scores that mean the least and the most alike, and a factor for cosines."""
+    def __init__(self, score_range: tuple[float, float] = (0.0, 1.0), scale: float = 20.0) -> None:
+        self.score_range, self.scale = score_range, scale
 
     @classmethod
     def settings_for(cls, scores: Sequence[float | None]) -> Mapping[str, Any]:
         """What the embedder is told besides for pairs with these scores; a ValueError where nothing can be learned from them."""
+        return {}
 
+    @abc.abstractmethod
     def target(self, score: float | None, where: str) -> float | None:
         """What a pair with a score should answer; None where that cannot be told, a ValueError for a score that cannot be."""
 
+    @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
         """The loss on vectors whose pairs stand one behind the other."""
 
 
-class Cosine:
+class Cosine(Objective):
     """To have cosines that match the scores of pairs."""
-
-    all_windows = True
-
-    def __init__(self, score_range):
-        self.score_range = score_range
-
-    @classmethod
-    def of(cls, score_range, scale):
-        return cls(score_range)
 
     @classmethod
     def settings_for(cls, scores):
@@ -61,31 +58,18 @@ class Cosine:
         return (score - low) / (high - low)
 
     def loss(self):
-        """The squared error of cosines."""
         return CosineLoss()
 
 
-class InBatchNegatives:
+class InBatchNegatives(Objective):
     """To find the second text of every pair among those of the batch, of which no two should then be the same."""
 
     all_windows = False  # negatives must not meet another window of their own pair
-
-    def __init__(self, scale):
-        self.scale = scale
-
-    @classmethod
-    def of(cls, score_range, scale):
-        return cls(scale)
-
-    @classmethod
-    def settings_for(cls, scores):
-        return {}
 
     def target(self, score, where):
         return 0.0  # not looked at
 
     def loss(self):
-        """Cross entropy over the batch."""
         return InBatchNegativesLoss(self.scale)
 
 

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import keras
 
@@ -13,12 +13,15 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.example_kinds import Kind
 from keras_bert_rebuild.data.length_buckets import BucketedBatches, GroupedBatches
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, row_length
+from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
 from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
+
+# Called with the rows done and all rows.
+Progress: TypeAlias = Callable[[int, int], object] | None
 
 
 class Task(abc.ABC):
@@ -119,13 +122,14 @@ class Task(abc.ABC):
         return {}
 
     @classmethod
-    def label_counts(cls, examples: Sequence[Any], **settings: Any) -> Counter | None:
-        """How often examples have each label, where all of one would leave nothing to learn; else None."""
-        return None
+    def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
+        """How often examples have each label, where all of one would leave nothing to learn; else None.
 
-    @classmethod
-    def weighed_labels(cls, examples: Sequence[Any], **settings: Any) -> Counter | None:
-        """How often examples have each label, where the loss takes weights for them; else None."""
+        Args:
+            examples: a list of them.
+            weighed: None also where the loss takes no weights for these labels.
+            **settings: those of the word.
+        """
         return None
 
     @abc.abstractmethod
@@ -137,18 +141,14 @@ class Task(abc.ABC):
         """The loss to train with."""
 
     @abc.abstractmethod
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """An answer for every example, in their order; `progress` is called with the rows done and all rows."""
 
     @abc.abstractmethod
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """The metrics of the field, `{name: number}`, of answers to examples that tell what is right."""
 
-    def tuned_answers(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """As `predict_examples`, where settings that only decide how to answer are first set to the best for the examples."""
         return self.predict_examples(examples, batch_size=batch_size, progress=progress)
 
@@ -215,13 +215,7 @@ class Task(abc.ABC):
     ) -> GroupedBatches:
         """Batches of rows that belong together, groups of `group` that stand one behind the other: see `batches`.
 
-        Args:
-            encoded: as from `encode`.
-            rows: the numbers of its rows, a group behind the other; one may be there several times.
-            labels: what the model should answer to each of them, `(rows, ...)`.
-            group: rows of a group.
-            batch_size: groups of a batch.
-            seed, **kwargs: as of `batches`.
+        `rows` are the numbers of rows of `encoded`, some perhaps several times; `labels` are what the model should answer to each.
         """
         inputs, padding = self._inputs(encoded.windows)
         return GroupedBatches(
@@ -259,12 +253,14 @@ class Task(abc.ABC):
         """What lies beside the weights besides: name to bytes."""
         return {}
 
+    def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
+        """`encode_windows` of texts or pairs of texts, with the tokenizer, `max_len` and `stride` of the task."""
+        return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
+
     def _inputs(self, windows):
         return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
 
-    def predict_windows(
-        self, windows: Windows, batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """What the model answers to `Windows`, an array a row; `weighted_mean` makes one answer for each example of them."""
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}

@@ -1,7 +1,7 @@
 """Classification of texts and pairs of texts: one label, several labels, or a number."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows, weighted_mean
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.task import Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
 
 
@@ -89,12 +89,10 @@ class TextClassifier(Task):
         return {} if _problem_of(problem).default_labels else {"labels": cls.labels_of(examples)}
 
     @classmethod
-    def label_counts(cls, examples: Sequence[Any], problem: str = "single_label", **settings: Any) -> Counter | None:
+    def label_counts(
+        cls, examples: Sequence[Any], weighed: bool = False, problem: str = "single_label", **settings: Any
+    ) -> Counter | None:
         return _problem_of(problem).label_counts(examples)
-
-    @classmethod
-    def weighed_labels(cls, examples: Sequence[Any], **settings: Any) -> Counter | None:
-        return cls.label_counts(examples, **settings)
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
@@ -137,13 +135,7 @@ class TextClassifier(Task):
         if None in pairs and set(pairs) != {None}:
             number = pairs.index(None)
             raise ValueError(f"all examples must be pairs of texts, or none; {place_of(examples[number], number)} has one text.")
-        windows = encode_windows(
-            self.tokenizer,
-            [example.text for example in examples],
-            None if pairs[0] is None else pairs,
-            max_len=self.max_len,
-            stride=self.stride,
-        )
+        windows = self.windows([example.text for example in examples], None if pairs[0] is None else pairs)
         if any(example.label is None for example in examples):
             return Encoded(windows)
         targets = [self._target(example, i) for i, example in enumerate(examples)]
@@ -153,9 +145,7 @@ class TextClassifier(Task):
         """Cross entropy, for several labels binary cross entropy of each, for a regression the squared error."""
         return self._problem.loss(self.labels, class_weights)
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         windows = self.encode([ClassifiedText(example.text, example.pair) for example in example_list(examples)]).windows
         logits = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
         return [self._problem.answer(of_text, self.labels, self.threshold) for of_text in logits]

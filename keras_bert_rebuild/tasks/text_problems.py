@@ -33,26 +33,13 @@ class Problem(abc.ABC):
     The right labels are those of examples; answers are what `answer` gave.
     """
 
-    name: str
-    """The word for it in settings and in task.json."""
-
-    word: str
-    """That of the command line, and of the kind of examples."""
-
-    huggingface: str
-    """That of `problem_type` in a config.json."""
-
-    metrics: tuple[str, ...]
-    """The scores; the first chooses the best checkpoint."""
-
-    options: tuple[str, ...] = ()
-    """The settings of a fine-tuning that are for this problem."""
-
-    least, most = 1, math.inf
-    """How many outputs a model may have."""
-
-    default_labels: tuple[str, ...] = ()
-    """The outputs, where examples do not name them."""
+    name: str  # in settings and in task.json
+    word: str  # of the command line and of the kind of examples
+    huggingface: str  # problem_type of a config.json
+    metrics: tuple[str, ...]  # the first chooses the best checkpoint
+    options: tuple[str, ...] = ()  # the settings of a fine-tuning that are for this problem
+    least, most = 1, math.inf  # outputs of a model
+    default_labels: tuple[str, ...] = ()  # the outputs, where examples do not name them
 
     def check_labels(self, labels):
         """Refuse names of outputs that cannot be those of the problem, with a ValueError."""
@@ -72,13 +59,7 @@ class Problem(abc.ABC):
 
     @abc.abstractmethod
     def target(self, label, known, where):
-        """What the model should answer to an example with a label: an array.
-
-        Args:
-            label: that of the example.
-            known: the numbers of all labels by name.
-            where: how the example is named in errors.
-        """
+        """What the model should answer, an array; `known` has the numbers of all labels by name, `where` is for errors."""
 
     @abc.abstractmethod
     def answer(self, logits, labels, threshold):

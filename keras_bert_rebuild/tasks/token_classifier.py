@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter, namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -11,13 +11,13 @@ import numpy as np
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
 from keras_bert_rebuild.layers.viterbi import marginals
 from keras_bert_rebuild.models.heads import CRF
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows
+from keras_bert_rebuild.tasks.encode_windows import Encoded
 from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
 from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
 from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, type_of
 from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, in_scheme, nearest_tag, recognised, tags_for
-from keras_bert_rebuild.tasks.task import Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
@@ -92,14 +92,12 @@ class TokenClassifier(Task):
         return {"labels": cls.labels_of(examples), "scheme": cls.scheme_of(examples), "crf": options["crf"]}
 
     @classmethod
-    def label_counts(cls, examples: Sequence[Any], **settings: Any) -> Counter | None:
-        """The tags of words, or O and the labels of the spans of a text."""
+    def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
+        """The tags of words, or O and the labels of the spans of a text, whose tags are not known before it is cut into words."""
+        if weighed and not all(isinstance(example, TaggedWords) for example in examples):
+            return None
         outside = [OUTSIDE for example in examples if isinstance(example, TaggedText)]
         return Counter([*outside, *itertools.chain.from_iterable(example.labels() for example in examples)])
-
-    @classmethod
-    def weighed_labels(cls, examples: Sequence[Any], **settings: Any) -> Counter | None:
-        return cls.label_counts(examples) if all(isinstance(example, TaggedWords) for example in examples) else None
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
@@ -163,9 +161,7 @@ class TokenClassifier(Task):
             return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows, words = self._words(examples)
         # A word that the tokenizer leaves nothing of is outside.
@@ -218,11 +214,7 @@ class TokenClassifier(Task):
         if len(in_words) > 1:
             raise ValueError("examples must all be texts or all be lists of words; got both.")
         given = [example.text if isinstance(example, TaggedText) else list(example.words) for example in examples]
-        options = {"max_len": self.max_len, "stride": self.stride}
-        if in_words == {True}:
-            windows = encode_windows(self.tokenizer, given, is_pretokenized=True, **options)
-        else:
-            windows = encode_windows(self.tokenizer, given, **options)
+        windows = self.windows(given, **({"is_pretokenized": True} if in_words == {True} else {}))
         return windows, words_of_tokens(windows, given)
 
     def _tags(self, example, words, number):

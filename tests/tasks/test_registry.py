@@ -14,7 +14,7 @@ from keras_bert_rebuild import FinetuneSettings, SentenceEmbedder, finetune, loa
 from keras_bert_rebuild.data.example_kinds import Kind
 from keras_bert_rebuild.data.labelled_examples import Example, ScoredPair
 from keras_bert_rebuild.tasks import registry
-from keras_bert_rebuild.tasks.encode_windows import Encoded, encode_windows, weighted_mean
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.registry import finetune_task, register_task, task_class, task_kinds, task_names
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Cosine
 from keras_bert_rebuild.tasks.task import Task
@@ -50,7 +50,7 @@ class WordCount(Task):
         return {"labels": ["count"]}
 
     def encode(self, examples):
-        windows = encode_windows(self.tokenizer, [one.text for one in examples], max_len=self.max_len, stride=self.stride)
+        windows = self.windows([one.text for one in examples])
         counts = [one.count for one in examples]
         return Encoded(windows, None if None in counts else np.array(counts, "float32")[windows.examples, None])
 
