@@ -26,7 +26,7 @@ def minilm():
 def read(job, data, parts=("train", "dev", "test")):
     """The examples of a set: `{part: list}`."""
     from keras_bert_rebuild.data.read_labelled import read_examples
-    from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
+    from keras_bert_rebuild.tasks.registry import finetune_task
 
     kind = finetune_task(job["task"]).examples
     found = {}
@@ -70,7 +70,7 @@ def prepare(folder, job):
     import keras
 
     from keras_bert_rebuild.recipes.finetune import make_task
-    from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
+    from keras_bert_rebuild.tasks.registry import finetune_task
 
     settings, spec = settings_of(job), finetune_task(job["task"])
     examples = read(job, job["data"], ["train"])["train"]
@@ -152,9 +152,9 @@ def own(folder, job):
 
 def judge(folder, job):
     """Scores of what transformers trained, by ours: of the epoch that is best on dev."""
-    from keras_bert_rebuild.recipes.finetune_judge import chosen_metric, is_better
-    from keras_bert_rebuild.recipes.finetune_judge import judge as judged
-    from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
+    from keras_bert_rebuild.recipes.finetune_callback import chosen_metric, is_better
+    from keras_bert_rebuild.recipes.finetune_callback import judge as judged
+    from keras_bert_rebuild.tasks.registry import finetune_task
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     settings, spec = settings_of(job), finetune_task(job["task"])

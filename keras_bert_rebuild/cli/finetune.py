@@ -9,10 +9,10 @@ from keras_bert_rebuild.data.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
-from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
+from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
-TASKS = ", ".join(FINETUNE_TASKS).replace("_", "-")
-CHOICES = {"dtype": DTYPES, "objective": OBJECTIVES, "format": FORMATS}
+TASKS = ", ".join(task_names()).replace("_", "-")
+CHOICES = {"dtype": DTYPES, "objective": tuple(OBJECTIVES), "format": FORMATS}
 METAVARS = {"metric": "NAME"}
 
 
@@ -61,9 +61,9 @@ def run(args):
 def _check_options_of_task(args):
     """Refuse options that say nothing to the task."""
     spec = finetune_task(args.task)
-    if args.objective is not None and spec.name != "similarity":
+    if args.objective is not None and "objective" not in spec.options:
         raise ValueError(f"--objective is for similarity; the task is {spec.name}.")
-    if args.class_weights is not None and spec.examples not in ("classification", "tagging"):
+    if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
 

@@ -23,6 +23,9 @@ LABEL_SEPARATOR = ","
 class Kind:
     """A kind of examples."""
 
+    name: str
+    """The word for it in calls and errors."""
+
     columns: dict
     """Part of an example: names that its column has where none is told, the first that a file has counts."""
 
@@ -37,6 +40,9 @@ class Kind:
 
     make: Callable[..., Any]
     """A function from the parts of an example, and its place, to the example."""
+
+    needed: str = ""
+    """What an example to learn from must have, where that is no single part."""
 
 
 def _label(value, where):
@@ -183,36 +189,42 @@ _SCORE = ("score", "similarity", "label", "rating")
 _OF_TEXTS = {1: ("text",), 2: ("text", "label"), 3: ("text", "pair", "label")}
 _CLASSIFIED = {"text": _TEXT, "pair": _PAIR, "label": _LABEL}
 
-KINDS = {
-    "classification": Kind(_CLASSIFIED, ("text",), "label", _OF_TEXTS, _classified(_label)),
-    "multi_label": Kind(_CLASSIFIED, ("text",), "label", _OF_TEXTS, _classified(_labels)),
-    "regression": Kind({**_CLASSIFIED, "label": _SCORE}, ("text",), "label", _OF_TEXTS, _classified(_number)),
-    "similarity": Kind(
+_ALL = (
+    Kind("classification", _CLASSIFIED, ("text",), "label", _OF_TEXTS, _classified(_label)),
+    Kind("multi_label", _CLASSIFIED, ("text",), "label", _OF_TEXTS, _classified(_labels)),
+    Kind("regression", {**_CLASSIFIED, "label": _SCORE}, ("text",), "label", _OF_TEXTS, _classified(_number)),
+    Kind(
+        "similarity",
         {"first": ("first", *_TEXT), "second": ("second", *_PAIR), "score": _SCORE},
         ("first", "second"),
         "score",
         {2: ("first", "second"), 3: ("first", "second", "score")},
         _scored,
     ),
-    "tagging": Kind(
+    Kind(
+        "tagging",
         {"text": ("text",), "spans": ("spans", "entities"), "words": ("words", "tokens"), "tags": ("tags", "ner_tags", "labels")},
         (),
         None,
         {1: ("text",)},
         _tagged,
+        needed="words with tags or a text with spans",
     ),
-    "questions": Kind(
+    Kind(
+        "questions",
         {"id": ("id",), "question": ("question",), "context": ("context", "passage"), "answers": ("answers",)},
         ("question", "context"),
         "answers",
         {2: ("question", "context")},
         _question,
     ),
-    "choices": Kind(
+    Kind(
+        "choices",
         {"prompt": ("prompt", "question", "context", "text"), "choices": ("choices", "options", "endings"), "label": _LABEL},
         ("prompt", "choices"),
         "label",
         {},
         _choice,
     ),
-}
+)
+KINDS = {kind.name: kind for kind in _ALL}

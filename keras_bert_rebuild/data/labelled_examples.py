@@ -1,16 +1,44 @@
 """Examples of tasks: what a model is fine-tuned on and asked about."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+# Marks a part that no model is shown.
+_NOT_SHOWN = {"shown": False}
 
 
 def _where():
     """Where an example comes from, such as "train.tsv, line 7", for errors; it makes no difference between examples."""
-    return field(default="", compare=False, repr=False, kw_only=True)
+    return field(default="", compare=False, repr=False, kw_only=True, metadata=_NOT_SHOWN)
+
+
+class Example:
+    """What the examples of all tasks have in common; subclasses are dataclasses."""
+
+    target: ClassVar[str]
+    """The part that is learned, None where it is to be told; a model is not shown it."""
+
+    def right(self) -> Any:
+        """What is right, or None where the example does not tell."""
+        return getattr(self, self.target)
+
+    def labels(self) -> tuple[Any, ...]:
+        """The labels that it tells, one or several."""
+        right = self.right()
+        several = isinstance(right, (list, tuple, set, frozenset))
+        return tuple(right) if several else () if right is None else (right,)
+
+    def shown(self) -> dict[str, Any]:
+        """What a model is shown of it, by part."""
+        parts = (part.name for part in fields(self) if part.metadata.get("shown", True))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in parts if name != self.target}
 
 
 @dataclass(frozen=True)
-class ClassifiedText:
+class ClassifiedText(Example):
     """A text, or a pair of texts, and what it is."""
+
+    target = "label"
 
     text: str
     """The text, or the first of the pair."""
@@ -25,8 +53,10 @@ class ClassifiedText:
 
 
 @dataclass(frozen=True)
-class TaggedWords:
+class TaggedWords(Example):
     """Words and a tag for each."""
+
+    target = "tags"
 
     words: tuple
     """The words of a sentence."""
@@ -38,8 +68,10 @@ class TaggedWords:
 
 
 @dataclass(frozen=True)
-class TaggedText:
+class TaggedText(Example):
     """A text and the spans in it that have a label."""
+
+    target = "spans"
 
     text: str
     """The text."""
@@ -49,12 +81,18 @@ class TaggedText:
 
     where: str = _where()
 
+    def labels(self) -> tuple[Any, ...]:
+        """The labels of the spans."""
+        return tuple(label for _, _, label in self.spans or ())
+
 
 @dataclass(frozen=True)
-class Question:
+class Question(Example):
     """A question and a text that may hold its answer."""
 
-    id: str
+    target = "answers"
+
+    id: str = field(metadata=_NOT_SHOWN)
     """What tells it from other questions."""
 
     question: str
@@ -70,8 +108,10 @@ class Question:
 
 
 @dataclass(frozen=True)
-class ChoiceQuestion:
+class ChoiceQuestion(Example):
     """A prompt and endings or answers to choose from."""
+
+    target = "label"
 
     prompt: str
     """What is asked or goes on."""
@@ -86,8 +126,10 @@ class ChoiceQuestion:
 
 
 @dataclass(frozen=True)
-class ScoredPair:
+class ScoredPair(Example):
     """Two texts and how much they have in common."""
+
+    target = "score"
 
     first: str
     """One text."""

@@ -68,6 +68,22 @@ def padded(sequences, length, padding=0, dtype="int32"):
     return rows
 
 
+def bare(values):
+    """The values as they are where there are several, else the one: Keras wants the one input of a model bare."""
+    return values if len(values) > 1 else values[0]
+
+
+def input_arrays(inputs, length, padding):
+    """The rows of every input of a model as an array, padded to a length; the array itself where there is one input.
+
+    Args:
+        inputs: for every input a list of rows.
+        length: the length of the arrays.
+        padding: for every input what it is filled up with.
+    """
+    return bare(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
+
+
 def original_order(batches, results):
     """Put what a model made of batches back into the order of the examples.
 
@@ -154,8 +170,7 @@ class BucketedBatches(PlannedBatches):
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         indexes, length = self.batches(epoch)[index]
         pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
-        x = tuple(padded(pick(sequences), length, pad) for sequences, pad in zip(self.inputs, self.padding, strict=True))
-        x = x if len(x) > 1 else x[0]  # Keras wants the one input of a model bare
+        x = input_arrays([pick(sequences) for sequences in self.inputs], length, self.padding)
         if self.labels is None:
             return (x,)
         chosen = pick(self.labels)
@@ -166,6 +181,30 @@ class BucketedBatches(PlannedBatches):
         if self.seed is not None:
             raise ValueError(f"restore wants batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
         return original_order(self.batches(0), results)
+
+
+class GroupedBatches(PlannedBatches):
+    """Batches whose rows come in groups that belong together: the texts of a pair, the choices of a question.
+
+    Args:
+        inputs: for every input of the model a list of rows; the rows of a group stand one behind the other.
+        labels: a label for every row, `(rows, ...)`.
+        group: rows of a group.
+        batch_size: groups of a batch.
+        buckets, seed: as of `bucket_batches`.
+        padding: for every input what it is filled up with.
+        **kwargs: as of `EpochBatches`.
+    """
+
+    def __init__(self, inputs, labels, *, group, batch_size, buckets, seed=None, padding, **kwargs):
+        lengths = np.array([len(row) for row in inputs[0]]).reshape(-1, group).max(1)
+        super().__init__(lengths, batch_size, buckets, seed, **kwargs)
+        self.inputs, self.labels, self.group, self.padding = inputs, labels, group, padding
+
+    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
+        groups, length = self.batches(epoch)[index]
+        rows = (np.asarray(groups)[:, None] * self.group + np.arange(self.group)).ravel()
+        return input_arrays([[values[i] for i in rows] for values in self.inputs], length, self.padding), self.labels[rows]
 
 
 def _unlike_first(batches):

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert_rebuild.data.example_kinds import KINDS
+from keras_bert_rebuild.data.example_kinds import KINDS, Kind
 from keras_bert_rebuild.data.labelled_file import suffix_of
 from keras_bert_rebuild.data.read_labelled_questions import read_squad
 from keras_bert_rebuild.data.read_labelled_rows import read_json_lines, read_plain_lines, read_table
@@ -30,7 +30,7 @@ _TABLES = {"tsv": "\t", "csv": ","}
 
 def read_examples(
     path: str | os.PathLike[str],
-    kind: str,
+    kind: str | Kind,
     *,
     columns: Mapping[str, Any] | None = None,
     header: bool | None = None,
@@ -41,7 +41,8 @@ def read_examples(
 
     Args:
         path: a file in UTF-8, also `.gz` or `.xz`.
-        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices".
+        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices";
+            or a `Kind` of your own.
         columns: what the parts of an example are called in the file, such as `{"text": "utterance", "label": "intent"}`, or the
             numbers of their columns, from 1 on; where None, names that are usual, or the order text, (second text,) label.
         header: whether the first row of a table names its columns; None to tell it from the names.
@@ -54,8 +55,10 @@ def read_examples(
     Raises:
         ValueError: what was expected, what came, in which file and line.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+    if not isinstance(kind, Kind):
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+        kind = KINDS[kind]
     format = format or SUFFIXES.get(suffix_of(path))
     if format not in FORMATS:
         ends = ", ".join(SUFFIXES)
@@ -63,9 +66,9 @@ def read_examples(
             f"expected a file whose name ends in {ends}, before .gz or .xz, or format= one of {', '.join(FORMATS)}; got {path}."
         )
     named = dict(columns or {})
-    unknown = [part for part in named if part not in KINDS[kind].columns]
+    unknown = [part for part in named if part not in kind.columns]
     if unknown:
-        raise ValueError(f"columns must be of {', '.join(KINDS[kind].columns)}; got {', '.join(unknown)}.")
+        raise ValueError(f"columns must be of {', '.join(kind.columns)}; got {', '.join(unknown)}.")
     for part, names in named.items():
         if part != "choices" and isinstance(names, (list, tuple)):
             raise ValueError(f"columns must name one for {part}; got {', '.join(map(str, names))}.")
@@ -82,28 +85,21 @@ def read_examples(
     if format == "txt":
         if labelled:
             raise ValueError(f"expected a file with labels; {path} has lines of text alone.")
-        rows = read_plain_lines(path, KINDS[kind])
+        rows = read_plain_lines(path, kind)
     elif format == "jsonl":
-        rows = read_json_lines(path, KINDS[kind], named, labelled)
+        rows = read_json_lines(path, kind, named, labelled)
     else:
-        rows = read_table(path, _TABLES[format], KINDS[kind], named, header, labelled)
+        rows = read_table(path, _TABLES[format], kind, named, header, labelled)
     if not labelled:
-        rows = [
-            ({part: value for part, value in parts.items() if part != KINDS[kind].target or value != ""}, at) for parts, at in rows
-        ]
-    examples = [KINDS[kind].make(parts, where) for parts, where in rows]
-    if labelled and kind == "tagging":
-        _check_tagged(examples)
+        rows = [({part: value for part, value in parts.items() if part != kind.target or value != ""}, at) for parts, at in rows]
+    examples = [kind.make(parts, where) for parts, where in rows]
+    if labelled and kind.needed:
+        for example in examples:
+            if example.right() is None:
+                raise ValueError(f"expected {kind.needed}; {example.where} has none.")
     return examples
 
 
 def _check_format(kind, expected, path):
-    if kind != expected:
-        raise ValueError(f"expected a file for {kind}; {path} has the format of {expected}.")
-
-
-def _check_tagged(examples):
-    """A table of texts alone is one to predict."""
-    for example in examples:
-        if (example.tags if hasattr(example, "words") else example.spans) is None:
-            raise ValueError(f"expected words with tags or a text with spans; {example.where} has none.")
+    if kind.name != expected:
+        raise ValueError(f"expected a file for {kind.name}; {path} has the format of {expected}.")

@@ -13,16 +13,14 @@ import keras
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.written_again import written_again
-from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback
+from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback, judge
 from keras_bert_rebuild.recipes.finetune_data import check_examples, count_in_training, examples_of, loss_weights, name_of
-from keras_bert_rebuild.recipes.finetune_judge import details, judge
 from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
-from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.freeze import freeze
@@ -30,9 +28,6 @@ from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.path_patterns import matches_any
 from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
-
-# Steps of the rate of an encoder would leave transitions, which begin with 0 and are scores of their own, near 0.
-CRF_RATE = 100.0
 
 
 @dataclass
@@ -100,7 +95,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     started = time.perf_counter()
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
-    if settings.crf and spec.name != "token_classification":
+    if settings.crf and "crf" not in spec.options:
         raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
     given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
     examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
@@ -161,25 +156,19 @@ def _judge(callback, spec, settings, place, examples, described, started):
         judged, name = judge(best, examples["test"], settings.batch_size), "test"
         found["test"] = judged.scores
     found["seconds"] = round(time.perf_counter() - started, 2)
-    found.update(details(best, examples[name], judged.answers))
+    found.update(best.details(examples[name], judged.answers))
     write_report(place, found, described)
     return Finetuned(best, found["dev"], found.get("test"), found)
 
 
 def make_task(spec, model, examples, settings):
     """The task with a fresh head, for the labels that examples have."""
-    told = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride, **spec.settings}
+    told = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride}
     if settings.dropout is not None:
         told["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
-    cls = spec.task_class
-    if spec.examples in ("classification", "multi_label", "tagging"):
-        told["labels"] = cls.labels_of(examples)
-    if spec.examples == "tagging":
-        told |= {"scheme": cls.scheme_of(examples), "crf": settings.crf}
-    if spec.name == "similarity":
-        told |= _similarity(examples, settings)
+    told |= spec.settings_for(examples, settings)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
-    return cls.from_encoder(encoder, **told)
+    return spec.task_class.from_encoder(encoder, **told)
 
 
 def adapt(model, settings):
@@ -195,28 +184,15 @@ def compile_task(task, settings, schedule, class_weights=None):
     optimizer = AdamW(
         schedule,
         weight_decay=settings.weight_decay,
-        rate_multipliers=rate_multipliers(task.model, settings),
+        rate_multipliers=rate_multipliers(task, settings),
         global_clipnorm=settings.clip_norm,
     )
     task.compile(optimizer, class_weights=class_weights, jit_compile=settings.jit_compile)
 
 
-def rate_multipliers(model, settings):
+def rate_multipliers(task, settings):
     """Factors of the rate by variable path, of what is trained; None where all are 1."""
-    rates = layer_rates(model, settings.layer_decay, settings.head_rate)
-    if settings.crf:
-        rates[f"(^|/){CRF}/"] = CRF_RATE
-    paths = [variable.path for variable in model.trainable_variables]
+    rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
+    paths = [variable.path for variable in task.model.trainable_variables]
     used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}
     return used if any(rate != 1 for rate in used.values()) else None
-
-
-def _similarity(examples, settings):
-    """What the scores of pairs say of the objective and its range."""
-    scores = [example.score for example in examples if example.score is not None]
-    objective = settings.objective or ("cosine" if len(scores) == len(examples) else "in_batch_negatives")
-    if objective == "in_batch_negatives":
-        return {"objective": objective}
-    if len(scores) < len(examples) or min(scores) == max(scores):
-        raise ValueError(f"pairs must have scores that differ, to learn cosines; {len(scores)} of {len(examples)} have one.")
-    return {"objective": objective, "score_range": (min(scores), max(scores))}

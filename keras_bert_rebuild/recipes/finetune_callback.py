@@ -2,14 +2,54 @@
 
 import math
 import time
+from collections import namedtuple
 
 import keras
 
-from keras_bert_rebuild.recipes.finetune_judge import chosen_metric, is_better, judge
 from keras_bert_rebuild.recipes.training_run import NonFiniteLossError
+from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.training.counted_callback import CountedCallback
 
 COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
+
+
+# Numbers by the name of the score, and the answers in the order of the examples.
+Judgement = namedtuple("Judgement", ["scores", "answers"])
+
+
+def judge(task, examples, batch_size, progress=None, choose_threshold=False):
+    """Answer examples and compare with what is right.
+
+    Args:
+        task: a `Task`.
+        examples: with what is right.
+        batch_size: rows of a batch.
+        progress: called with the rows done and all rows.
+        choose_threshold: set what only decides how to answer to the best for these examples, such as when to give no answer.
+    """
+    answered = task.tuned_answers if choose_threshold else task.predict_examples
+    answers = answered(examples, batch_size=batch_size, progress=progress)
+    return Judgement(task.scores(examples, answers), answers)
+
+
+def chosen_metric(spec, scores, wanted=None):
+    """The score that checkpoints are compared by.
+
+    Raises:
+        ValueError: there is none of the wanted name.
+    """
+    if wanted is None:
+        return next(name for name in spec.metrics if name in scores)
+    if wanted not in scores:
+        raise ValueError(f"metric must be one of {', '.join(scores)}; got {wanted!r}.")
+    return wanted
+
+
+def is_better(metric, score, than, lower_is_better=LOWER_IS_BETTER):
+    """Whether a score is better than another one, or than None; what is not a number never is."""
+    if math.isnan(score):
+        return False
+    return than is None or math.isnan(than) or (score < than if metric in lower_is_better else score > than)
 
 
 class FinetuneCallback(CountedCallback):
@@ -80,7 +120,7 @@ class FinetuneCallback(CountedCallback):
         score = judged.scores[self.metric]
         self.evaluated += 1
         self.waited += 1
-        if self.best is None or is_better(self.metric, score, self.best_score):
+        if self.best is None or is_better(self.metric, score, self.best_score, self.task.lower_is_better):
             self.best, self.best_score, self.best_step, self.waited = judged, score, step, 0
             self.save()
         return {f"dev_{name}": value for name, value in judged.scores.items()}

@@ -1,14 +1,10 @@
 """The examples of a fine-tuning, read and looked at before anything is trained or written."""
 
-from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 
 from keras_bert_rebuild.data.read_labelled import read_examples
 from keras_bert_rebuild.recipes.finetune_settings import BALANCED
-
-# The parts of an example that a model is not shown.
-NOT_SHOWN = ("id", "label", "tags", "spans", "answers", "score", "where")
+from keras_bert_rebuild.tasks.task import place_of
 
 
 def examples_of(given, spec, settings, labelled=True):
@@ -57,15 +53,9 @@ def check_names(examples):
         ValueError: it names the example.
     """
     for number, example in enumerate(examples):
-        spans = (label for _, _, label in getattr(example, "spans", None) or ())
-        for label in (*_listed(getattr(example, "label", None)), *(getattr(example, "tags", None) or ()), *spans):
+        for label in example.labels():
             if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-                place = getattr(example, "where", "") or f"example {number}"
-                raise ValueError(f"a label must be text that UTF-8 can hold; {place} has {label!a}.")
-
-
-def _listed(label):
-    return label if isinstance(label, (list, tuple, set, frozenset)) else (label,)
+                raise ValueError(f"a label must be text that UTF-8 can hold; {place_of(example, number)} has {label!a}.")
 
 
 def check_differ(examples, spec, given):
@@ -74,20 +64,10 @@ def check_differ(examples, spec, given):
     Raises:
         ValueError: it names the file.
     """
-    if spec.examples == "classification":
-        counts = Counter(example.label for example in examples)
-    elif spec.examples == "tagging":
-        counts = Counter(tag for example in examples for tag in _tags(example))
-    else:
-        return
-    if len(counts) < 2:
+    counts = spec.label_counts(examples)
+    if counts is not None and len(counts) < 2:
         found = f"all {len(examples)} of {name_of(given)} have {next(iter(counts), None)!r}"
         raise ValueError(f"expected examples of at least two labels; {found}.")
-
-
-def _tags(example):
-    """The tags of words, or O and the labels of the spans of a text."""
-    return example.tags or () if hasattr(example, "words") else ("O", *(label for _, _, label in example.spans or ()))
 
 
 def count_in_training(examples, train):
@@ -98,8 +78,7 @@ def count_in_training(examples, train):
 
 def _shown(example):
     """The texts of an example as a key."""
-    values = (getattr(example, field.name) for field in fields(example) if field.name not in NOT_SHOWN)
-    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
+    return tuple(tuple(value) if isinstance(value, list) else value for value in example.shown().values())
 
 
 def loss_weights(examples, spec, settings):
@@ -111,11 +90,8 @@ def loss_weights(examples, spec, settings):
     weights = settings.class_weights
     if weights is None:
         return None
-    if spec.examples == "classification":
-        counts = Counter(example.label for example in examples)
-    elif spec.examples == "tagging" and all(hasattr(example, "words") for example in examples):
-        counts = Counter(tag for example in examples for tag in example.tags)
-    else:
+    counts = spec.label_counts(examples, weighed=True)
+    if counts is None:
         raise ValueError(f"class_weights must be for a classification of texts or of words; the task is {spec.name}.")
     if weights == BALANCED:
         return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}

@@ -7,9 +7,9 @@ from typing import Any, Self
 from keras_bert_rebuild.data.read_labelled import FORMATS
 from keras_bert_rebuild.recipes.phase import check_whole_numbers
 from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
+from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
-OBJECTIVES = ("cosine", "in_batch_negatives")
 BALANCED = "balanced"
 # The least that may be.
 LEAST = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}

@@ -13,8 +13,7 @@ from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import ANSWERS
 from keras_bert_rebuild.files.output import claimed_file
 from keras_bert_rebuild.files.printable import in_csv
-from keras_bert_rebuild.recipes.finetune_tasks import FINETUNE_TASKS, finetune_task
-from keras_bert_rebuild.recipes.predicted_rows import ROWS
+from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.saved_task import load_task
 
 FORMATS = (".jsonl", ".tsv", ".csv", ".json")
@@ -62,25 +61,17 @@ def predict(
 def _predict(model, input, output, task, batch_size, reading, progress):
     if isinstance(model, (str, Path)):
         model = load_task(model, None if task is None else finetune_task(task).kind)
-    spec = spec_of(model) if task is None else finetune_task(task)
-    if spec.kind != model.kind or spec.examples != spec_of(model).examples:
-        raise ValueError(f"expected a model for {spec.name}; it is one for {spec_of(model).name}.")
-    if Path(output).suffix.lower() == ".json" and spec.examples != "questions":
+    spec = model.word if task is None else finetune_task(task)
+    if spec.name != model.word.name:
+        raise ValueError(f"expected a model for {spec.name}; it is one for {model.word.name}.")
+    if Path(output).suffix.lower() == ".json" and not model.answers_by_id:
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
     examples = read_examples(input, spec.examples, labelled=False, **reading)
     answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
-    write_rows(output, [ROWS[spec.examples](example, answer) for example, answer in zip(examples, answers, strict=True)])
-    target = next(name for name in ("label", "tags", "spans", "answers", "score") if hasattr(examples[0], name))
-    if all(getattr(example, target) is not None for example in examples):
+    write_rows(output, [model.row(example, answer) for example, answer in zip(examples, answers, strict=True)])
+    if all(example.right() is not None for example in examples):
         return model.scores(examples, answers)
     return None
-
-
-def spec_of(task):
-    """The `FinetuneTask` of a task."""
-    specs = [spec for spec in FINETUNE_TASKS.values() if spec.kind == task.kind]
-    problem = getattr(task, "problem", None)
-    return next((spec for spec in specs if spec.settings.get("problem") == problem), specs[0])
 
 
 def write_rows(path, rows):
@@ -110,11 +101,11 @@ def _write_table(file, rows, delimiter):
 def _cell(value, delimiter):
     if isinstance(value, (list, tuple)):
         flat = all(isinstance(part, str) for part in value)
-        value = (" " if flat else "; ").join(part if flat else _entity(part) for part in value)
+        value = (" " if flat else "; ").join(part if flat else _part(part) for part in value)
     value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
     # Cells of a tsv are not quoted where it is read.
     return " ".join(value.split()) if delimiter == "\t" else in_csv(value)
 
 
-def _entity(part):
-    return f"{part['label']}: {part['text']}" if isinstance(part, dict) else str(part)
+def _part(part):
+    return ": ".join(part[name] for name in ("label", "text") if name in part) if isinstance(part, dict) else str(part)

@@ -5,11 +5,13 @@ import weakref
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.data.length_buckets import bare, input_arrays
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
-from keras_bert_rebuild.tasks.one_at_a_time import predicted
+from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule
+from keras_bert_rebuild.tasks.embedding_buckets import bucket_lengths
+from keras_bert_rebuild.tasks.predict_rows import filled_up, predicted
 
 # Name of a pooling, what makes its layer.
 POOLINGS = {
@@ -20,6 +22,9 @@ POOLINGS = {
 
 # Keras's layers that do the same to a position in a sequence of any length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
+
+# torch's epsilon of a LayerNorm, for the modules of a sentence-transformers folder.
+EPSILON = 1e-5
 
 # A model is built and compiled once: model, from (poolings, normalize, any length) to what was made of it.
 _MADE: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
@@ -89,9 +94,57 @@ def _pooled(model, poolings, normalize):
     x = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(name="Concatenate")(outputs)
     if normalize:
         x = keras.layers.UnitNormalization(name="Pool-Unit")(x)
-    pooled = BertModel(model.inputs if len(model.inputs) > 1 else model.inputs[0], x)
-    pooled.config = getattr(model, "config", None)
-    return pooled
+    return sharing_layers(model, x)
+
+
+def with_modules(model, modules, normalize=False):
+    """A model whose vector goes through further layers.
+
+    Args:
+        model: its output is a vector for each row, `(batch, width)`.
+        modules: `DenseModule`, `NormModule` or `UnitModule`, in their order.
+        normalize: scale the result to length 1.
+
+    Returns:
+        A `BertModel` that shares all layers with the model, or the model itself where there is nothing to add.
+
+    Raises:
+        ValueError: the weights of a module are of another width.
+    """
+    if not modules and not normalize:
+        return model
+    x = model.outputs[0]
+    for number, module in enumerate(modules, 1):
+        width = len(module[0]) if module else x.shape[-1]
+        if width != x.shape[-1]:
+            raise ValueError(f"module {number} behind the pooling must take {x.shape[-1]} numbers; its weights are for {width}.")
+        if isinstance(module, DenseModule):
+            activation = layers.get_activation(module.activation)
+            layer = keras.layers.Dense(
+                module.kernel.shape[1],
+                activation,
+                use_bias=module.bias is not None,
+                dtype="float32",
+                name=f"Sentence-Dense-{number}",
+            )
+            arrays = [module.kernel] if module.bias is None else [module.kernel, module.bias]
+        elif isinstance(module, NormModule):
+            layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
+            arrays = [module.gamma, module.beta]
+        else:
+            layer, arrays = keras.layers.UnitNormalization(name=f"Sentence-Unit-{number}"), []
+        x = layer(x)
+        layer.set_weights(arrays)
+    if normalize:
+        x = keras.layers.UnitNormalization(name="Sentence-Unit")(x)
+    return sharing_layers(model, x)
+
+
+def sharing_layers(model, output):
+    """A model of the same inputs, layers and config with another output."""
+    shared = BertModel(bare(model.inputs), output)
+    shared.config = getattr(model, "config", None)
+    return shared
 
 
 def is_compiled_by_shape(model):
@@ -105,6 +158,12 @@ def longest_row(model):
     return model.inputs[0].shape[1] or next(positions, 512)
 
 
+def lengths_of(model, longest):
+    """The lengths that rows of up to `longest` tokens are padded to for a model: its static one, or those of `bucket_lengths`."""
+    static = model.inputs[0].shape[1]
+    return [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
+
+
 def inputs_of_rows(model, rows, length, pad_id=0):
     """The arrays that a model takes for rows `(ids, segments)`, padded to a length.
 
@@ -113,13 +172,12 @@ def inputs_of_rows(model, rows, length, pad_id=0):
         pad_id: the id of padding.
     """
     columns = {
-        "Input-Token": lambda: padded([ids for ids, _ in rows], length, pad_id),
-        "Input-Segment": lambda: padded([segments for _, segments in rows], length, 0),
-        "Input-Mask": lambda: padded([[1] * len(ids) for ids, _ in rows], length, 0),
+        "Input-Token": ([ids for ids, _ in rows], pad_id),
+        "Input-Segment": ([segments for _, segments in rows], 0),
+        "Input-Mask": ([[1] * len(ids) for ids, _ in rows], 0),
     }
     names = [tensor.name if tensor.name in columns else name for tensor, name in zip(model.inputs, columns, strict=False)]
-    arrays = [columns[name]() for name in names]
-    return arrays if len(arrays) > 1 else arrays[0]
+    return input_arrays([columns[name][0] for name in names], length, [columns[name][1] for name in names])
 
 
 def predict_batch(model, rows, length, pad_id=0, most=None):
@@ -132,8 +190,7 @@ def predict_batch(model, rows, length, pad_id=0, most=None):
     """
     filled = rows
     if most is not None or is_compiled_by_shape(model):
-        power = 1 << (len(rows) - 1).bit_length()
-        filled = [rows[i % len(rows)] for i in range(power if most is None or len(rows) > most else min(power, most))]
+        filled = [rows[i] for i in filled_up(len(rows), most)]
     elif model.inputs[0].shape[1] is None:
         length = max(len(ids) for ids, _ in rows)
     return predicted(model, inputs_of_rows(model, filled, length, pad_id))[: len(rows)]

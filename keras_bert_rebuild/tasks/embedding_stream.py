@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, bucket_lengths
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
-from keras_bert_rebuild.tasks.sentence_layers import with_modules
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, lengths_of, longest_row, predict_batch, with_modules
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Texts that are cut into tokens at once.
@@ -81,8 +80,7 @@ class EmbeddingStream:
         if max_len is not None and not 2 <= max_len <= longest:
             raise ValueError(f"max_len must be from 2 to {longest}, what the model takes; got {max_len}.")
         max_len = max_len or longest
-        static = pooled.inputs[0].shape[1]
-        lengths = [static] if static else bucket_lengths(max_len, is_compiled_by_shape(pooled))
+        lengths = lengths_of(pooled, max_len)
 
         def answer(rows, length):
             return predict_batch(pooled, rows, length, tokenizer.pad_id, most=stream.rows(length))

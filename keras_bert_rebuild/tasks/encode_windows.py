@@ -1,8 +1,13 @@
 """Texts of any length as rows that a model can take: overlapping windows over what is too long."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+# Beyond, memory for attention grows with the square; models with more positions take `max_len`.
+LONGEST = 512
 
 
 @dataclass
@@ -29,6 +34,25 @@ class Windows:
 
     word_ids: list
     """Number of a token's word in its own text, from 0; -1 at special tokens."""
+
+
+@dataclass
+class Encoded:
+    """Examples as rows for a model."""
+
+    windows: Windows
+    """The tokens; a long text has several rows."""
+
+    targets: Any = None
+    """What the model should answer for every row; None where an example does not tell."""
+
+    @property
+    def examples(self) -> npt.NDArray[Any]:
+        """The example that every row belongs to `(rows,)`."""
+        return self.windows.examples
+
+    def __len__(self) -> int:
+        return len(self.windows.ids)
 
 
 def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, **options):
@@ -93,6 +117,24 @@ def shortened(tokenizer, texts, limit, keep_end=False):
         cut = starts[at_word[0] if len(at_word) else cut]
         short[i] = texts[i][cut:] if keep_end else texts[i][:cut].rstrip()  # RoBERTa has a token for a space at the end
     return short
+
+
+def row_length(model, max_len):
+    """`max_len`, or where it is None what the model can take, `LONGEST` at the most; a ValueError for more than it can take."""
+    longest = model.config.max_length
+    length = min(longest, LONGEST) if max_len is None else int(max_len)
+    if not 8 <= length <= longest:
+        raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {length}.")
+    return length
+
+
+def weighted_mean(rows, windows):
+    """One answer for each example: the mean of those of its windows, each with the weight of its tokens, `(examples, ...)`."""
+    weights = np.array([len(ids) for ids in windows.ids], "float64")
+    rows = np.stack(rows).astype("float64")
+    starts = np.flatnonzero(np.diff(windows.examples, prepend=-1))
+    shape = (-1, *[1] * (rows.ndim - 1))
+    return np.add.reduceat(rows * weights.reshape(shape), starts) / np.add.reduceat(weights, starts).reshape(shape)
 
 
 def _long_ones(tokenizer, whole, long, side, are_pairs):

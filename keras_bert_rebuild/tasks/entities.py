@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_bert_rebuild.layers.viterbi import viterbi
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
-from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE
+from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE
 from keras_bert_rebuild.tasks.tag_schemes import may_follow, tags_of_entities
 
 # A label, and the first word and the one behind the last, or in a text its characters.

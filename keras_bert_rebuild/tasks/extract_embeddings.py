@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
-from keras_bert_rebuild.tasks.embedding_buckets import Buckets, bucket_lengths
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, is_compiled_by_shape, longest_row, predict_batch
+from keras_bert_rebuild.tasks.embedding_buckets import Buckets
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, lengths_of, longest_row, predict_batch
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.vocabulary import load_vocabulary
 
@@ -75,7 +75,6 @@ def extract_embeddings_generator(
     # What stands at padding is asked for: it depends on how much there is.
     at_static_length = seq_len is not None and not names and not cut_embed
     model = embedding_model(model, names, any_length=not at_static_length)
-    static = model.inputs[0].shape[1]
     longest = seq_len or longest_row(model)
 
     def answer(rows, length):
@@ -85,8 +84,7 @@ def extract_embeddings_generator(
         # Copies, so that one vector that is kept does not keep the batch.
         return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
 
-    lengths = [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
-    buckets = Buckets(answer, lengths, batch_size * longest)
+    buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest)
     tokenizer = Tokenizer(vocabs, cased=cased)
     yield from buckets.stream(_encoded(tokenizer, text, seq_len) for text in texts)
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import padded
 from keras_bert_rebuild.tasks.embedding_model import longest_row
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.one_at_a_time import predicted
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
-from keras_bert_rebuild.tasks.task import LONGEST, example_list
+from keras_bert_rebuild.tasks.encode_windows import LONGEST, encode_windows
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predicted
+from keras_bert_rebuild.tasks.task import example_list
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 

@@ -2,17 +2,16 @@
 
 import itertools
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
-from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
+from keras_bert_rebuild.data.length_buckets import GroupedBatches
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
 # The choice by number and text, and the probability of each.
@@ -35,6 +34,8 @@ class MultipleChoice(Task):
 
     kind = "multiple_choice"
     heads = ("multiple_choice",)
+    examples = "choices"
+    metrics = ("accuracy",)
 
     def __call__(self, prompts: Sequence[str], choices: Sequence[Sequence[str]], batch_size: int = 32) -> list[Chosen]:
         """Choose.
@@ -75,7 +76,6 @@ class MultipleChoice(Task):
         """Batches of questions for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts questions."""
         if encoded.targets is None:
             raise ValueError("every question must tell the right choice, to be trained on; one at least does not.")
-        inputs, padding = self._inputs(encoded.windows)
         bounds = np.searchsorted(encoded.windows.examples, np.arange(sum(map(len, encoded.targets)) + 1)).tolist()
         group, rows, labels, first = max(map(len, encoded.targets)), [], [], 0
         for right in encoded.targets:
@@ -87,27 +87,16 @@ class MultipleChoice(Task):
                 of_window = [min(begin + i, behind - 1) for begin, behind in windows]
                 rows += of_window + of_window[-1:] * (group - len(right))
                 labels += [of_question] * group
-        return GroupedBatches(
-            [[values[i] for i in rows] for values in inputs],
-            np.stack(labels),
-            group=group,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            **kwargs,
-        )
+        return self.grouped_batches(encoded, rows, np.stack(labels), group, batch_size, seed, **kwargs)
 
     def loss(self) -> keras.losses.Loss:
         """Cross entropy over the choices of a question."""
         return ChoiceLoss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
-        logits = weighted_mean(self._predict(windows, batch_size, progress), windows)[:, 0]
+        logits = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)[:, 0]
         ends = np.cumsum([len(example.choices) for example in examples])
         return [
             self._answer(example, logits[end - len(example.choices) : end]) for example, end in zip(examples, ends, strict=True)
@@ -119,18 +108,16 @@ class MultipleChoice(Task):
 
         return {"accuracy": accuracy([example.label for example in examples], [answer.index for answer in answers])}
 
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        probabilities = [round(float(value), 6) for value in answer.probabilities]
+        return {"prompt": example.prompt, "choice": answer.index, "text": answer.text, "probabilities": probabilities}
+
     def _windows(self, examples):
         for i, example in enumerate(examples):
             if isinstance(example.choices, str) or not len(example.choices):
                 raise ValueError(f"choices must be a list of texts; {place_of(example, i)} has {example.choices!r}.")
-        return encode_windows(
-            self.tokenizer,
-            [example.prompt for example in examples for _ in example.choices],
-            [choice for example in examples for choice in example.choices],
-            max_len=self.max_len,
-            stride=self.stride,
-            side=0,
-        )
+        prompts = [example.prompt for example in examples for _ in example.choices]
+        return self.windows(prompts, [choice for example in examples for choice in example.choices], side=0)
 
     def _answer(self, example, logits):
         exponentials = np.exp(logits - logits.max())

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.tasks.encode_windows import shortened
+from keras_bert_rebuild.tasks.encode_windows import row_length, shortened
 from keras_bert_rebuild.tasks.predict_rows import model_inputs, predict_rows
-from keras_bert_rebuild.tasks.task import example_list, row_length
+from keras_bert_rebuild.tasks.task import example_list
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
 

@@ -1,13 +1,49 @@
-"""What a model answers to rows of any length, in batches of about the same length."""
+"""What a model answers to rows of any length, in batches of about the same length, also where several threads ask."""
+
+import threading
+import weakref
 
 import numpy as np
 
-from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, padded
+from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, input_arrays
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.tasks.one_at_a_time import predicted
 
 # Texts of tasks are short, of 12 tokens as often as of 200. On JAX, which compiles a program for every length, there are fewer.
 LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+
+# Keras's prediction is not made for threads: on JAX it gives the buffers of the model's variables away during a call, and a second
+# call finds them deleted; on every backend it makes its function in the first call.
+_LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_OF_LOCKS = threading.Lock()
+
+
+def predicted(model, inputs):
+    """What `model.predict_on_batch` puts out, as an array of NumPy or what holds several; other threads wait.
+
+    Args:
+        model: a Keras model.
+        inputs: of a batch.
+    """
+    with _OF_LOCKS:
+        lock = _LOCKS.setdefault(model, threading.Lock())
+    with lock:
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, model.predict_on_batch(inputs))
+
+
+def filled_up(count, most=None):
+    """The numbers of the rows of a batch, some of them again, so that there are a power of two: every shape costs a program.
+
+    Args:
+        count: rows that there are.
+        most: rows that a full batch has, at which the power ends; None for any.
+
+    Example:
+
+    >>> filled_up(5).tolist(), filled_up(5, most=6).tolist()
+    ([0, 1, 2, 3, 4, 0, 1, 2], [0, 1, 2, 3, 4, 0])
+    """
+    power = 1 << (count - 1).bit_length()
+    return np.arange(power if most is None or count > most else min(power, most)) % count
 
 
 def buckets_up_to(max_len):
@@ -52,10 +88,9 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
     lengths = [len(row) for row in inputs[0]]
     answers, done = [None] * len(lengths), 0
     for indexes, length in bucket_batches(lengths, batch_size, buckets_up_to(max_len)):
-        # A batch that is not full is filled up to a power of two: every shape is compiled once.
-        rows = np.resize(indexes, min(batch_size, 1 << (len(indexes) - 1).bit_length()))
-        x = [padded([values[i] for i in rows], length, pad) for values, pad in zip(inputs, padding, strict=True)]
-        outputs = predicted(model, x if len(x) > 1 else x[0]).astype("float32", copy=False)
+        rows = indexes[filled_up(len(indexes), batch_size)]
+        x = input_arrays([[values[i] for i in rows] for values in inputs], length, padding)
+        outputs = predicted(model, x).astype("float32", copy=False)
         for i, output in zip(indexes, outputs[: len(indexes)], strict=True):
             answers[i] = output[: lengths[i]] if per_token else output
         done += len(indexes)

@@ -1,7 +1,8 @@
 """Extractive question answering: the stretch of a text that answers a question."""
 
+import math
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -9,8 +10,9 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import Question
 from keras_bert_rebuild.tasks.answer_spans import best_spans, merge_spans, span_of_tokens
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of
+from keras_bert_rebuild.tasks.encode_windows import Encoded
+from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
 # One span: its text, its place in characters of the context, its score and its probability among the best spans.
@@ -42,6 +44,9 @@ class QuestionAnswerer(Task):
     kind = "question_answering"
     heads = ("question_answering",)
     per_token = True
+    examples = "questions"
+    metrics = ("f1", "exact_match", "has_answer_f1", "has_answer_exact_match", "no_answer_f1", "no_answer_exact_match")
+    answers_by_id = True
 
     def __init__(
         self,
@@ -102,14 +107,12 @@ class QuestionAnswerer(Task):
         """Cross entropy of the first and the last token; a window that does not show the answer whole has `[CLS]` for both."""
         return SpanLoss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
         spans: list[list[Any]] = [[] for _ in examples]
         nothing = [np.inf] * len(examples)
-        for row, logits in enumerate(self._predict(windows, batch_size, progress)):
+        for row, logits in enumerate(self.predict_windows(windows, batch_size, progress)):
             number = windows.examples[row]
             in_context = (windows.sides[row] == 1) & (windows.offsets[row][:, 1] > windows.offsets[row][:, 0])
             spans[number] += best_spans(
@@ -126,24 +129,37 @@ class QuestionAnswerer(Task):
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Exact match and F1, as SQuAD counts them."""
-        from keras_bert_rebuild.tasks.metrics import squad_scores
+        return squad_scores(_texts_of(examples), [answer.text for answer in answers])
 
-        return squad_scores([[text for _, text in example.answers] for example in examples], [answer.text for answer in answers])
+    def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
+        """As `predict_examples`; where some questions have no answer, `no_answer_threshold` is first set so that F1 is best."""
+        examples = example_list(examples)
+        given = _texts_of(examples)
+        if all(given):
+            self.no_answer_threshold = None
+            return self.predict_examples(examples, batch_size=batch_size, progress=progress)
+        self.no_answer_threshold = math.inf  # the answers know of the one that there may be none, and none gives it
+        answers = self.predict_examples(examples, batch_size=batch_size, progress=progress)
+        margins = [answer.no_answer_margin for answer in answers]
+        self.no_answer_threshold, _ = best_threshold(given, [answer.text for answer in answers], margins)
+        silent = {"text": "", "start": None, "end": None}
+        return [answer._replace(**silent) if answer.no_answer_margin > self.no_answer_threshold else answer for answer in answers]
+
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        best = [
+            {"text": one.text, "start": one.start, "end": one.end, "probability": round(one.probability, 6)}
+            for one in answer.best[:5]
+        ]
+        place = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
+        return {"id": example.id, "question": example.question, "answer": answer.text, **place, "best": best}
 
     def settings(self) -> dict[str, Any]:
         own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
         return {**super().settings(), **{name: getattr(self, name) for name in own}}
 
     def _windows(self, examples):
-        return encode_windows(
-            self.tokenizer,
-            [example.question for example in examples],
-            [example.context for example in examples],
-            max_len=self.max_len,
-            stride=self.stride,
-            side=1,
-            shortest=min(self.max_question_tokens, (self.max_len - 4) // 2),
-        )
+        questions, contexts = [example.question for example in examples], [example.context for example in examples]
+        return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
 
     def _place(self, example, number):
         """The characters of the first answer, or None where there is none."""
@@ -174,3 +190,8 @@ class QuestionAnswerer(Task):
         if self.no_answer_threshold is not None and margin > self.no_answer_threshold:
             return Answered("", None, None, probabilities[-1], margin, best)
         return Answered(*best[0][:3], best[0].probability, margin, best)
+
+
+def _texts_of(examples):
+    """The texts of the right answers, a list for every question."""
+    return [[text for _, text in example.answers] for example in examples]

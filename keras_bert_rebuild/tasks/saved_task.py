@@ -13,7 +13,7 @@ from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
-from keras_bert_rebuild.tasks.task_kinds import TASKS, task_class
+from keras_bert_rebuild.tasks.registry import task_class, task_kinds
 
 FILE = "task.json"
 
@@ -38,7 +38,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
 
     Args:
         path: a folder as `Task.save` writes it, or one of Hugging Face whose class has the head of a task.
-        kind: the task, a key of `TASKS`; None for what task.json or the head says.
+        kind: the task, such as "classification"; None for what task.json or the head says.
         tokenizer: None for the one in the folder.
         **settings: those of the class, instead of what task.json says.
 
@@ -61,7 +61,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     kind = kind or told
     if kind is None:
         raise ValueError(
-            f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(TASKS)}."
+            f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(task_kinds())}."
         )
     if kind != told:
         values = {}
@@ -109,4 +109,4 @@ def _check_settings(values, cls, file):
 
 def _kind_of(checkpoint):
     heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
-    return next((kind for kind in TASKS if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)
+    return next((kind for kind in task_kinds() if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)

@@ -1,23 +1,29 @@
 """Vectors of sentences, trained so that texts alike have vectors of one direction."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.data.length_buckets import GroupedBatches
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.grouped_batches import GroupedBatches
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to
-from keras_bert_rebuild.tasks.sentence_files import sentence_files
-from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
-from keras_bert_rebuild.training.task_losses import CosineLoss, InBatchNegativesLoss
+from keras_bert_rebuild.tasks.embedding_model import sharing_layers
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 
-OBJECTIVES = ("cosine", "in_batch_negatives")
+# The modules of a folder of sentence-transformers.
+MODULES = [
+    {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+    {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+]
 
 
 class SentenceEmbedder(Task):
@@ -39,6 +45,9 @@ class SentenceEmbedder(Task):
 
     kind = "embedding"
     heads = ()
+    examples = "similarity"
+    metrics = REGRESSION_METRICS
+    options = ("objective",)
 
     def __init__(
         self,
@@ -55,8 +64,8 @@ class SentenceEmbedder(Task):
             raise ValueError("SentenceEmbedder must have a BertModel without heads; from_encoder makes one.")
         self.encoder = model
         pooled = keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave")(model.outputs[0])
-        with_mean = BertModel(model.inputs if len(model.inputs) > 1 else model.inputs[0], pooled)
-        with_mean.config, with_mean.load_report = model.config, getattr(model, "load_report", None)
+        with_mean = sharing_layers(model, pooled)
+        with_mean.load_report = getattr(model, "load_report", None)
         super().__init__(with_mean, tokenizer, max_len=max_len, stride=stride)
         low, high = score_range
         if objective not in OBJECTIVES or not low < high:
@@ -65,6 +74,16 @@ class SentenceEmbedder(Task):
         self.objective = objective
         self.score_range = float(low), float(high)
         self.scale = scale
+
+    @classmethod
+    def words(cls) -> tuple[FinetuneTask, ...]:
+        return (FinetuneTask("similarity", cls, cls.examples, cls.metrics, options=cls.options),)
+
+    @classmethod
+    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+        scores = [example.score for example in examples]
+        objective = options["objective"] or objective_for(scores)
+        return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The vectors of texts, `(texts, hidden)`, float32, each 1 long.
@@ -89,47 +108,30 @@ class SentenceEmbedder(Task):
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of pairs, first and second in turn; of a long text every window makes a pair, with the last of a shorter one."""
         examples = example_list(examples)
-        windows = self._windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
-        scores = [example.score for example in examples]
-        if self.objective == "in_batch_negatives":
-            scores = [0.0] * len(examples)
-        elif any(score is None for score in scores):
-            return Encoded(windows)
-        targets = np.array([self._target(score, place_of(examples[i], i)) for i, score in enumerate(scores)], "float32")
-        return Encoded(windows, targets)
+        windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
+        objective = self._objective
+        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
+        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
 
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
         """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
         if encoded.targets is None:
             raise ValueError("every pair must have a score, to be trained for cosines; one at least has none.")
-        inputs, padding = self._inputs(encoded.windows)
         bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
-        rows, owners = [], []
+        rows, owners, all_windows = [], [], self._objective.all_windows
         for pair in range(len(encoded.targets)):
             first, second, behind = bounds[2 * pair : 2 * pair + 3]
-            # In-batch negatives must not meet another window of their own pair.
-            count = 1 if self.objective == "in_batch_negatives" else max(second - first, behind - second)
+            count = max(second - first, behind - second) if all_windows else 1
             for i in range(count):
                 rows += [min(first + i, second - 1), min(second + i, behind - 1)]
                 owners += [pair, pair]
-        return GroupedBatches(
-            [[values[i] for i in rows] for values in inputs],
-            encoded.targets[owners],
-            group=2,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            **kwargs,
-        )
+        return self.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
 
     def loss(self) -> keras.losses.Loss:
-        """The squared error of cosines, or cross entropy over the batch."""
-        return CosineLoss() if self.objective == "cosine" else InBatchNegativesLoss(self.scale)
+        """That of the objective: the squared error of cosines, or cross entropy over the batch."""
+        return self._objective.loss()
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """A number for every pair, in the range of the scores: the cosine, stretched from 0 to 1 onto it."""
         examples = example_list(examples)
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
@@ -143,6 +145,9 @@ class SentenceEmbedder(Task):
 
         return regression_scores([example.score for example in examples], list(answers))
 
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
+
     def settings(self) -> dict[str, Any]:
         own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
         return {**super().settings(), **own}
@@ -154,16 +159,33 @@ class SentenceEmbedder(Task):
     def model_to_save(self) -> keras.Model:
         return self.encoder
 
-    def _windows(self, texts):
-        return encode_windows(self.tokenizer, texts, max_len=self.max_len, stride=self.stride)
+    @property
+    def _objective(self):
+        return OBJECTIVES[self.objective](self.score_range, self.scale)
 
     def _vectors(self, texts, batch_size, progress):
-        windows = self._windows(texts)
-        vectors = weighted_mean(self._predict(windows, batch_size, progress), windows)
+        windows = self.windows(texts)
+        vectors = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
         return (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)).astype("float32")
 
-    def _target(self, score, where):
-        low, high = self.score_range
-        if self.objective == "cosine" and (isinstance(score, str) or not low <= score <= high):
-            raise ValueError(f"a score must be a number from {low:g} to {high:g}, the score_range; {where} has {score!r}.")
-        return (score - low) / (high - low)
+
+def sentence_files(width, max_len):
+    """What makes a folder of an encoder one of sentence-transformers, mean over tokens and vectors 1 long: name to bytes.
+
+    Args:
+        width: numbers of a vector.
+        max_len: tokens of a text at the most.
+    """
+    pooling = {
+        "word_embedding_dimension": width,
+        "pooling_mode_cls_token": False,
+        "pooling_mode_mean_tokens": True,
+        "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False,
+    }
+    files = {
+        "1_Pooling/config.json": pooling,
+        "sentence_bert_config.json": {"max_seq_length": max_len, "do_lower_case": False},
+        "modules.json": MODULES,
+    }
+    return {name: (json.dumps(values, indent=2) + "\n").encode() for name, values in files.items()}

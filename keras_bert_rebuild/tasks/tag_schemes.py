@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
-from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, prefix_of, type_of
+from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, prefix_of, type_of
 
 # How a word of an entity meets what is beside it: a word of the same entity, one of another entity of the same label, or anything
 # else: a word outside, an entity of another label, an end of the text.

@@ -2,44 +2,26 @@
 
 import abc
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import keras
-import numpy as np
-import numpy.typing as npt
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.data.length_buckets import BucketedBatches
+from keras_bert_rebuild.data.example_kinds import Kind
+from keras_bert_rebuild.data.length_buckets import BucketedBatches, GroupedBatches
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.tasks.encode_windows import Windows
+from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
+from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
-# Beyond, memory for attention grows with the square; models with more positions take `max_len`.
-LONGEST = 512
-
-
-@dataclass
-class Encoded:
-    """Examples as rows for a model."""
-
-    windows: Windows
-    """The tokens; a long text has several rows."""
-
-    targets: Any = None
-    """What the model should answer for every row; None where an example does not tell."""
-
-    @property
-    def examples(self) -> npt.NDArray[Any]:
-        """The example that every row belongs to `(rows,)`."""
-        return self.windows.examples
-
-    def __len__(self) -> int:
-        return len(self.windows.ids)
+# Called with the rows done and all rows.
+Progress: TypeAlias = Callable[[int, int], object] | None
 
 
 class Task(abc.ABC):
@@ -63,6 +45,21 @@ class Task(abc.ABC):
 
     label_padding: int | None = None
     """What targets of tokens are filled up with."""
+
+    examples: str | Kind
+    """The examples that it learns from and answers, as for `read_examples`."""
+
+    metrics: tuple[str, ...]
+    """The names of its scores; the first that an evaluation gives chooses the best weights."""
+
+    lower_is_better: tuple[str, ...] = LOWER_IS_BETTER
+    """The scores that are better the less they are."""
+
+    options: tuple[str, ...] = ()
+    """The fields of `FinetuneSettings` that only some tasks take and this one does."""
+
+    answers_by_id = False
+    """Whether a row of its answers has an `id` and an `answer`, so that a .json file can hold one by the other."""
 
     def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
         if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
@@ -103,6 +100,38 @@ class Task(abc.ABC):
         model = model_with_head(encoder, cls.heads, labels, seed=seed, dtype=dtype, **(rates or {}))
         return cls(model, tokenizer, **settings)
 
+    @classmethod
+    def words(cls) -> tuple[FinetuneTask, ...]:
+        """What `finetune` and `predict` know the class by: its kind, where it says nothing else."""
+        return (FinetuneTask(cls.kind, cls, cls.examples, cls.metrics, options=cls.options),)
+
+    @property
+    def word(self) -> FinetuneTask:
+        """The one of `words` that the task is."""
+        return self.words()[0]
+
+    @classmethod
+    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+        """What `from_encoder` is told besides, for a training on examples, such as their labels.
+
+        Args:
+            examples: a list of them.
+            options: what the fine-tuning is told of each of the class's `options`.
+            **settings: those of the word.
+        """
+        return {}
+
+    @classmethod
+    def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
+        """How often examples have each label, where all of one would leave nothing to learn; else None.
+
+        Args:
+            examples: a list of them.
+            weighed: None also where the loss takes no weights for these labels.
+            **settings: those of the word.
+        """
+        return None
+
     @abc.abstractmethod
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The `Encoded` rows of examples."""
@@ -112,14 +141,28 @@ class Task(abc.ABC):
         """The loss to train with."""
 
     @abc.abstractmethod
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """An answer for every example, in their order; `progress` is called with the rows done and all rows."""
 
     @abc.abstractmethod
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """The metrics of the field, `{name: number}`, of answers to examples that tell what is right."""
+
+    def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
+        """As `predict_examples`, where settings that only decide how to answer are first set to the best for the examples."""
+        return self.predict_examples(examples, batch_size=batch_size, progress=progress)
+
+    def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
+        """What a report shows besides the scores: `classes`, scores by label, and `labels` and `confusion`, rows of the matrix."""
+        return {}
+
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        """What a file of answers says of an example, plain values by name: what a model is shown of it, and the answer."""
+        return {**example.shown(), **(answer._asdict() if hasattr(answer, "_asdict") else {"answer": answer})}
+
+    def rate_multipliers(self) -> dict[str, float]:
+        """Factors of the rate for weights that learn at another one than the head, `{regular expression over paths: factor}`."""
+        return {}
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -167,6 +210,25 @@ class Task(abc.ABC):
             **kwargs,
         )
 
+    def grouped_batches(
+        self, encoded: Encoded, rows: Sequence[int], labels: Any, group: int, batch_size: int, seed: int | None, **kwargs: Any
+    ) -> GroupedBatches:
+        """Batches of rows that belong together, groups of `group` that stand one behind the other: see `batches`.
+
+        `rows` are the numbers of rows of `encoded`, some perhaps several times; `labels` are what the model should answer to each.
+        """
+        inputs, padding = self._inputs(encoded.windows)
+        return GroupedBatches(
+            [[values[i] for i in rows] for values in inputs],
+            labels,
+            group=group,
+            batch_size=batch_size,
+            buckets=buckets_up_to(self.max_len),
+            seed=seed,
+            padding=padding,
+            **kwargs,
+        )
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder, with what it has no room for in task.json: see `load_task`."""
         from keras_bert_rebuild.tasks.saved_task import save_task
@@ -191,23 +253,18 @@ class Task(abc.ABC):
         """What lies beside the weights besides: name to bytes."""
         return {}
 
+    def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
+        """`encode_windows` of texts or pairs of texts, with the tokenizer, `max_len` and `stride` of the task."""
+        return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
+
     def _inputs(self, windows):
         return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
 
-    def _predict(self, windows, batch_size, progress):
-        """What the model answers, an array a row."""
+    def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
+        """What the model answers to `Windows`, an array a row; `weighted_mean` makes one answer for each example of them."""
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(self.model, inputs, padding, **options)
-
-
-def row_length(model, max_len):
-    """`max_len`, or where it is None what the model can take, `LONGEST` at the most; a ValueError for more than it can take."""
-    longest = model.config.max_length
-    length = min(longest, LONGEST) if max_len is None else int(max_len)
-    if not 8 <= length <= longest:
-        raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {length}.")
-    return length
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:
@@ -223,12 +280,3 @@ def example_list(examples: Any, name: str = "examples") -> list[Any]:
 def place_of(example, number):
     """How an example is named in errors: by its file and line, or by its number."""
     return getattr(example, "where", "") or f"example {number}"
-
-
-def weighted_mean(rows, windows):
-    """One answer for each example: the mean of those of its windows, each with the weight of its tokens, `(examples, ...)`."""
-    weights = np.array([len(ids) for ids in windows.ids], "float64")
-    rows = np.stack(rows).astype("float64")
-    starts = np.flatnonzero(np.diff(windows.examples, prepend=-1))
-    shape = (-1, *[1] * (rows.ndim - 1))
-    return np.add.reduceat(rows * weights.reshape(shape), starts) / np.add.reduceat(weights, starts).reshape(shape)

@@ -1,9 +1,7 @@
 """Classification of texts and pairs of texts: one label, several labels, or a number."""
 
-import math
-import numbers
-from collections import Counter, namedtuple
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,29 +10,10 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
-from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of, weighted_mean
-from keras_bert_rebuild.training.task_losses import LabelLoss
-
-# Our word and Hugging Face's.
-HUGGINGFACE_PROBLEMS = {
-    "single_label": "single_label_classification",
-    "multi_label": "multi_label_classification",
-    "regression": "regression",
-}
-PROBLEMS = tuple(HUGGINGFACE_PROBLEMS)
-
-# The name of the one output of a regression.
-SCORE = "score"
-
-# The most probable label, its probability, and those of all labels by name.
-Classified = namedtuple("Classified", ["label", "probability", "probabilities"])
-
-# The labels whose probability is the threshold or more, and the probabilities of all by name.
-ClassifiedMany = namedtuple("ClassifiedMany", ["labels", "probabilities"])
-
-# The number that a regression answers with.
-Scored = namedtuple("Scored", ["score"])
+from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
 
 
 class TextClassifier(Task):
@@ -68,8 +47,8 @@ class TextClassifier(Task):
         stride: int | None = None,
     ) -> None:
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
-        _check_problem(problem, model.config.labels)
-        model.config = model.config.replace(problem_type=HUGGINGFACE_PROBLEMS[problem])
+        _problem_of(problem).check_labels(model.config.labels)
+        model.config = model.config.replace(problem_type=PROBLEMS[problem].huggingface)
         if not 0 < threshold < 1:
             raise ValueError(f"threshold must be a probability in (0, 1); got {threshold}.")
         self.problem = problem
@@ -87,9 +66,33 @@ class TextClassifier(Task):
         **settings: Any,
     ) -> Self:
         """The classifier with a fresh head on an encoder: see `Task.from_encoder`; a regression needs no labels."""
-        labels = (SCORE,) if problem == "regression" and not labels else tuple(labels)
-        _check_problem(problem, labels)
+        labels = tuple(labels) or _problem_of(problem).default_labels
+        _problem_of(problem).check_labels(labels)
         return super().from_encoder(encoder, tokenizer, labels=labels, problem=problem, **settings)
+
+    @classmethod
+    def words(cls) -> tuple[FinetuneTask, ...]:
+        """A word for every problem."""
+        return tuple(
+            FinetuneTask(problem.word, cls, problem.word, problem.metrics, {"problem": problem.name}, problem.options)
+            for problem in PROBLEMS.values()
+        )
+
+    @property
+    def word(self) -> FinetuneTask:
+        return next(word for word in self.words() if word.settings["problem"] == self.problem)
+
+    @classmethod
+    def settings_for(
+        cls, examples: Sequence[Any], options: Mapping[str, Any], problem: str = "single_label", **settings: Any
+    ) -> dict[str, Any]:
+        return {} if _problem_of(problem).default_labels else {"labels": cls.labels_of(examples)}
+
+    @classmethod
+    def label_counts(
+        cls, examples: Sequence[Any], weighed: bool = False, problem: str = "single_label", **settings: Any
+    ) -> Counter | None:
+        return _problem_of(problem).label_counts(examples)
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
@@ -98,8 +101,8 @@ class TextClassifier(Task):
         Raises:
             ValueError: there are no labels, or only one.
         """
-        given = [example.label for example in example_list(examples) if example.label is not None]
-        counts = Counter(label for of_one in given for label in (of_one if isinstance(of_one, (tuple, list)) else [of_one]))
+        given = [example for example in example_list(examples) if example.label is not None]
+        counts = Counter(label for example in given for label in example.labels())
         if len(counts) < 2:
             raise ValueError(
                 f"there must be two labels at least to tell apart; {len(given)} examples have {list(counts) or 'none'}."
@@ -132,13 +135,7 @@ class TextClassifier(Task):
         if None in pairs and set(pairs) != {None}:
             number = pairs.index(None)
             raise ValueError(f"all examples must be pairs of texts, or none; {place_of(examples[number], number)} has one text.")
-        windows = encode_windows(
-            self.tokenizer,
-            [example.text for example in examples],
-            None if pairs[0] is None else pairs,
-            max_len=self.max_len,
-            stride=self.stride,
-        )
+        windows = self.windows([example.text for example in examples], None if pairs[0] is None else pairs)
         if any(example.label is None for example in examples):
             return Encoded(windows)
         targets = [self._target(example, i) for i, example in enumerate(examples)]
@@ -146,89 +143,42 @@ class TextClassifier(Task):
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
         """Cross entropy, for several labels binary cross entropy of each, for a regression the squared error."""
-        if self.problem == "single_label":
-            return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
-        if class_weights is not None:
-            raise ValueError(f"class_weights are for the problem 'single_label'; this is {self.problem!r}.")
-        if self.problem == "multi_label":
-            return keras.losses.BinaryCrossentropy(from_logits=True)
-        return keras.losses.MeanSquaredError()
+        return self._problem.loss(self.labels, class_weights)
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         windows = self.encode([ClassifiedText(example.text, example.pair) for example in example_list(examples)]).windows
-        return [self._answer(logits) for logits in weighted_mean(self._predict(windows, batch_size, progress), windows)]
+        logits = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
+        return [self._problem.answer(of_text, self.labels, self.threshold) for of_text in logits]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Accuracy, macro F1 and Matthews; micro and macro F1 of several labels; Pearson and Spearman of a regression."""
-        from keras_bert_rebuild.tasks.metrics import classification_scores, multi_label_scores, regression_scores
+        return self._problem.scores([example.label for example in examples], answers, self.labels)
 
-        right = [example.label for example in examples]
-        if self.problem == "regression":
-            return regression_scores(right, [answer.score for answer in answers])
-        if self.problem == "multi_label":
-            return multi_label_scores(right, [answer.labels for answer in answers], self.labels)
-        return classification_scores(right, [answer.label for answer in answers])
+    def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
+        return self._problem.details([example.label for example in examples], answers)
+
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        pair = {} if example.pair is None else {"pair": example.pair}
+        return {"text": example.text, **pair, **self._problem.row(answer)}
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
-        problem = {theirs: ours for ours, theirs in HUGGINGFACE_PROBLEMS.items()}.get(str(config.problem_type))
-        return {"problem": problem or ("regression" if len(config.labels) == 1 else "single_label")}
+        told = next((name for name, problem in PROBLEMS.items() if problem.huggingface == config.problem_type), None)
+        return {"problem": told or ("regression" if len(config.labels) == 1 else "single_label")}
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "problem": self.problem, "threshold": self.threshold}
 
+    @property
+    def _problem(self):
+        return PROBLEMS[self.problem]
+
     def _target(self, example, number):
-        label, where = example.label, place_of(example, number)
-        if self.problem == "regression":
-            if isinstance(label, bool) or not isinstance(label, numbers.Real) or not math.isfinite(label):
-                raise ValueError(f"the label of a regression must be a number; {where} has {label!r}.")
-            return np.array([label], "float32")
-        if self.problem == "single_label":
-            return np.int32(label_number(label, self._numbers, where))
-        if isinstance(label, str) or not hasattr(label, "__iter__"):
-            raise ValueError(f"an example with several labels must have a tuple of them; {where} has {label!r}.")
-        target = np.zeros(len(self.labels), "float32")
-        for one in label:
-            target[label_number(one, self._numbers, where)] = 1
-        return target
-
-    def _answer(self, logits):
-        if self.problem == "regression":
-            return Scored(float(logits[0]))
-        if self.problem == "multi_label":
-            probabilities = dict(zip(self.labels, (1 / (1 + np.exp(-logits))).tolist(), strict=True))
-            return ClassifiedMany(tuple(label for label, p in probabilities.items() if p >= self.threshold), probabilities)
-        exponentials = np.exp(logits - logits.max())
-        probabilities = dict(zip(self.labels, (exponentials / exponentials.sum()).tolist(), strict=True))
-        best = max(probabilities, key=probabilities.get)
-        return Classified(best, probabilities[best], probabilities)
+        return self._problem.target(example.label, self._numbers, place_of(example, number))
 
 
-def label_number(label, numbers, where):
-    """The number of a label; a ValueError that names the place where it is not in the set."""
-    if not isinstance(label, Hashable) or label not in numbers:
-        shown = list(map(str, numbers))
-        raise ValueError(f"a label must be one of {', '.join(shown[:10])}{', ...' * (len(shown) > 10)}; {where} has {label!r}.")
-    return numbers[label]
-
-
-def class_weight_list(class_weights, labels):
-    """Weights by label as a list in the order of the labels."""
-    unknown = [label for label in class_weights if label not in labels]
-    wrong = [label for label, weight in class_weights.items() if not weight >= 0]
-    if unknown or wrong:
-        raise ValueError(f"class_weights must give labels weights of at least 0; got {[*unknown, *wrong][0]!r}.")
-    return [float(class_weights.get(label, 1.0)) for label in labels]
-
-
-def _check_problem(problem, labels):
-    if problem not in PROBLEMS:
-        raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}; got {problem!r}.")
-    if isinstance(labels, str) or len(set(labels)) != len(labels):
-        raise ValueError(f"labels must be a list of names, each once; got {labels!r:.80}.")
-    least = 2 if problem == "single_label" else 1
-    if len(labels) < least or (problem == "regression" and len(labels) != 1):
-        wanted = "one output" if problem == "regression" else f"{least} labels at least"
-        raise ValueError(f"a {problem} classifier must have {wanted}; got {list(labels)}.")
+def _problem_of(name: str) -> Problem:
+    """A problem by its name; a ValueError for another one."""
+    if name not in PROBLEMS:
+        raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}; got {name!r}.")
+    return PROBLEMS[name]

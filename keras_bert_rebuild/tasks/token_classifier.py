@@ -1,8 +1,8 @@
 """Classification of words: entities, slots, parts of speech."""
 
 import itertools
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, namedtuple
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -11,12 +11,14 @@ import numpy as np
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
 from keras_bert_rebuild.layers.viterbi import marginals
 from keras_bert_rebuild.models.heads import CRF
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
+from keras_bert_rebuild.tasks.encode_windows import Encoded
 from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
-from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, type_of
+from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
+from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
+from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, type_of
 from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, in_scheme, nearest_tag, recognised, tags_for
-from keras_bert_rebuild.tasks.task import Encoded, Task, example_list, place_of
-from keras_bert_rebuild.tasks.text_classifier import class_weight_list, label_number
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.task_losses import IGNORED, LabelLoss
@@ -26,6 +28,9 @@ Entity = namedtuple("Entity", ["label", "start", "end", "text", "probability"])
 
 # A tag for every word and the entities they mean; for a text the places of its words in characters, `(words, 2)`.
 Tagged = namedtuple("Tagged", ["tags", "entities", "places"])
+
+# How much faster than an encoder transitions learn, which are scores of their own and not products.
+CRF_RATE = 100.0
 
 
 class TokenClassifier(Task):
@@ -50,6 +55,9 @@ class TokenClassifier(Task):
     heads = ("token_classification",)
     per_token = True
     label_padding = IGNORED
+    examples = "tagging"
+    metrics = ("f1", "precision", "recall", "accuracy", "macro_f1")
+    options = ("class_weights", "crf")
 
     def __init__(
         self,
@@ -78,6 +86,18 @@ class TokenClassifier(Task):
             crf: let the head end in a `ConditionalRandomField`, which learns what follows what.
         """
         return super().from_encoder(encoder, tokenizer, rates={**(rates or {}), "crf": bool(crf)}, **settings)
+
+    @classmethod
+    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+        return {"labels": cls.labels_of(examples), "scheme": cls.scheme_of(examples), "crf": options["crf"]}
+
+    @classmethod
+    def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
+        """The tags of words, or O and the labels of the spans of a text, whose tags are not known before it is cut into words."""
+        if weighed and not all(isinstance(example, TaggedWords) for example in examples):
+            return None
+        outside = [OUTSIDE for example in examples if isinstance(example, TaggedText)]
+        return Counter([*outside, *itertools.chain.from_iterable(example.labels() for example in examples)])
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
@@ -141,15 +161,13 @@ class TokenClassifier(Task):
             return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
 
-    def predict_examples(
-        self, examples: Iterable[Any], batch_size: int = 32, progress: Callable[[int, int], object] | None = None
-    ) -> list[Any]:
+    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows, words = self._words(examples)
         # A word that the tokenizer leaves nothing of is outside.
         outside = np.eye(len(self.labels))[self._numbers.get(OUTSIDE, 0)] * 1e3
         logits = [np.tile(outside, (count, 1)) for count in words.counts]
-        for row, answer in enumerate(self._predict(windows, batch_size, progress)):
+        for row, answer in enumerate(self.predict_windows(windows, batch_size, progress)):
             chosen = words.heads[row] >= 0
             logits[windows.examples[row]][words.heads[row][chosen]] = answer[chosen]
         return [
@@ -158,10 +176,26 @@ class TokenClassifier(Task):
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """Precision, recall and F1 of entities, the same in any scheme, where tags name entities; else the accuracy of tags."""
-        from keras_bert_rebuild.tasks.metrics import entity_scores, tag_scores
-
         right = self.right_tags(examples)
         return (tag_scores if self.scheme is None else entity_scores)(right, [answer.tags for answer in answers])
+
+    def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
+        right, said = self.right_tags(examples), [list(answer.tags) for answer in answers]
+        # I-x and B-x are one row of the picture: whether a word was found, and as what.
+        shown = (lambda tag: tag) if self.scheme is None else type_of
+        flat = [[shown(tag) for tags in side for tag in tags] for side in (right, said)]
+        classes = class_scores(*flat) if self.scheme is None else entity_type_scores(right, said)
+        return {"classes": classes, **confusion_rows(*flat)}
+
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        entities = [{**entity._asdict(), "probability": round(entity.probability, 6)} for entity in answer.entities]
+        if isinstance(example, TaggedWords):
+            return {"words": list(example.words), "tags": list(answer.tags), "entities": entities}
+        return {"text": example.text, "entities": entities}
+
+    def rate_multipliers(self) -> dict[str, float]:
+        """Those of a random field: steps of the rate of an encoder would leave transitions, which begin with 0, near 0."""
+        return {} if self.crf is None else {f"(^|/){CRF}/": CRF_RATE}
 
     def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
         """The tags that examples tell, as lists of strings, word for word those of the answers, in the scheme of the task."""
@@ -180,11 +214,7 @@ class TokenClassifier(Task):
         if len(in_words) > 1:
             raise ValueError("examples must all be texts or all be lists of words; got both.")
         given = [example.text if isinstance(example, TaggedText) else list(example.words) for example in examples]
-        options = {"max_len": self.max_len, "stride": self.stride}
-        if in_words == {True}:
-            windows = encode_windows(self.tokenizer, given, is_pretokenized=True, **options)
-        else:
-            windows = encode_windows(self.tokenizer, given, **options)
+        windows = self.windows(given, **({"is_pretokenized": True} if in_words == {True} else {}))
         return windows, words_of_tokens(windows, given)
 
     def _tags(self, example, words, number):

@@ -11,8 +11,7 @@ from small_tasks import small_encoder
 
 from keras_bert_rebuild import WordPieceTokenizer
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
-from keras_bert_rebuild.tasks.embedding_model import embedding_model
-from keras_bert_rebuild.tasks.sentence_layers import with_modules
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, with_modules
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
 POOLING = {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}

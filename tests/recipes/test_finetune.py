@@ -22,9 +22,8 @@ from keras_bert_rebuild.data.labelled_examples import (
 )
 from keras_bert_rebuild.recipes import finetune_callback
 from keras_bert_rebuild.recipes.finetune import adapt, compile_task, make_task
-from keras_bert_rebuild.recipes.finetune_judge import Judgement, chosen_metric, is_better, judge
-from keras_bert_rebuild.recipes.finetune_tasks import finetune_task
-from keras_bert_rebuild.recipes.predicted_rows import ROWS as ROWS_OF
+from keras_bert_rebuild.recipes.finetune_callback import Judgement, chosen_metric, is_better, judge
+from keras_bert_rebuild.tasks.registry import finetune_task
 
 # XLA takes longer to compile such a step than TensorFlow to run it.
 QUICK = {"batch_size": 4, "jit_compile": keras.config.backend() == "jax", "max_len": 16}
@@ -186,7 +185,7 @@ def test_every_task_is_made_for_its_examples_and_judged(name, encoder):
     judged = judge(task, TASKS[name], 4, choose_threshold=True)
     assert chosen_metric(spec, judged.scores) in spec.metrics
     for example, answer in zip(TASKS[name], judged.answers, strict=True):
-        assert json.dumps(ROWS_OF[spec.examples](example, answer))
+        assert json.dumps(task.row(example, answer))
 
 
 @pytest.mark.parametrize("name", ["question_answering", "similarity"])

@@ -1,10 +1,13 @@
 """Rows of any length through a model, in their order."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
-from small_tasks import small_encoder
+from small_tasks import small_encoder, small_task
 
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 
 class Recorded:
@@ -37,3 +40,12 @@ def test_lengths_end_with_the_longest():
     assert buckets_up_to(40)[-1] == 40
     assert buckets_up_to(8) == (8,)
     assert max(buckets_up_to(512)) == 512
+
+
+def test_answers_to_four_threads_are_those_to_one():
+    task = small_task(TextClassifier, labels=["cat", "dog"])
+    questions = [["the cat sat " * (1 + i % 4)] * (1 + i % 3) for i in range(48)]
+    expected = [[round(one.probability, 4) for one in task(texts)] for texts in questions]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(task, questions))
+    assert [[round(one.probability, 4) for one in answers] for answers in found] == expected

@@ -1,10 +1,19 @@
 """Scores by the definitions of the field, in NumPy."""
 
 from keras_bert_rebuild.tasks.metrics.answers import best_threshold, squad_scores
-from keras_bert_rebuild.tasks.metrics.classes import accuracy, class_scores, confusion_matrix, macro_f1, matthews, micro_f1
-from keras_bert_rebuild.tasks.metrics.correlation import pearson, spearman
+from keras_bert_rebuild.tasks.metrics.classes import (
+    accuracy,
+    class_scores,
+    classification_scores,
+    confusion_matrix,
+    macro_f1,
+    matthews,
+    micro_f1,
+    multi_label_scores,
+    tag_scores,
+)
+from keras_bert_rebuild.tasks.metrics.correlation import pearson, regression_scores, spearman
 from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores, entity_type_scores
-from keras_bert_rebuild.tasks.metrics.of_tasks import classification_scores, multi_label_scores, regression_scores, tag_scores
 
 __all__ = [
     "accuracy",

@@ -1,4 +1,4 @@
-"""Scores of labels: accuracy, F1, Matthews, confusion."""
+"""Scores of labels: accuracy, F1, Matthews, confusion; and those that tasks of labels are judged by."""
 
 import numpy as np
 
@@ -119,6 +119,43 @@ def matthews(true, predicted):
     n, right, true_counts, predicted_counts = matrix.sum(), matrix.trace(), matrix.sum(1), matrix.sum(0)
     spread = (n**2 - predicted_counts @ predicted_counts) * (n**2 - true_counts @ true_counts)
     return float((right * n - true_counts @ predicted_counts) / np.sqrt(spread)) if spread > 0 else 0.0
+
+
+def classification_scores(true, predicted):
+    """Accuracy, macro F1 and Matthews's correlation of texts with one label each.
+
+    Args:
+        true, predicted: a label for every text; F1 is the mean of those that occur.
+    """
+    return {"accuracy": accuracy(true, predicted), "macro_f1": macro_f1(true, predicted), "matthews": matthews(true, predicted)}
+
+
+def multi_label_scores(true, predicted, labels=None):
+    """Micro F1, macro F1, and the part of the texts with all labels right, of texts with any number of labels.
+
+    Args:
+        true, predicted: the labels of every text.
+        labels: those that macro F1 is the mean of; None for those that occur.
+    """
+    exact = accuracy([frozenset(row) for row in true], [frozenset(row) for row in predicted])
+    return {"micro_f1": micro_f1(true, predicted), "macro_f1": macro_f1_of_sets(true, predicted, labels), "accuracy": exact}
+
+
+def tag_scores(true, predicted):
+    """Accuracy and macro F1 of the tags of words that are not of entities.
+
+    Args:
+        true, predicted: the tags of every sentence.
+    """
+    true, predicted = check_lengths(true, predicted)
+    flat = [[tag for tags in side for tag in tags] for side in (true, predicted)]
+    return {"accuracy": accuracy(*flat), "macro_f1": macro_f1(*flat)}
+
+
+def confusion_rows(true, predicted):
+    """`labels`, sorted, O last, and `confusion`, the rows of the matrix as lists, as a report has them."""
+    labels = sorted({*true, *predicted}, key=lambda label: (label == "O", label))
+    return {"labels": labels, "confusion": confusion_matrix(true, predicted, labels).tolist()}
 
 
 def counted(found, true, predicted):

@@ -4,6 +4,12 @@ import numpy as np
 
 from keras_bert_rebuild.tasks.metrics.classes import check_lengths
 
+# The scores of numbers, the one that checkpoints are chosen by first.
+REGRESSION_METRICS = ("spearman", "pearson", "mean_squared_error")
+
+# The scores that are better the less they are.
+LOWER_IS_BETTER = ("mean_squared_error",)
+
 
 def pearson(true, predicted):
     """Pearson's correlation of numbers; NaN where one side is constant.
@@ -37,6 +43,12 @@ def mean_squared_error(true, predicted):
     """The mean of the squared differences."""
     a, b = (np.asarray(values, "float64") for values in check_lengths(true, predicted))
     return float(np.mean((a - b) ** 2))
+
+
+def regression_scores(true, predicted):
+    """Pearson's and Spearman's correlation and the mean squared error of numbers."""
+    scores = (spearman, pearson, mean_squared_error)
+    return {name: score(true, predicted) for name, score in zip(REGRESSION_METRICS, scores, strict=True)}
 
 
 def ranks(values):

@@ -1,8 +1,7 @@
 """Scores of entities: whole spans of one type, as seqeval counts them."""
 
 from keras_bert_rebuild.tasks.metrics.classes import check_lengths, counted
-from keras_bert_rebuild.tasks.metrics.strict_entities import strict_entities_of
-from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, PREFIXES, prefix_of, type_of
+from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, PREFIXES, prefix_of, strict_entities_of, type_of
 
 
 def entities_of(tags):

@@ -1,6 +1,9 @@
-"""Entities of tags that keep the rules of their scheme, as seqeval counts them in its strict mode."""
+"""The parts of a tag such as B-city, and the entities of tags by the rules of their scheme, as seqeval's strict mode counts."""
 
-from keras_bert_rebuild.tasks.metrics.tag_parts import OUTSIDE, prefix_of, type_of
+OUTSIDE = "O"
+
+# Prefix of a tag, what it is in BIOES; L and U are those of BILOU, M and W those of BMES and BMEWO.
+PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S", "W": "S"}
 
 # For every scheme: between which prefixes an entity begins, goes on and is over. The third sign tells whether the labels of both
 # words are the same (=), are not (!), or may be any (*). These are seqeval's rules: of legal IOE1 it leaves out an entity of one
@@ -13,6 +16,16 @@ STRICT = {
     "BIOES": ("*B* *S*", "BI= BE= II= IE=", "S** E**"),
     "BILOU": ("*B* *U*", "BI= BL= II= IL=", "U** L**"),
 }  # fmt: skip
+
+
+def prefix_of(tag):
+    """The letter before the dash of a tag."""
+    return tag[:1]
+
+
+def type_of(tag):
+    """The label behind the dash of a tag, `_` where there is none, O for O."""
+    return tag if tag == OUTSIDE else tag[2:] or "_"
 
 
 def strict_entities_of(tags, scheme):

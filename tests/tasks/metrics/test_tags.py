@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores
-from keras_bert_rebuild.tasks.metrics.strict_entities import STRICT, strict_entities_of
+from keras_bert_rebuild.tasks.metrics.tags import STRICT, strict_entities_of
 from keras_bert_rebuild.tasks.tag_schemes import tags_of_entities
 
 # Of one label, a letter a word: what an entity is, all of it and as far as it goes.

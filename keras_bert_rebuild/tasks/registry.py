@@ -1,0 +1,119 @@
+"""The tasks by name: the words of the command line, and the classes that folders of tasks name."""
+
+import difflib
+import importlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from keras_bert_rebuild.data.example_kinds import Kind
+
+# The word for a task in files, the module and the name of its class, and its words for the command line. The classes say the same;
+# it stands here so that they are imported when they are needed.
+_BUILT_IN = {
+    "classification": ("text_classifier", "TextClassifier", ("classification", "multi_label", "regression")),
+    "token_classification": ("token_classifier", "TokenClassifier", ("token_classification",)),
+    "question_answering": ("question_answerer", "QuestionAnswerer", ("question_answering",)),
+    "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity",)),
+    "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
+}
+
+# What `register_task` was called with, by its kind.
+_REGISTERED: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class FinetuneTask:
+    """A word of the command line: what is known of a task before it has a model."""
+
+    name: str
+    """The word."""
+
+    task_class: Any
+    """The class, a subclass of `Task`."""
+
+    examples: str | Kind
+    """The examples, as for `read_examples`."""
+
+    metrics: Sequence[str]
+    """The scores; the first that an evaluation gives chooses the best checkpoint."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the class is told."""
+
+    options: Sequence[str] = ()
+    """The fields of `FinetuneSettings` that only some tasks take and this one does: "class_weights", "crf", "objective"."""
+
+    @property
+    def kind(self) -> str:
+        """The word for the class in files."""
+        return self.task_class.kind
+
+    def settings_for(self, examples: Sequence[Any], wanted: Any) -> dict[str, Any]:
+        """All that `from_encoder` is told: see `Task.settings_for`; `wanted` has the options as attributes."""
+        options = {name: getattr(wanted, name) for name in self.options}
+        return {**self.settings, **self.task_class.settings_for(examples, options, **self.settings)}
+
+    def label_counts(self, examples: Sequence[Any], weighed: bool = False) -> Counter | None:
+        """See `Task.label_counts`."""
+        return self.task_class.label_counts(examples, weighed, **self.settings)
+
+
+def register_task(cls: Any) -> Any:
+    """Make a task known to `finetune`, `predict` and `load_task`: a decorator of a subclass of `Task`.
+
+    Raises:
+        ValueError: its kind, or one of its words, is that of another task.
+    """
+    taken = {word for kind, (_, _, words) in _BUILT_IN.items() for word in (kind, *words)}
+    # The same class again, as where a notebook runs a cell twice, takes the place of what it was.
+    path = cls.__module__, cls.__qualname__
+    others = [other for other in _REGISTERED.values() if (other.__module__, other.__qualname__) != path]
+    taken |= {word for other in others for word in (other.kind, *(task.name for task in other.words()))}
+    own = next((word for word in (cls.kind, *(task.name for task in cls.words())) if word in taken), None)
+    if own is not None:
+        raise ValueError(f"a task must have words of its own; {own!r} of {cls.__name__} is that of another task.")
+    _REGISTERED[cls.kind] = cls
+    return cls
+
+
+def task_kinds() -> tuple[str, ...]:
+    """The words for tasks in files."""
+    return (*_BUILT_IN, *_REGISTERED)
+
+
+def task_names() -> tuple[str, ...]:
+    """The words of the command line."""
+    built_in = (name for _, _, names in _BUILT_IN.values() for name in names)
+    return (*built_in, *(task.name for cls in _REGISTERED.values() for task in cls.words()))
+
+
+def task_class(kind: Any) -> Any:
+    """The class of a task by its kind.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+    if not isinstance(kind, str) or kind not in task_kinds():
+        raise ValueError(f"expected a task among {', '.join(task_kinds())}; got {kind!r:.80}.")
+    if kind in _REGISTERED:
+        return _REGISTERED[kind]
+    module, name, _ = _BUILT_IN[kind]
+    return getattr(importlib.import_module(f"keras_bert_rebuild.tasks.{module}"), name)
+
+
+def finetune_task(name: Any) -> FinetuneTask:
+    """A task by its word, with - or _ between its parts.
+
+    Raises:
+        ValueError: there is no such task, with the nearest one that is.
+    """
+    wanted, names = str(name).replace("-", "_"), task_names()
+    if wanted not in names:
+        near = difflib.get_close_matches(str(name), names, n=1)
+        hint = f"; did you mean {near[0]}" if near else ""
+        raise ValueError(f"expected a task among {', '.join(names)}; got {name!r}{hint}.")
+    kinds = (kind for kind, (_, _, words) in _BUILT_IN.items() if wanted in words)
+    classes = [task_class(kind) for kind in kinds] or _REGISTERED.values()
+    return next(task for cls in classes for task in cls.words() if task.name == wanted)
