@@ -15,7 +15,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert_rebuild import WordPieceTokenizer, add_tokens, from_pretrained, get_base_dict, get_model, save_pretrained
+from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, get_base_dict, get_model, save_pretrained
+from keras_bert_rebuild.pretrained.vocabulary_surgery import add_tokens
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

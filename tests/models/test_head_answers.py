@@ -4,8 +4,10 @@ import keras
 import pytest
 from small import small_batch, small_model
 
-from keras_bert_rebuild import BertConfig, ConditionalRandomFieldLoss, PretrainingLoss, build_model
+from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.models.head_answers import answer_of
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
+from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}

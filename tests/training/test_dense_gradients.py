@@ -7,8 +7,10 @@ import pytest
 from optimizer_reference import value
 from small import VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, Embedding, Lamb, PositionEmbedding, build_model
+from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, build_model
+from keras_bert_rebuild.layers import Embedding, PositionEmbedding
 from keras_bert_rebuild.training.dense_gradients import dense_gradients
+from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
 ROWS, WIDTH, STEPS, RATE = 5, 3, 6, 0.1
