@@ -5,7 +5,7 @@ Time: half a minute
 Expected output: counts of tokens, the progress of two epochs, then
 
     batch 3 of epoch 1, made alone: the same
-    Unaffable -> un ##aff ##able   (or other pieces, as the vocabulary has learnt them), and where they stand in the text
+    Unaffable -> un ##aff ##able   (or other pieces, as the vocabulary has learnt them), and their offsets in the text
 """
 
 import tempfile
