@@ -11,7 +11,8 @@ Expected output: the table of 112 layers, then
     together            109,705,010
 """
 
-from keras_bert_rebuild import get_model, print_summary, summary_rows
+from keras_bert_rebuild import get_model, print_summary
+from keras_bert_rebuild.explain.summary import summary_rows
 
 KINDS = {"Embedding": "embeddings", "Attention": "attention", "FeedForward": "feed-forward"}
 

@@ -1,4 +1,4 @@
-"""A classifier of one's own on top of BERT's features: does a sequence hold more even ids than odd ones?
+"""A classifier on top of BERT's features: does a sequence hold more even ids than odd ones?
 
 Command: python examples/03_classifier.py
 Time: half a minute

@@ -5,7 +5,7 @@ Time: half a minute
 Expected output: counts of tokens, the progress of two epochs, then
 
     batch 3 of epoch 1, made alone: the same
-    Unaffable -> un ##aff ##able   (or other pieces, as the vocabulary has learnt them), and where they stand in the text
+    Unaffable -> un ##aff ##able   (or other pieces, as the vocabulary has learnt them), and their offsets in the text
 """
 
 import tempfile
@@ -40,7 +40,7 @@ def main():
         compile_model(model, decay_steps=40, warmup_steps=4, learning_rate=1e-3, max_predictions=10)
         model.fit(batches, epochs=2, shuffle=False, verbose=2)
 
-        # After a crash the run goes on at any batch: none before it has to be made.
+        # After a crash the run resumes at any batch: none before it has to be made.
         again = pretraining_batches(store, **settings)
         same = all(np.array_equal(a, b) for a, b in zip(again.batch(1, 3)[0], batches.batch(1, 3)[0], strict=True))
         print(f"    batch 3 of epoch 1, made alone: {'the same' if same else 'different'}")

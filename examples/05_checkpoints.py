@@ -1,4 +1,4 @@
-"""A BERT into the files of transformers and of Google and back, and a word more in its vocabulary.
+"""A BERT into the files of transformers and of Google and back, and a new word in its vocabulary.
 
 Command: python examples/05_checkpoints.py
 Time: 15 seconds
@@ -6,7 +6,7 @@ Expected output: a line for every variable with the name it has in Google's file
 
     huggingface: config.json, model.safetensors, tokenizer_config.json, vocab.txt; differs by 0.0
     google: bert_config.json, bert_model.ckpt.data-00000-of-00001, bert_model.ckpt.index, vocab.txt; differs by 0.0
-    k ##e ##r ##a ##s -> keras, which begins as the mean of its pieces
+    k ##e ##r ##a ##s -> keras, which starts as the mean of its pieces
 """
 
 import tempfile
@@ -15,7 +15,8 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert_rebuild import WordPieceTokenizer, add_tokens, from_pretrained, get_base_dict, get_model, save_pretrained
+from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, get_base_dict, get_model, save_pretrained
+from keras_bert_rebuild.pretrained.vocabulary_surgery import add_tokens
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -50,7 +51,7 @@ def main():
     rows = keras.ops.convert_to_numpy(larger.get_layer("Embedding-Token").get_weights()[0])
     mean = rows[[vocabulary[piece] for piece in pieces.split()]].mean(0)
     assert np.allclose(rows[words["keras"]], mean, atol=1e-6)
-    print(f"    {pieces} -> keras, which begins as the mean of its pieces")
+    print(f"    {pieces} -> keras, which starts as the mean of its pieces")
     return worst
 
 

@@ -25,7 +25,7 @@ QUESTION = "stops training when the loss on the validation data stops improving"
 
 
 def sentences():
-    """As many sentences of each library, as rows of a table."""
+    """The same number of sentences of each library, as rows of a table."""
     found = {"python": set(), "numpy": set(), "keras": set()}
     for path in docstring_files(["numpy", "keras"])[::2]:
         found[next((name for name in ("numpy", "keras") if name in path.parts), "python")].update(docstring_document(path))

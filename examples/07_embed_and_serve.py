@@ -1,4 +1,4 @@
-"""Search in vectors of texts, and hand the model on to a process that does not know this library.
+"""Search in vectors of texts, and pass the model to a process without this library.
 
 Command: python examples/07_embed_and_serve.py [FOLDER OF A CHECKPOINT]
 Time: half a minute (if no checkpoint is given a small encoder with random weights, which finds words, not their sense)

@@ -22,7 +22,7 @@ regularizers = keras.regularizers
 utils = keras.utils
 wrappers = keras.wrappers
 
-# What was asked of Keras 2's `keras.engine`, which Keras 3 has not.
+# What programs use of Keras 2's `keras.engine`, which Keras 3 lacks.
 engine = types.SimpleNamespace(InputSpec=keras.InputSpec, Layer=keras.layers.Layer, Model=keras.Model)
 
 # As keras_bert without its variables in the environment: Keras is `keras`.
@@ -65,7 +65,7 @@ OTHER: dict[str, Any] = {
     "variable": lambda value, dtype=None, name=None: keras.Variable(value, dtype=dtype, name=name),
 }
 
-# What takes the place of those that need a graph of TensorFlow 1, or that have no counterpart of the same meaning.
+# What replaces functions that need a graph of TensorFlow 1, or that have no counterpart of the same meaning.
 GONE = {
     "batch_dot": "keras.ops.einsum or keras.ops.matmul",
     "eval": "keras.ops.convert_to_numpy(x)",
@@ -91,9 +91,9 @@ GONE = {
 
 
 class Keras2Backend:
-    """`keras.backend`, and beside what Keras 3 left in it the functions that users of keras_bert call, of `keras.ops`.
+    """`keras.backend` of Keras 3, and from `keras.ops` the functions of Keras 2's backend that users of keras_bert call.
 
-    They run on every backend. What cannot be had any more is an `AttributeError` that names what takes its place.
+    They run on every backend. A function that no longer exists is an `AttributeError` that names its replacement.
 
     Example:
 

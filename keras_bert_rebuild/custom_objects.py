@@ -11,8 +11,8 @@ from keras_bert_rebuild.training.optimizer import AdamWarmup
 def get_custom_objects() -> dict[str, Any]:
     """A new dictionary from class name to class, for loaders that ask for one.
 
-    Files that this library saves need none: its classes are registered. `LayerNormalization`, `Add`, `Embedding` and `Dropout`
-    shadow Keras's own of the same name in a model loaded with this, as they must: Keras's have another epsilon, lose the mask, have
+    Files that this library saves need none: its classes are registered. In a model loaded with this, `LayerNormalization`, `Add`,
+    `Embedding` and `Dropout` replace Keras's classes of the same name. They must: Keras's have another epsilon, lose the mask, have
     gradients with which Keras's optimizers take wrong steps on TensorFlow, and drop the same on all replicas there.
     """
     return {
@@ -42,11 +42,11 @@ def get_custom_objects() -> dict[str, Any]:
 
 
 def get_encoder_custom_objects() -> dict[str, Any]:
-    """A new dictionary of the classes that keras_transformer has names for: those of the encoder blocks."""
+    """A new dictionary of the classes that keras_transformer names: those of the encoder blocks."""
     names = ("LayerNormalization", "MultiHeadAttention", "FeedForward", "TrigPosEmbedding", "EmbeddingRet", "EmbeddingSim")
     return {name: value for name, value in get_custom_objects().items() if name in names}
 
 
 def set_custom_objects() -> None:
-    """Let every loader of this process know the names of `get_custom_objects`, as older releases of keras_bert do."""
+    """Register the names of `get_custom_objects` for every loader of this process, as older releases of keras_bert do."""
     keras.saving.get_custom_objects().update(get_custom_objects())

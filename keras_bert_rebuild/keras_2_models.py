@@ -1,4 +1,4 @@
-"""Whole models of keras_bert's users as Keras 2 saved them, with their own layers."""
+"""Whole models that Keras 2 saved, BERT and the user's own layers."""
 
 import copy
 import os
@@ -10,25 +10,25 @@ import keras
 from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, keras_bert_name
 from keras_bert_rebuild.custom_objects import get_custom_objects
 
-# What the graph of a model of Keras 2 that is no more what it says ends in.
+# The errors that a damaged graph of Keras 2 raises in Keras 3.
 DAMAGED = (AttributeError, IndexError, KeyError, TypeError)
 
 
 def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str, Any] | None = None) -> keras.Model:
-    """Open a model with BERT in it, and whatever else, from an .h5 file of Keras 2; BERT may be a layer of it.
+    """Load a whole model with BERT in it from an .h5 file of Keras 2; BERT may be one of its layers.
 
-    The model is not compiled: `keras.models.load_model(path, custom_objects=get_custom_objects())` brings the optimizer, too, where
-    the file has no model as a layer and Keras 3 knows the arguments of its optimizer.
+    The model is not compiled: `keras.models.load_model(path, custom_objects=get_custom_objects())` also restores the optimizer, if
+    no layer of the file is a model and Keras 3 accepts the arguments of its optimizer.
 
     Args:
         path: the file, as `model.save("model.h5")` wrote it.
-        custom_objects: classes and functions of one's own, by name.
+        custom_objects: your own classes and functions, by name.
 
     Returns:
         A plain Keras model, with the file's layers and weights.
 
     Raises:
-        ValueError: the file has weights only or is damaged, or a layer is not known or is a Lambda, which would be executed.
+        ValueError: the file has only weights or is damaged, or a layer is unknown or is a Lambda, which would be executed.
     """
     config = KerasH5(path, keras_bert_name).model_config
     if config is None:
@@ -45,12 +45,12 @@ def load_keras_2_model(path: str | os.PathLike[str], custom_objects: Mapping[str
 
 
 def _as_keras_3_reads_it(config):
-    """The config of a model in which the calls of a layer that is a model are counted from 0, and inputs alone have a shape.
+    """The config of a model in which the calls of a layer that is a model are counted from 0, and only inputs have a shape.
 
-    Keras 2 counts calls of a model from 1, since its own graph was the first; Keras 3 does not find a call 1. It wrote a shape into
-    every embedding, too.
+    Keras 2 counts calls of a model from 1, since its own graph is the first call; Keras 3 does not find a call 1. Keras 2 also
+    writes a shape into every embedding.
     """
-    if isinstance(config, list) or "input_layers" not in config:  # a Sequential model has no graph to speak of
+    if isinstance(config, list) or "input_layers" not in config:  # a Sequential model has no graph
         return config
     models = {layer["config"]["name"] for layer in config["layers"] if "layers" in layer["config"]}
     for layer in config["layers"]:

@@ -7,7 +7,10 @@ import small_tokenizers
 from small_tasks import VOCABULARY, small_encoder
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, PipelineTokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert_rebuild import WordPieceTokenizer
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 ROBERTA = {"family": "roberta", "position_offset": 2, "pad_token_id": 1, "type_vocab_size": 1, "mlm_act": "gelu_erf"}
 ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}

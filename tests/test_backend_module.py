@@ -121,7 +121,7 @@ def test_custom_objects_can_be_set_for_the_process():
     try:
         keras_bert_rebuild.set_custom_objects()
         known = keras.saving.get_custom_objects()
-        assert known["TokenEmbedding"] is keras_bert_rebuild.TokenEmbedding
+        assert known["TokenEmbedding"] is keras_bert_rebuild.layers.TokenEmbedding
         assert {*keras_bert_rebuild.bert.get_encoder_custom_objects()} <= {*known}
     finally:
         keras.saving.get_custom_objects().clear()

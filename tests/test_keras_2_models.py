@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from keras_2_files import CLASSES, HEAD, write_classifier
 
-from keras_bert_rebuild import from_pretrained, get_custom_objects, load_keras_2_model
+from keras_bert_rebuild import from_pretrained, get_custom_objects
+from keras_bert_rebuild.keras_2_models import load_keras_2_model
 
 IDS = np.random.default_rng(0).integers(1, 30, (4, 10))
 ASKED = [IDS, np.zeros_like(IDS)]

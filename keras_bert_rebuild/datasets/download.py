@@ -26,13 +26,13 @@ def download(url, path, sha256=None):
 
     Raises:
         ValueError: `url` is not such an address, or the file has another hash.
-        ConnectionError: the file cannot be fetched, or not to its end.
+        ConnectionError: the file cannot be fetched completely.
         OSError: `path` cannot be written.
     """
     if urlparse(url).scheme not in ("http", "https", "file"):
         raise ValueError(f"expected an address that begins with https://, http:// or file://; got {url!r}.")
     digest = hashlib.sha256()
-    # On stderr: what a program prints stays its own.
+    # On stderr, since stdout belongs to the program.
     with _open(url) as response, Path(path).open("wb") as file, _bar(Console(stderr=True)) as bar:
         length = response.headers.get("Content-Length", "")
         total = int(length) if length.isdecimal() else None
@@ -43,7 +43,7 @@ def download(url, path, sha256=None):
             digest.update(block)
             received += len(block)
             bar.update(task, completed=received)
-    # http.client takes an end before the promised length for an end.
+    # http.client accepts an end before the promised length.
     if total is not None and received != total:
         raise ConnectionError(f"cannot fetch {url} (the connection ended after {received:,} of {total:,} bytes)")
     if sha256 is not None and digest.hexdigest() != sha256.lower():
@@ -67,7 +67,7 @@ def _open(url):
 
 def _read(response, url):
     try:
-        return response.read1(_BLOCK)  # what has come, so that the bar moves on a slow line
+        return response.read1(_BLOCK)  # the bytes that have arrived, so that the bar moves on a slow line
     except (OSError, http.client.HTTPException) as error:
         raise _not_fetched(url, error) from None
 

@@ -1,4 +1,4 @@
-"""Released checkpoints by name, fetched when asked for."""
+"""Released checkpoints by name, downloaded on request."""
 
 import os
 import tempfile
@@ -34,7 +34,7 @@ class PretrainedList:
 
 
 def get_pretrained(info: str | PretrainedInfo) -> str:
-    """Download a checkpoint, unless it is there already, and unpack it.
+    """Download a checkpoint, unless it is in the cache, and unpack it.
 
     Args:
         info: the address of a .zip or .tar.gz file, or a `PretrainedInfo` of address, folder inside the archive, the name that the
@@ -46,8 +46,8 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
         is downloaded.
 
     Raises:
-        ValueError: the archive has no such folder, has another sha256, is damaged or not safe to unpack, or there is a file in the
-            place of the folder.
+        ValueError: the archive has no such folder, has another sha256, is damaged or not safe to unpack, or the path of
+            the folder is a file.
         OSError: the archive cannot be fetched, or the cache cannot be written.
     """
     if isinstance(info, str):
@@ -58,7 +58,7 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
     if target.is_dir():
         return str(target)
     if target.exists():
-        raise ValueError(f"expected a folder or nothing at {target}; there is a file.")
+        raise ValueError(f"expected a folder or a free path at {target}; it is a file.")
     try:
         _fetch(info, name, target)
     except ConnectionError as error:
@@ -79,7 +79,7 @@ def _archive_name(url):
 
 def _fetch(info, name, target):
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place: a rename across file systems is a copy.
+    # Next to its target: a rename across file systems is a copy.
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True) as partial:
         archive, unpacked = Path(partial, "archive"), Path(partial, "unpacked")
         download(info.url, archive, info.sha256)

@@ -148,4 +148,4 @@ def _write(member, folder, open_member):
             with open_member(member.info) as source, path.open("xb") as target:
                 shutil.copyfileobj(source, target, _BLOCK)
     except (FileExistsError, NotADirectoryError):  # the folder was empty
-        raise _RefusedError(f"its member {member.name!r} has the place of another member") from None
+        raise _RefusedError(f"its member {member.name!r} has the path of another member") from None

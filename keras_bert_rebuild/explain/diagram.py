@@ -90,14 +90,14 @@ class Diagram:
         """Write the file, whole or not at all.
 
         Args:
-            path: where; its ending says what it is. A picture that is there is replaced, and no other file.
+            path: where; the suffix chooses the format. An existing picture is replaced, any other file is not.
 
         Returns:
             The path.
 
         Raises:
-            ImportError: an ending other than .svg, and no matplotlib.
-            ValueError: an ending that is of no picture, or none, or the file holds something else.
+            ImportError: another suffix than .svg, and matplotlib is not installed.
+            ValueError: the suffix names no picture format, or the existing file is not a picture.
             OSError: the file cannot be written.
         """
         path = Path(path)
@@ -105,9 +105,7 @@ class Diagram:
         if path.suffix.lower() == ".svg":
             write_file(path, lambda file: file.write(self.to_svg().encode("utf-8")))
         else:
-            from keras_bert_rebuild.explain.diagram_figure import diagram_figure
-
-            figure = diagram_figure(self)
+            figure = _figure(self)
             write_file(path, lambda file: figure.savefig(file, dpi=200, format=path.suffix.lower().lstrip(".")))
         return path
 
@@ -143,3 +141,35 @@ def _text(x, y, text, size, colour, anchor):
 
 
 _WRITERS = {Box: _box, Line: _line, Words: _words}
+
+
+def _figure(diagram):
+    """A `Diagram` as a `matplotlib.figure.Figure` of its size, 100 units to the inch."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import FancyBboxPatch
+    except ImportError:
+        raise ImportError("a picture other than .svg needs matplotlib: pip install matplotlib.") from None
+    figure = Figure(figsize=(diagram.width / 100, diagram.height / 100), facecolor="#fcfbf8")
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, diagram.width), ylim=(diagram.height, 0))
+    axes.set_axis_off()
+    text = {"parse_math": False, "va": "baseline"}
+    for part in diagram.parts:
+        if isinstance(part, Box):
+            fill, edge = COLOURS[part.kind]
+            style = "round,pad=0,rounding_size=7"
+            corner = (part.x, part.y)
+            axes.add_patch(
+                FancyBboxPatch(corner, part.width, part.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=0.8)
+            )
+            middle = part.y + part.height / 2 + (-3 if part.detail else 5)
+            axes.text(part.centre, middle, part.title, fontsize=9.5, color=INK, ha="center", **text)
+            axes.text(part.centre, middle + 17, part.detail, fontsize=7.8, color=SOFT, ha="center", **text)
+        elif isinstance(part, Line):
+            axes.plot(*zip(*part.points, strict=True), color=SOFT, linewidth=0.8)
+            arrow = {"arrowstyle": "->", "color": SOFT, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 0}
+            axes.annotate("", part.points[-1], part.points[-2], arrowprops=arrow)
+        else:
+            size, colour = (13, INK) if part.large else (8.2, SOFT)
+            axes.text(part.x, part.y, part.text, fontsize=size, color=colour, ha="right" if part.end else "left", **text)
+    return figure

@@ -3,6 +3,7 @@
 import threading
 import weakref
 
+import keras
 import numpy as np
 
 from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, input_arrays

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from attention_arrays import random_anatomy, random_maps
 
-from keras_bert_rebuild import WordPieceTokenizer, attention_maps, embedding_anatomy, from_pretrained, plot_attention
+from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
 from keras_bert_rebuild.explain.attention_page import attention_page
+from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.plot_attention import plot_attention
 from keras_bert_rebuild.explain.show_attention import AttentionPage, show_attention
 
 pytestmark = pytest.mark.browser

@@ -180,7 +180,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(cache, archive):
 def test_a_file_in_the_place_of_the_folder_is_one_sentence(cache, archive):
     cache.mkdir(parents=True)
     (cache / "tiny_bert").write_text("")
-    with pytest.raises(ValueError, match=rf"expected a folder or nothing at {cache / 'tiny_bert'}; there is a file\."):
+    with pytest.raises(ValueError, match=rf"expected a folder or a free path at {cache / 'tiny_bert'}; it is a file\."):
         get_pretrained(archive.as_uri())
 
 

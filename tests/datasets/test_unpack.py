@@ -107,7 +107,7 @@ def test_a_link_in_a_zip_is_refused_by_name(place):
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a")])
 def test_two_members_of_one_place_are_one_sentence(place, names):
-    with pytest.raises(ValueError, match="has the place of another member"):
+    with pytest.raises(ValueError, match="has the path of another member"):
         unpack(write_zip(place, *names), place / "unpacked", ORIGIN)
 
 

@@ -23,20 +23,54 @@ def found(path):
     return getattr(parent, name) if hasattr(parent, name) else importlib.import_module(path)
 
 
+def rows(title):
+    """The rows below a title of the index, lists of the names in every cell."""
+    section = PAGES["index.md"].split(f"\n## {title}\n")[1].split("\n## ")[0]
+    lines = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)
+    return [[re.findall(r"`([\w.]+)`", cell) for cell in line.split("|")] for line in lines]
+
+
+def test_the_index_lists_the_names_of_the_package():
+    listed = {name for first, *_ in rows("The face") for name in first}
+    assert listed == set(keras_bert_rebuild.__all__)
+
+
+def test_a_program_is_meant_to_call_about_sixty_names():
+    assert len(keras_bert_rebuild.__all__) == len(set(keras_bert_rebuild.__all__)) <= 70
+
+
 def test_every_public_name_is_in_the_reference():
     shown = {path.rpartition(".")[2] for path in SHOWN}
     assert not set(keras_bert_rebuild.__all__) - shown - SAID
     # What has a docstring of its own is shown with it.
-    constants = {"ACTIVATIONS", "PretrainedInfo", "__version__"}
+    constants = {"PretrainedInfo", "__version__"}
     assert {name for name in keras_bert_rebuild.__all__ if not name.startswith(("TOKEN_", "POOL_"))} - constants <= shown
 
 
 def test_what_is_shown_is_there_has_a_docstring_and_is_what_the_public_name_means():
+    # The packages that can be called are these functions.
+    called = {"keras_bert_rebuild.explain.explanation.explain", "keras_bert_rebuild.export.export_model.export"}
     for path in SHOWN:
         name = path.rpartition(".")[2]
         shown = found(path)
         assert shown.__doc__, path
-        assert name not in keras_bert_rebuild.__all__ or shown is getattr(keras_bert_rebuild, name), path
+        if name in keras_bert_rebuild.__all__ and path not in called:
+            assert shown is getattr(keras_bert_rebuild, name), path
+
+
+def test_what_is_shown_beside_the_face_can_be_imported_from_the_module_that_the_index_names():
+    beside = {name: ["layers"] for name in keras_bert_rebuild.layers.__all__}
+    beside |= {name: modules for modules, names in rows("Beside the face")[1:] for name in names}
+    here = {*dir(keras_bert_rebuild), "labelled_examples"}  # a page of records, not a name
+    for path in SHOWN:
+        name = path.rpartition(".")[2]
+        if name not in here:
+            modules = [importlib.import_module(f"keras_bert_rebuild.{module}") for module in beside[name]]
+            assert any(getattr(module, name, None) is found(path) for module in modules), path
+
+
+def test_what_left_the_face_is_not_imported_from_the_package():
+    assert not {*keras_bert_rebuild.layers.__all__, "Perplexity", "add_tokens", "Plan"} - {"gelu"} & set(dir(keras_bert_rebuild))
 
 
 def test_nothing_is_shown_twice():

@@ -4,8 +4,8 @@ import minilm
 import numpy as np
 import pytest
 
-from keras_bert_rebuild import attention_maps, attention_patterns, from_pretrained, load_tokenizer
-from keras_bert_rebuild.explain.attention_patterns import PATTERNS
+from keras_bert_rebuild import attention_maps, from_pretrained, load_tokenizer
+from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_patterns
 
 TOKENS = ["[CLS]", "the", "cat", "[SEP]", "a", "cat", "[SEP]"]
 SENTENCES = [-1, 0, 0, -1, 1, 1, -1]

@@ -5,15 +5,9 @@ import numpy as np
 import pytest
 from small import small_model, spread
 
-from keras_bert_rebuild import (
-    BertConfig,
-    Tokenizer,
-    WordPieceTokenizer,
-    build_model,
-    embedding_anatomy,
-    nearest_in_texts,
-    nearest_tokens,
-)
+from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, build_model
+from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.nearest import nearest_in_texts, nearest_tokens
 
 WORDS = ["", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "un", "##aff", "##able", "."]
 VOCABULARY = {token: i for i, token in enumerate(WORDS)}

@@ -6,7 +6,8 @@ from pathlib import Path
 import minilm
 import pytest
 
-from keras_bert_rebuild import WordPieceTokenizer, attention_maps, attention_patterns, from_pretrained
+from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
+from keras_bert_rebuild.explain.attention_patterns import attention_patterns
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 

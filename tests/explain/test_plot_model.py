@@ -6,8 +6,9 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from small import small_model
 
-from keras_bert_rebuild import BertConfig, explain, plot_model
+from keras_bert_rebuild import BertConfig, explain
 from keras_bert_rebuild.explain.diagram import Box
+from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families import albert, distilbert
 
 

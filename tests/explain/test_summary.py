@@ -9,7 +9,8 @@ import pytest
 from initialized import initialized_by
 from small import small_model
 
-from keras_bert_rebuild import get_model, print_summary, summary_rows
+from keras_bert_rebuild import get_model, print_summary
+from keras_bert_rebuild.explain.summary import summary_rows
 
 TABLE = Path(__file__).parents[1] / "bert_base_summary.tsv"
 

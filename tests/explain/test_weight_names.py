@@ -8,9 +8,11 @@ import pytest
 from reference import weights_of
 from small import small_batch, small_model, spread
 
-from keras_bert_rebuild import BertConfig, attention_maps, inspect_checkpoint, weight_names
+from keras_bert_rebuild import BertConfig, attention_maps
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.explain.names_table import names_as_json, names_as_markdown, sentence_of
+from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_rebuild import MultiHeadSelfAttention
 from keras_bert_rebuild.data.packing import block_diagonal_mask
+from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 
 def test_packed_sequences_do_not_see_one_another(rng):

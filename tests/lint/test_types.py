@@ -1,6 +1,7 @@
 """What type checkers see: the stub of the root has the lazy names, and public functions say what they take and give."""
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
@@ -30,14 +31,10 @@ def literal(tree, name):
 
 
 def public_names():
-    """From every public name to the module that `__init__.py` has it from."""
+    """From every name at the top level to the module that `__init__.py` has it from."""
     root = tree_of("keras_bert_rebuild")
-    listed = next(node.value for node in root.body if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
-    eager = imported(root)
-    names = {element.value: eager[element.value] for element in listed.elts if isinstance(element, ast.Constant)}
-    names |= dict.fromkeys(literal(tree_of("keras_bert_rebuild.layers"), "__all__"), "keras_bert_rebuild.layers")
-    names |= {name: module for module, several in literal(root, "_LAZY") for name in several}
-    return names
+    names = {name: module for table in ("_LAZY", "_OLDER") for module, several in literal(root, table) for name in several}
+    return names | {"__version__": imported(root)["__version__"]}
 
 
 def definition(module, name):
@@ -72,16 +69,22 @@ def is_annotated(function):
 def test_the_stub_has_the_names_of_the_root():
     stub = imported(ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")))
     submodules = dict.fromkeys(literal(tree_of("keras_bert_rebuild"), "_SUBMODULES"), "keras_bert_rebuild")
-    eager = imported(tree_of("keras_bert_rebuild"))
-    losses = {name: module for name, module in eager.items() if module == "keras_bert_rebuild.training.task_losses"}
-    assert stub == losses | public_names() | submodules | CALLED
+    assert stub == public_names() | submodules | CALLED
+
+
+def shown_names():
+    """Module and name of everything that the reference shows and users call, in the package's face or beside it."""
+    pages = (PACKAGE.parent / "docs" / "reference").glob("*.md")
+    paths = [path for page in pages for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
+    answers = {"PretrainingBatches"}  # which `pretraining_batches` makes
+    return {(module, name) for module, _, name in (path.rpartition(".") for path in paths) if name not in answers}
 
 
 def test_public_functions_say_what_they_take_and_give():
-    names = {**public_names(), **CALLED}
+    names = {(module, name) for name, module in {**public_names(), **CALLED}.items()} | shown_names()
     bare = {
         where
-        for name, module in names.items()
+        for module, name in names
         for where, function in functions(module, name)
         if where.rsplit(".", 1)[-1] not in KERAS and not where.rsplit(".", 1)[-1].startswith("on_") and not is_annotated(function)
     }

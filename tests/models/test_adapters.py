@@ -15,12 +15,12 @@ from keras_bert_rebuild import (
     get_encoders,
     load_trained_model_from_checkpoint,
     save_pretrained,
-    summary_rows,
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.config_of_layers import config_of_layers
 from keras_bert_rebuild.explain.encoder_walk import find_encoder
 from keras_bert_rebuild.explain.steps import steps_of
+from keras_bert_rebuild.explain.summary import summary_rows
 
 D, F, U = 16, 32, 3
 ADAPTER = D * U + U + U * D + D
@@ -197,8 +197,8 @@ def test_get_encoders_makes_the_blocks_of_get_model():
 def test_get_encoders_computes_what_get_model_computes(rng):
     (tokens, segments), output = small_model(training=False)
     bert = spread(keras.Model([tokens, segments], output), rng)
-    x, _ = keras_bert_rebuild.get_embedding([tokens, segments], token_num=VOCAB, pos_num=LENGTH, embed_dim=D)
-    x = keras_bert_rebuild.LayerNormalization(name="Embedding-Norm")(x)
+    x, _ = keras_bert_rebuild.layers.get_embedding([tokens, segments], token_num=VOCAB, pos_num=LENGTH, embed_dim=D)
+    x = keras_bert_rebuild.layers.LayerNormalization(name="Embedding-Norm")(x)
     own = keras.Model([tokens, segments], get_encoders(2, x, 2, F))
     assert [v.path for v in own.weights] == [v.path for v in bert.weights]
     own.set_weights(bert.get_weights())

@@ -241,9 +241,9 @@ def test_the_token_embedding_is_a_symbolic_tensor_of_the_table():
 
 
 def test_get_embedding_and_get_inputs_compose_by_hand():
-    inputs = keras_bert_rebuild.get_inputs(7)
+    inputs = keras_bert_rebuild.layers.get_inputs(7)
     assert [tensor.shape for tensor in inputs] == [(None, 7)] * 3
-    sequence, table = keras_bert_rebuild.get_embedding(inputs, token_num=9, pos_num=7, embed_dim=4, dropout_rate=0.5)
+    sequence, table = keras_bert_rebuild.layers.get_embedding(inputs, token_num=9, pos_num=7, embed_dim=4, dropout_rate=0.5)
     assert sequence.shape == (None, 7, 4)
     assert table.shape == (9, 4)
 

@@ -4,8 +4,10 @@ import keras
 import pytest
 from small import compiled, small_batch, small_model
 
-from keras_bert_rebuild import BertConfig, ConditionalRandomFieldLoss, PretrainingLoss, build_model
+from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.models.head_answers import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of
+from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
+from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.metrics import Perplexity
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 

@@ -8,7 +8,9 @@ from numbered_batches import NumberedBatches
 from reference import cross_entropy
 from small import LENGTH, VOCAB, compiled, small_model, spread
 
-from keras_bert_rebuild import BertModel, PretrainingLoss, PretrainingModel
+from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.metrics import Perplexity
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, LabelLoss, SpanLoss
 

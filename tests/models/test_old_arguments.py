@@ -4,7 +4,8 @@ import keras
 import pytest
 from small import small_model
 
-from keras_bert_rebuild import AdamWarmup, compile_model, get_embedding, get_inputs
+from keras_bert_rebuild import AdamWarmup, compile_model
+from keras_bert_rebuild.layers import get_embedding, get_inputs
 from keras_bert_rebuild.models.old_arguments import FIELDS, OLD
 
 # Argument, what the sentence names.

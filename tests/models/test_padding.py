@@ -6,7 +6,8 @@ import pytest
 from initialized import initialized_by
 from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import MaskedGlobalMaxPool1D, get_model
+from keras_bert_rebuild import get_model
+from keras_bert_rebuild.layers import MaskedGlobalMaxPool1D
 
 PADDING = 4
 

@@ -6,8 +6,8 @@ import pytest
 from reference import cross_entropy, logits, pretraining_loss, softmax, weights_of
 from small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import PretrainingLoss
 from keras_bert_rebuild.models.batch_check import concrete
+from keras_bert_rebuild.training.losses import PretrainingLoss
 
 GATHER = [None, 4]
 

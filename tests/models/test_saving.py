@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import BertModel, PretrainingModel
+from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
 # Legacy .h5 and HDF5 in general warn of themselves.
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")

@@ -10,8 +10,10 @@ import transformers
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, SentencePieceTokenizer, WordPieceTokenizer
+from keras_bert_rebuild import WordPieceTokenizer
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 # Left out: characters for private use and unassigned ones, which transformers' BERT drops and Google's algorithm does not.
 HOSTILE = [

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert_rebuild import from_pretrained, inspect_checkpoint, save_pretrained
+from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))

@@ -12,7 +12,7 @@ import yaml
 from reference import cross_entropy
 from small_tasks import TOKENIZER, small_encoder
 
-from keras_bert_rebuild import FinetuneSettings, finetune, load_task, predict, save_pretrained
+from keras_bert_rebuild import finetune, load_task, predict, save_pretrained
 from keras_bert_rebuild.data.labelled_examples import (
     ChoiceQuestion,
     ClassifiedText,
@@ -23,6 +23,7 @@ from keras_bert_rebuild.data.labelled_examples import (
 from keras_bert_rebuild.recipes import finetune_callback
 from keras_bert_rebuild.recipes.finetune import adapt, compile_task, make_task
 from keras_bert_rebuild.recipes.finetune_callback import Judgement, chosen_metric, is_better, judge
+from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task
 
 # XLA takes longer to compile such a step than TensorFlow to run it.

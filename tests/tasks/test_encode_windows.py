@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from small_tasks import TOKENIZER, WORDS, sentence
 from small_tokenizers import byte_level_bpe
 
-from keras_bert_rebuild import ByteLevelBPETokenizer
 from keras_bert_rebuild.tasks.encode_windows import encode_windows, shortened
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 TEXTS = st.lists(st.lists(st.sampled_from([*WORDS, "cats", "unlike", "xyz"]), max_size=30).map(" ".join), min_size=1, max_size=5)
 

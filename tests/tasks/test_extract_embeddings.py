@@ -9,15 +9,9 @@ import numpy as np
 import pytest
 from small import LENGTH, VOCAB, small_model, spread
 
-from keras_bert_rebuild import (
-    BertModel,
-    EmbeddingStream,
-    Extract,
-    WordPieceTokenizer,
-    extract_embeddings,
-    extract_embeddings_generator,
-    summary_rows,
-)
+from keras_bert_rebuild import BertModel, EmbeddingStream, WordPieceTokenizer, extract_embeddings, extract_embeddings_generator
+from keras_bert_rebuild.explain.summary import summary_rows
+from keras_bert_rebuild.layers import Extract
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, of_any_length
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{i}" for i in range(VOCAB - 5))]

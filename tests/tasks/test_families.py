@@ -4,7 +4,8 @@ import pytest
 from small_tasks import TOKENIZER, small_encoder
 from small_tokenizers import byte_level_bpe
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, QuestionAnswerer, SentenceEmbedder, TextClassifier, TokenClassifier, load_task
+from keras_bert_rebuild import QuestionAnswerer, SentenceEmbedder, TextClassifier, TokenClassifier, load_task
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 ROBERTA = {
     "family": "roberta",

@@ -5,7 +5,8 @@ import pytest
 from small_tasks import CONFIG, TOKENIZER, VOCABULARY, sentence, small_encoder
 from small_tokenizers import byte_level_bpe
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, build_model, fill_mask
+from keras_bert_rebuild import build_model, fill_mask
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 
 def answers_of(model, ids, place):

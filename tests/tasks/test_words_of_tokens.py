@@ -4,11 +4,13 @@ import pytest
 import small_tokenizers
 from small_tasks import small_encoder, trained
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, SentencePieceTokenizer, TokenClassifier, WordPieceTokenizer
+from keras_bert_rebuild import TokenClassifier, WordPieceTokenizer
 from keras_bert_rebuild.data.labelled_examples import TaggedText
 from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.entities import spans_of_tags
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SPANS = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_bert_rebuild import WordPieceTokenizer, align_labels
-from keras_bert_rebuild.text.align_labels import is_first_piece
+from keras_bert_rebuild import WordPieceTokenizer
+from keras_bert_rebuild.text.align_labels import align_labels, is_first_piece
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "jo", "##hn", "in", "par", "##is"])
 

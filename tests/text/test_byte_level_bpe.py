@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import small_tokenizers
 
-from keras_bert_rebuild import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 FILES = ("vocab.json", "merges.txt", "tokenizer.json")
 

@@ -7,7 +7,10 @@ import minilm
 import pytest
 import small_tokenizers
 
-from keras_bert_rebuild import ByteLevelBPETokenizer, PipelineTokenizer, SentencePieceTokenizer, WordPieceTokenizer, load_tokenizer
+from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
+from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 needs_sentencepiece = pytest.mark.skipif(not importlib.util.find_spec("sentencepiece"), reason="needs sentencepiece")
 

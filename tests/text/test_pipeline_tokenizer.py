@@ -8,7 +8,8 @@ import pytest
 import small_tokenizers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from keras_bert_rebuild import PipelineTokenizer, load_tokenizer
+from keras_bert_rebuild import load_tokenizer
+from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["der", "##s", "hund", "2", "0", "-", "ein-hund", "ein", "[MASK]x", "Ä"]

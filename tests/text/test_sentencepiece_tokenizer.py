@@ -11,7 +11,7 @@ import small_tokenizers
 
 sentencepiece = pytest.importorskip("sentencepiece")
 
-from keras_bert_rebuild import SentencePieceTokenizer  # noqa: E402
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer  # noqa: E402
 
 PLAIN = [*small_tokenizers.LINES, *small_tokenizers.SENTENCES[:6]]
 

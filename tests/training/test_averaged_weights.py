@@ -6,7 +6,9 @@ import pytest
 from optimizer_reference import linear_data, linear_model, product_loss, value
 from small import small_model
 
-from keras_bert_rebuild import AdamW, Lamb, averaged_weights
+from keras_bert_rebuild import AdamW
+from keras_bert_rebuild.training.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.lamb import Lamb
 
 
 def trained(rng, optimizer):

@@ -6,8 +6,9 @@ import pytest
 from optimizer_reference import linear_data, linear_model, value
 from small import compiled, small_model
 
-from keras_bert_rebuild import AdamW, BertConfig, Lamb, WarmupLinearDecay, build_model
+from keras_bert_rebuild import AdamW, BertConfig, WarmupLinearDecay, build_model
 from keras_bert_rebuild.training.by_path import ByPathOptimizer
+from keras_bert_rebuild.training.lamb import Lamb
 
 BOTH = pytest.mark.parametrize("optimizer_class", [AdamW, Lamb])
 BLOCK = (

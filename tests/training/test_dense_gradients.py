@@ -7,7 +7,10 @@ import pytest
 from optimizer_reference import value
 from small import VOCAB, compiled, small_batch, small_model, spread
 
-from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, Embedding, Lamb, PositionEmbedding, build_model
+from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, build_model
+from keras_bert_rebuild.layers.look_up import Embedding
+from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.training.lamb import Lamb
 from keras_bert_rebuild.training.task_losses import LabelLoss
 from keras_bert_rebuild.training.whole_batch import dense_gradients
 

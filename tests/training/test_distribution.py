@@ -3,7 +3,8 @@
 import keras
 import pytest
 
-from keras_bert_rebuild import PretrainSettings, distribute, pretrain
+from keras_bert_rebuild import distribute, pretrain
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training import distribution
 from keras_bert_rebuild.training.distribution import KINDS, OF_BACKEND, Distribution
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from optimizer_reference import JIT, check_against_numpy, value
 
-from keras_bert_rebuild import AdamW, Lamb
+from keras_bert_rebuild import AdamW
+from keras_bert_rebuild.training.lamb import Lamb
 
 
 @pytest.mark.parametrize("jit_compile", JIT[keras.backend.backend()])

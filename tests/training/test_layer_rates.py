@@ -5,7 +5,8 @@ import pytest
 from optimizer_reference import value
 from small import small_model
 
-from keras_bert_rebuild import AdamW, BertConfig, build_model, layer_rates
+from keras_bert_rebuild import AdamW, BertConfig, build_model
+from keras_bert_rebuild.training.layer_rates import layer_rates
 from keras_bert_rebuild.training.path_patterns import first_match
 
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "max_position_embeddings": 8}

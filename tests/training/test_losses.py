@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference import cross_entropy, softmax
 
-from keras_bert_rebuild import PretrainingLoss
+from keras_bert_rebuild.training.losses import PretrainingLoss
 
 
 @given(arrays("float32", (3, 4, 6), elements=st.floats(-100, 100, width=32)), st.integers(0, 5))

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from optimizer_reference import value
 
-from keras_bert_rebuild import AdamW, Lamb, WarmupLinearDecay
+from keras_bert_rebuild import AdamW, WarmupLinearDecay
+from keras_bert_rebuild.training.lamb import Lamb
 
 
 def rates(schedule, steps):

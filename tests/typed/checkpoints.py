@@ -3,19 +3,10 @@
 from pathlib import Path
 from typing import assert_type
 
-from keras_bert_rebuild import (
-    BertConfig,
-    BertModel,
-    add_tokens,
-    build_model,
-    from_pretrained,
-    inspect_checkpoint,
-    load_tokenizer,
-    prune_vocabulary,
-    save_pretrained,
-    tokens_of_corpus,
-    weight_names,
-)
+from keras_bert_rebuild import BertConfig, BertModel, build_model, from_pretrained, load_tokenizer, save_pretrained
+from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+from keras_bert_rebuild.pretrained.vocabulary_surgery import add_tokens, prune_vocabulary, tokens_of_corpus
 
 model = from_pretrained(Path("bert-base"), heads=["mlm"], seq_len=128, dtype="mixed_bfloat16", trainable=["Encoder-12"])
 assert_type(model, BertModel)

@@ -2,7 +2,8 @@
 
 import keras
 
-from keras_bert_rebuild import (
+from keras_bert_rebuild import gelu
+from keras_bert_rebuild.layers import (
     ACTIVATIONS,
     Add,
     EmbeddingSimilarity,
@@ -10,12 +11,11 @@ from keras_bert_rebuild import (
     LayerNormalization,
     MultiHeadSelfAttention,
     PositionEmbedding,
-    PretrainingLoss,
     TokenEmbedding,
-    gelu,
     get_activation,
     get_inputs,
 )
+from keras_bert_rebuild.training.losses import PretrainingLoss
 
 tokens = get_inputs(seq_len=16)[0]
 x, table = TokenEmbedding(100, 8, name="Tokens")(tokens)

@@ -5,20 +5,13 @@ from typing import assert_type
 
 import numpy as np
 
-from keras_bert_rebuild import (
-    BertConfig,
-    attention_maps,
-    attention_patterns,
-    embedding_anatomy,
-    explain,
-    from_pretrained,
-    load_tokenizer,
-    nearest_tokens,
-    plot_attention,
-    plot_model,
-    show_attention,
-    summary_rows,
-)
+from keras_bert_rebuild import BertConfig, attention_maps, explain, from_pretrained, load_tokenizer, show_attention
+from keras_bert_rebuild.explain.attention_patterns import attention_patterns
+from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.nearest import nearest_tokens
+from keras_bert_rebuild.explain.plot_attention import plot_attention
+from keras_bert_rebuild.explain.plot_model import plot_model
+from keras_bert_rebuild.explain.summary import summary_rows
 
 explanation = explain(BertConfig(), ["pooler"], batch=8, length=128)
 assert_type(explanation.total("params"), int)

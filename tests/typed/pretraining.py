@@ -7,13 +7,7 @@ from keras_bert_rebuild import (
     AdamW,
     BertConfig,
     BucketedBatches,
-    CheckpointFolder,
-    Lamb,
-    Plan,
-    PretrainSettings,
-    SaveCheckpoints,
     TokenStore,
-    averaged_weights,
     build_model,
     calc_train_steps,
     compile_model,
@@ -22,8 +16,14 @@ from keras_bert_rebuild import (
     prepare,
     pretrain,
     pretraining_batches,
-    tf_pretraining_batches,
 )
+from keras_bert_rebuild.data.tf_pretraining_batches import tf_pretraining_batches
+from keras_bert_rebuild.recipes.plan_result import Plan
+from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.lamb import Lamb
+from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
 
 prepare("corpus", "vocab.txt", "tokens", workers=2)
 store = TokenStore(Path("tokens"))

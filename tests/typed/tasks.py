@@ -4,8 +4,6 @@ from typing import assert_type
 
 from keras_bert_rebuild import (
     AdamW,
-    Finetuned,
-    FinetuneSettings,
     MultipleChoice,
     QuestionAnswerer,
     SentenceEmbedder,
@@ -16,12 +14,14 @@ from keras_bert_rebuild import (
     finetune,
     freeze,
     from_pretrained,
-    layer_rates,
     load_task,
     predict,
-    read_examples,
     save_lora,
 )
+from keras_bert_rebuild.data.read_labelled import read_examples
+from keras_bert_rebuild.recipes.finetune import Finetuned
+from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.training.layer_rates import layer_rates
 
 classifier = TextClassifier.from_encoder("bert-base", labels=["no", "yes"], seed=1, max_len=64)
 assert_type(classifier, TextClassifier)

@@ -1,0 +1,59 @@
+"""The documentation uses the words of CONTRIBUTING.md: phrases that it replaces do not come back. Reads files only."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+# The page of the command line has the words of the parser.
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "command-line.md"]
+PAGES += [page for page in sorted((ROOT / "examples").iterdir()) if page.suffix in {".py", ".ipynb"}]
+
+# A pattern, what to say for it.
+REFUSED = {
+    r"not (less|fewer) than": "at least",
+    r"not more than|at the (most|least)\b": "at most, at least",
+    r"\b(that|which) (is|are) none\b": "unknown, missing, empty",
+    r"\bas of `": "see",
+    r"\bso many\b": "n, that many",
+    r"\banew\b": "newly initialised, restarted, again",
+    r"\brivals?\b": "peer",
+    r"\bstretch(es)?\b": "span, segment",
+    r"\bmany an?\b": "many",
+    r"\bgo(es|ne)? on (on|with|from)\b": "resume",
+    r"\bone behind the other\b": "concatenated",
+    r"\bone's own\b": "of the user, your own",
+    r"\bbeside (its|their) (place|peers)\b": "next to, compared with",
+    r"\bin the place of\b": "instead of, in place of",
+    r"\b(where|what) lies there\b": "is there",
+    r"\b(where(of|in|by|upon)|there(of|in|upon)|hitherto|thence|whence|henceforth|lest|amidst?|upon)\b": "a word of today",
+}
+
+
+def phrases(text):
+    """Every refused phrase of a text, with what to say for it."""
+    found = [(match[0], instead) for pattern, instead in REFUSED.items() for match in re.finditer(pattern, text, re.IGNORECASE)]
+    return [f"{phrase!r}: {instead}" for phrase, instead in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_none_of_the_phrases_that_the_words_of_the_project_replace(page):
+    assert phrases(page.read_text(encoding="utf-8")) == []
+
+
+def test_the_rules_for_contributors_follow_themselves():
+    assert phrases(CONTRIBUTING.split("\n## Words\n")[0]) == []
+
+
+def test_every_row_of_the_words_says_one_thing_and_what_it_replaces():
+    rows = re.findall(r"^\| (.+) \| (.+) \| (.+) \|$", CONTRIBUTING.split("\n## Words\n")[1], re.MULTILINE)
+    words = [row[0] for row in rows]
+    assert len(words) == len(set(words)) > 15
+    assert {"maximum", "offset", "newly initialised", "checkpoint", "span", "epoch", "head", "block"} <= set(words)
+
+
+@pytest.mark.parametrize("text", ["not less than one", "a name which is none", "weights begun anew", "at the most"])
+def test_a_refused_phrase_is_found(text):
+    assert len(phrases(text)) == 1
