@@ -1,0 +1,55 @@
+"""Between them the runs of tox have every test, and the first has each of them on some backend."""
+
+import copy
+from types import SimpleNamespace
+
+import keras
+import pytest
+from runs import NOT_ON_JAX, NOT_QUICK, TESTS, mark_runs, marks, matches
+
+
+class Item:
+    """What `mark_runs` asks of a test."""
+
+    def __init__(self, file, name, *given):
+        self.path, self.originalname, self.given, self.runs = TESTS / file, name, given, []
+
+    def iter_markers(self):
+        return [SimpleNamespace(name=name) for name in self.given]
+
+    def add_marker(self, name):
+        self.runs.append(name)
+
+
+# A test, and its runs on torch, TensorFlow and JAX.
+CASES = (
+    (Item("models/test_heads.py", "a"), "first quick", "first quick", "first quick"),
+    (Item("models/test_heads.py", "a"), "first", "rest", "rest"),
+    (Item("models/test_heads.py", "b", "slow"), "rest", "rest", "rest"),
+    (Item("models/test_heads.py", "b"), "first quick", "first quick", "first quick"),
+    (Item("models/test_heads.py", "c", "exhaustive"), "", "", ""),
+    (Item("models/test_heads.py", "d", "compiles_long"), "first quick", "rest quick", "rest quick"),
+    (Item("text/test_windows.py", "a"), "first quick", "rest quick", ""),
+    (Item("text/test_windows.py", "b", "tensorflow"), "first quick", "first quick", ""),
+    (Item("recipes/test_plan.py", "a"), "first", "rest", "rest"),
+    (Item("cli/test_embed.py", "a"), "first quick", "first quick", ""),
+)
+
+
+@pytest.mark.parametrize(("place", "backend"), [(1, "torch"), (2, "tensorflow"), (3, "jax")])
+def test_a_test_is_in_the_first_run_or_in_the_rest(place, backend):
+    items = [copy.deepcopy(case[0]) for case in CASES]
+    mark_runs(items, backend)
+    assert [" ".join(item.runs) for item in items] == [case[place] for case in CASES]
+
+
+def test_every_test_of_this_session_is_marked_but_those_with_environments_of_their_own(request):
+    for item in request.session.items:
+        by_name = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"} & marks(item)
+        left_out = keras.config.backend() == "jax" and matches(item, NOT_ON_JAX)
+        assert len({"first", "rest"} & marks(item)) == (0 if by_name or left_out else 1), item
+
+
+def test_every_pattern_names_files():
+    for pattern in {*NOT_ON_JAX, *NOT_QUICK}:
+        assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern
