@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 from hypothesis import settings
+from runs import mark_runs
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
 
@@ -20,34 +21,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # Direct comparison with a peer runs where the peer is: tox -e parity. Its golden files are compared everywhere.
 collect_ignore_glob = [] if importlib.util.find_spec("transformers") else ["parity/*"]
-
-# What computes on no backend is run where TensorFlow is and where it is not, on torch, and not once more on JAX.
-ON_NO_BACKEND = [
-    "text/*",
-    "datasets/*",
-    "checkpoints/test_damaged_files.py",
-    "cli/test_prepare.py",
-    "cli/test_vocab.py",
-    "data/test_corpus.py",
-    "data/test_documents.py",
-    "data/test_examples.py",
-    "data/test_held_out.py",
-    "data/test_length_windows.py",
-    "data/test_masking.py",
-    "data/test_packing.py",
-    "data/test_prepare.py",
-    "data/test_prepare_killed.py",
-    "data/test_random_numbers.py",
-    "data/test_read_corpus.py",
-    "data/test_read_labelled.py",
-    "data/test_store_batches.py",
-    "data/test_tfrecord.py",
-    "data/test_token_store.py",
-    "data/test_worker_pool.py",
-    "tasks/metrics/*",
-]
-if keras.backend.backend() == "jax":
-    collect_ignore_glob += ON_NO_BACKEND
 
 # The first example compiles; and a suite that fails should fail again.
 settings.register_profile("suite", deadline=None, derandomize=True)
@@ -65,10 +38,12 @@ def pytest_collection_finish():
     freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Leave the TensorFlow tests out on the other backends; the slow ones first, so that no process waits for another's last."""
     if keras.backend.backend() != "tensorflow":
         items[:] = [item for item in items if "tensorflow" not in item.keywords]
+    mark_runs(items, keras.backend.backend())
     items.sort(key=lambda item: "slow" not in item.keywords)
 
 

@@ -13,11 +13,32 @@ def listed(name):
     return {word.strip(' "') for line in re.findall(rf"^ *{name}: \[(.+)\]", WORKFLOW, re.M) for word in line.split(",")}
 
 
-def test_the_workflow_runs_environments_of_tox_and_all_that_tox_runs_by_itself():
-    tox = configparser.ConfigParser()
+def environments():
+    """The environments of tox, and those of its three runs: `tox`, `tox -m quick`, `tox -m full`."""
+    tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
+    labels = dict(line.split(" = ") for line in tox["tox"]["labels"].strip().splitlines())
+    names = lambda text: {name.strip() for name in text.split(",")}  # noqa: E731
     there = {section.partition(":")[2] for section in tox.sections() if section.startswith("testenv:")}
-    assert {name.strip() for name in tox["tox"]["env_list"].split(",")} <= listed("environment") <= there
+    return there, names(tox["tox"]["env_list"]), *map(names, (labels["quick"], labels["full"]))
+
+
+def test_the_workflow_runs_environments_of_tox_and_all_that_tox_and_its_full_run_have():
+    there, first, _, full = environments()
+    assert first | full <= listed("environment") <= there
+
+
+def test_the_full_run_has_every_environment_but_those_of_the_first_and_those_that_ci_has_not_the_means_for():
+    there, first, quick, full = environments()
+    assert quick <= there
+    assert not first & full
+    # A browser, a TPU compiler, other versions, an hour.
+    assert there - first - full - quick == {"browser", "tpu", "lowest", "coverage", "soak"}
+
+
+def test_ci_runs_both():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "python3 -m tox && python3 -m tox -m full" in script
 
 
 def test_the_workflow_runs_every_python_that_setup_cfg_names_and_the_oldest_keras():

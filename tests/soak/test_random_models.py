@@ -86,6 +86,7 @@ def check(case: Case, run_eagerly=True):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES[keras.backend.backend()])
 @given(cases())
 def test_a_random_model_answers_the_same_when_it_is_loaded(case):

@@ -59,6 +59,7 @@ def test_only_the_matrices_and_the_head_learn():
     assert {path for path, value in values(task.model).items() if not np.array_equal(value, before[path])} == paths
 
 
+@pytest.mark.slow
 def test_matrices_return_into_a_fresh_process_and_train_on(tmp_path):
     base = fresh()
     base.save(tmp_path / "base")

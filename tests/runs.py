@@ -1,0 +1,69 @@
+"""Which run of tox has a test: `quick`, and one of `first` (of `tox`) and `rest` (of `tox -m full`).
+
+Torch compiles nothing, so the first run there has every case of every test that is not slow. On TensorFlow and JAX most of the time
+goes into compiling. The first run there has one case of every test whose answer could differ, without trainings from end to end.
+"""
+
+import fnmatch
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+
+# What computes on no backend.
+ON_NO_BACKEND = (
+    "checkpoints/test_damaged_files.py",
+    "cli/test_prepare.py",
+    "cli/test_vocab.py",
+    "data/*",
+    "datasets/*",
+    "docs/test_links.py",
+    "docs/test_reference.py",
+    "files/*",
+    "tasks/metrics/*",
+    "test_oracles.py",
+    "text/*",
+)
+# Torch and TensorFlow have them: where TensorFlow is installed, and where it is not.
+NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
+# Trainings from end to end, through what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
+WHOLE_TRAININGS = ("programs/*", "recipes/*")
+# These, pages and processes are too long for a minute.
+NOT_QUICK = (*WHOLE_TRAININGS, "docs/*", "soak/*", "test_names.py")
+# Marks of tests that have an environment of their own.
+BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
+
+
+def matches(item, patterns):
+    """Whether the file of a test is one of those."""
+    path = item.path.relative_to(TESTS).as_posix()
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def marks(item):
+    """The names of its marks, and not those of its folders."""
+    return {mark.name for mark in item.iter_markers()}
+
+
+def first_cases(items):
+    """The first case of every test that is not slow."""
+    cases = {}
+    for item in items:
+        if not ({"slow"} | BY_NAME) & marks(item):
+            cases.setdefault((item.path, item.originalname), item)
+    return {*cases.values()}
+
+
+def mark_runs(items, backend):
+    """Mark every test with the runs that have it on a backend."""
+    chosen = first_cases(items)
+    for item in items:
+        if BY_NAME & marks(item) or (backend == "jax" and matches(item, NOT_ON_JAX)):
+            continue
+        if backend == "torch":
+            first = "slow" not in marks(item)
+        else:
+            elsewhere = matches(item, (*ON_NO_BACKEND, *WHOLE_TRAININGS)) and "tensorflow" not in marks(item)
+            first = item in chosen and not elsewhere
+        item.add_marker("first" if first else "rest")
+        if item in chosen and not matches(item, NOT_QUICK):
+            item.add_marker("quick")
