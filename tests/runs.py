@@ -27,8 +27,16 @@ ON_NO_BACKEND = (
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # Trainings from end to end, through what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
-# These, pages and processes are too long for a minute.
-NOT_QUICK = (*WHOLE_TRAININGS, "docs/*", "soak/*", "test_names.py")
+# These, pages, processes and probes are too long for a minute.
+NOT_QUICK = (
+    *WHOLE_TRAININGS,
+    "cli/test_command.py",
+    "data/test_pair_probe.py",
+    "data/test_prepare_killed.py",
+    "docs/*",
+    "soak/*",
+    "test_names.py",
+)
 # Marks of tests that have an environment of their own.
 BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
 

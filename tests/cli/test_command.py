@@ -66,6 +66,7 @@ def test_a_reader_that_has_read_enough_ends_the_command_quietly(format):
     assert (process.wait(), OF_TENSORFLOW.sub(b"", err)) == (141, b"")
 
 
+@pytest.mark.slow
 def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from small import small_model
 
 import keras_bert_rebuild
@@ -21,6 +22,7 @@ def test_steps_are_counted_as_keras_bert_counts_them():
     assert keras_bert_rebuild.calc_train_steps(1025, 32, 1, 0.5) == (33, 16)
 
 
+@pytest.mark.slow
 def test_toy_sentence_pairs_train_until_the_masked_words_are_right():
     pairs = [
         [["all", "work", "and", "no", "play"], ["makes", "jack", "a", "dull", "boy"]],
