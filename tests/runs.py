@@ -71,7 +71,7 @@ def mark_runs(items, backend):
             first = "slow" not in marks(item)
         else:
             elsewhere = matches(item, (*ON_NO_BACKEND, *WHOLE_TRAININGS)) and "tensorflow" not in marks(item)
-            first = item in chosen and not elsewhere
+            first = item in chosen and not elsewhere and "compiles_long" not in marks(item)
         item.add_marker("first" if first else "rest")
         if item in chosen and not matches(item, NOT_QUICK):
             item.add_marker("quick")

@@ -29,6 +29,7 @@ def test_from_pretrained_names_the_head_that_it_leaves_out(tmp_path, nested, mod
     assert model.output_names[-1] == "NSP-Dense"
 
 
+@pytest.mark.compiles_long
 @every_kind
 def test_the_whole_classifier_answers_with_the_weights_of_the_file(tmp_path, nested, model_class):
     kernel, bias = write_classifier(tmp_path / "classifier.h5", nested=nested, model_class=model_class)
@@ -64,6 +65,7 @@ def test_the_state_of_adam_warmup_goes_on_where_keras_bert_stopped(tmp_path):
     assert int(model.optimizer.iterations) == 58
 
 
+@pytest.mark.compiles_long
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
 def test_a_state_of_another_model_is_begun_anew_with_a_warning_and_fit_works(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")

@@ -163,6 +163,7 @@ def test_a_format_without_names_for_adapters_refuses_them(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.compiles_long
 def test_rematerialised_blocks_learn_the_same_with_adapters(rng):
     x, y = small_batch(rng)
     losses = []

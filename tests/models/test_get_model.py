@@ -254,6 +254,7 @@ def test_no_blocks_build_with_heads_and_not_without():
         small_model(transformer_num=0, training=False)
 
 
+@pytest.mark.compiles_long
 def test_a_classifier_is_built_on_the_pooled_output_as_keras_berts_notebooks_do(rng):
     model = small_model(trainable=True)
     output = keras.layers.Dense(2, activation="softmax")(model.get_layer("NSP-Dense").output)

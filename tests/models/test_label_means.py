@@ -104,6 +104,7 @@ def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_
     assert evaluated(model, in_buckets(*data)) == pytest.approx(expected, rel=EXACT)
 
 
+@pytest.mark.compiles_long
 def test_training_reports_the_same_and_so_do_validation_and_single_batches(data, weights):
     model = model_of(weights, max_predictions=8)  # its rate is 0
     expected = of_all_labels(model, *data)

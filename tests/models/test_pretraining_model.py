@@ -97,6 +97,7 @@ def test_gathered_training_equals_full_training(rng):
         np.testing.assert_allclose(v, w, atol=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_training_on_one_batch_learns_it(rng):
     model = compiled(small_model(), max_predictions=4, optimizer=keras.optimizers.Adam(0.01))
     x, y = small_batch(rng)

@@ -289,6 +289,7 @@ def test_a_preset_of_kerashub_is_known_for_what_it_is(folder, tmp_path):
         from_pretrained(tmp_path)
 
 
+@pytest.mark.compiles_long
 def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
     """The loaded heads learn on: MLM alone, as RoBERTa has it."""
     model = from_pretrained(folder, heads=["mlm"], seq_len=7)

@@ -30,6 +30,7 @@ def test_vectors_are_the_means_of_plain_numpy_in_the_order_of_the_texts(rng):
     np.testing.assert_allclose(task.similarity(texts[:2], texts[2:]), np.sum(vectors[:2] * vectors[2:], axis=1), atol=1e-6)
 
 
+@pytest.mark.compiles_long
 def test_cosines_learn_the_scores_of_pairs_and_come_back_from_their_folder(tmp_path):
     pairs = [ScoredPair(f"{one} sat", f"{other} sat", 5.0 * (one == other)) for one in SUBJECTS for other in SUBJECTS]
     task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, score_range=(0, 5), max_len=16)
