@@ -58,6 +58,7 @@ def test_the_config_counts_what_is_built(family):
         assert heads_of(model) == heads
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("family", HEADS)
 def test_the_heads_learn_at_gathered_positions(family, rng):
     config = small_config(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

@@ -199,6 +199,7 @@ def test_names_and_their_order_are_those_of_keras(data, weights):
     ]
 
 
+@pytest.mark.compiles_long
 def test_a_model_from_a_file_reports_the_same_and_its_file_holds_no_sums(data, weights, tmp_path):
     model = model_of(weights, max_predictions=8, metrics="accuracy")
     expected = evaluated(model, *data, batch_size=3)
@@ -224,6 +225,7 @@ def test_what_was_compiled_before_leaves_nothing(data, weights):
     assert of_keras["loss"] == pytest.approx(of_keras["MLM_loss"] + of_keras["NSP_loss"], rel=EXACT)
 
 
+@pytest.mark.compiles_long
 @pytest.mark.skipif(keras.config.backend() == "torch", reason="there Keras takes one step at a time")
 def test_several_steps_in_one_call_report_the_same(data, weights):
     model = model_of(weights, max_predictions=8, steps_per_execution=4, jit_compile=True)

@@ -34,6 +34,7 @@ def family_batch(config, model, rng):
     return x, {head: labels if head == "MLM" else pair for head in model.output_names}
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_step_with_dropout_is_the_step_without_it(family, rng):
     changes, heads = FAMILIES[family]

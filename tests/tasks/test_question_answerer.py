@@ -57,6 +57,7 @@ def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
         assert answer.probability == pytest.approx(answer.best[0].probability if given else nothing)
 
 
+@pytest.mark.compiles_long
 def test_it_learns_and_comes_back_from_its_folder(tmp_path):
     examples = [
         question("where sat the cat", "the cat sat on the red mat in london .", "mat"),

@@ -46,6 +46,7 @@ def test_a_model_that_is_sure_and_right_has_a_loss_of_nearly_nothing(rng):
     assert logs["NSP_loss"] < 0.002
 
 
+@pytest.mark.compiles_long
 def test_training_takes_the_steps_of_the_pretraining_model(rng):
     ours, copy = spread(small_model(), rng), small_model()
     copy.set_weights(ours.get_weights())
@@ -72,6 +73,7 @@ def test_a_file_of_keras_bert_that_keras_loads_has_the_loss_of_its_own_probabili
     assert logs["NSP_loss"] == pytest.approx(-np.log(golden["nsp"][np.arange(len(ids)), nsp]).mean(), abs=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_a_part_of_the_heads_trains_too_also_under_other_names(rng):
     model = spread(small_model(), rng)
     x, (labels, nsp) = small_batch(rng)
@@ -84,6 +86,7 @@ def test_a_part_of_the_heads_trains_too_also_under_other_names(rng):
     assert logs["loss"] == pytest.approx(expected["loss"], abs=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_what_they_answer(rng):
     model = spread(small_model(), rng)
     x, y = small_batch(rng)
