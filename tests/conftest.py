@@ -10,8 +10,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import pytest
+from helpers.runs import mark_runs
 from hypothesis import settings
-from runs import mark_runs
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
 

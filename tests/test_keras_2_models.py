@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from keras_2_files import CLASSES, HEAD, write_classifier
+from helpers.keras_2_files import CLASSES, HEAD, write_classifier
 
 from keras_bert_rebuild import from_pretrained, get_custom_objects
 from keras_bert_rebuild.keras_2_models import load_keras_2_model

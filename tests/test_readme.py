@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from page_blocks import blocks, run_blocks
+from helpers.page_blocks import blocks, run_blocks
 
 README = Path(__file__).parents[1] / "README.md"
 pytestmark = [pytest.mark.slow, pytest.mark.tensorflow]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import keras
 import pytest
-from runs import NOT_ON_JAX, NOT_QUICK, TESTS, mark_runs, marks, matches
+from helpers.runs import NOT_ON_JAX, NOT_QUICK, TESTS, mark_runs, marks, matches
 
 
 class Item:

@@ -1,13 +1,13 @@
-"""A family of another anatomy is one file, `tests/toy_family.py`, and everything takes it."""
+"""A family of another anatomy is one file, `tests/helpers/toy_family.py`, and everything takes it."""
 
 import keras
 import numpy as np
 import pytest
+from helpers.reference import weights_of as values_of
+from helpers.toy_family import TOY, ToyConfig
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import weights_of as values_of
 from safetensors.numpy import load_file
-from toy_family import TOY, ToyConfig
 
 from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model, explain, from_pretrained, save_pretrained
 from keras_bert_rebuild.anatomy.parts import weights_of
@@ -20,7 +20,7 @@ from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.layout_table import axes_of
 
 CONFIG = ToyConfig(
-    family="toy",
+    family="gated_toy",
     vocab_size=23,
     hidden_size=16,
     num_hidden_layers=3,
@@ -37,7 +37,7 @@ CONFIG = ToyConfig(
 
 @pytest.fixture(autouse=True)
 def family(monkeypatch):
-    monkeypatch.setitem(FAMILIES, "toy", TOY)
+    monkeypatch.setitem(FAMILIES, "gated_toy", TOY)
 
 
 @pytest.fixture

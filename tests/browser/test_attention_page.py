@@ -2,10 +2,10 @@
 
 import json
 
-import minilm
 import numpy as np
 import pytest
-from attention_arrays import random_anatomy, random_maps
+from helpers import minilm
+from helpers.attention_arrays import random_anatomy, random_maps
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
 from keras_bert_rebuild.explain.attention_page import attention_page

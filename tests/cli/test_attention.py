@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from command_line import run_verb, save_small_model
+from helpers.command_line import run_verb, save_small_model
 
 run = functools.partial(run_verb, "attention")
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from command_line import run_verb, save_small_model
+from helpers.command_line import run_verb, save_small_model
 
 from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer, save_pretrained
 

@@ -4,8 +4,8 @@ import functools
 import json
 
 import pytest
-from command_line import run_verb
-from small import small_model
+from helpers.command_line import run_verb
+from helpers.small import small_model
 
 from keras_bert_rebuild import BertConfig, save_pretrained
 

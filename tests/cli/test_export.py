@@ -4,7 +4,7 @@ import functools
 import json
 
 import pytest
-from command_line import run_verb, save_small_model
+from helpers.command_line import run_verb, save_small_model
 
 from keras_bert_rebuild import from_pretrained
 

@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from command_line import said_by_verb
+from helpers.command_line import said_by_verb
 from rich.console import Console
 
 from keras_bert_rebuild.cli.finetune_bar import FinetuneBar

@@ -1,7 +1,7 @@
 """Options that do not belong together are refused before anything is read."""
 
 import pytest
-from command_line import run_verb
+from helpers.command_line import run_verb
 
 FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o"]
 

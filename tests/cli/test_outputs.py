@@ -4,7 +4,7 @@ import os
 import threading
 
 import pytest
-from command_line import run_verb
+from helpers.command_line import run_verb
 
 from keras_bert_rebuild.files.locked import acquire, lock_file, now_doing, release
 

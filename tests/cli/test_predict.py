@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from small_tasks import TOKENIZER, small_encoder
+from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import QuestionAnswerer, TextClassifier, TokenClassifier
 from keras_bert_rebuild.cli.main import main

@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from command_line import said_by_verb
+from helpers.command_line import said_by_verb
 
 from keras_bert_rebuild.data.token_store import TokenStore
 

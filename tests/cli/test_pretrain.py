@@ -6,8 +6,8 @@ import signal
 
 import pytest
 import yaml
-from command_line import said_by_verb
-from small_corpus import small_corpus
+from helpers.command_line import said_by_verb
+from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild.cli import pretrain as verb
 from keras_bert_rebuild.data.token_store import TokenStore

@@ -5,9 +5,9 @@ import os
 import signal
 
 import pytest
-from command_line import save_small_model
-from other_process import finish, start
-from small_tasks import small_task
+from helpers.command_line import save_small_model
+from helpers.other_process import finish, start
+from helpers.small_tasks import small_task
 
 from keras_bert_rebuild.data.prepare import prepare
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import replace
 
 import numpy as np
-from small_corpus import small_corpus
+from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild.data.corpus import TokenCorpus, corpus_digest
 from keras_bert_rebuild.data.held_out import SomeDocuments

@@ -4,7 +4,7 @@ import threading
 
 import keras
 import pytest
-from recording_model import Numbered, OtherModel, recording_model
+from helpers.recording_model import Numbered, OtherModel, recording_model
 
 WORKERS = [0, 1, 2, 5]
 SECONDS = 60  # until a test that waits in vain fails

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.small_corpus import SPECIAL, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import SPECIAL, small_corpus
 
 from keras_bert_rebuild.data.corpus import TokenCorpus, encode_documents
 from keras_bert_rebuild.data.examples import Examples, shortened

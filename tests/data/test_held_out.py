@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.small_corpus import FIRST, document_of, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import FIRST, document_of, small_corpus
 
 from keras_bert_rebuild.data.corpus import encode_documents
 from keras_bert_rebuild.data.held_out import SomeDocuments, split_documents, unseen

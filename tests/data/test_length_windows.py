@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import small_corpus
 
 from keras_bert_rebuild.data.length_windows import WINDOW, length_windows
 from keras_bert_rebuild.data.pretraining_batches import pretraining_batches

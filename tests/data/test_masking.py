@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from helpers.small_corpus import CLS, FIRST, MASK, PAD, SEP, SPECIAL, UNK
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import CLS, FIRST, MASK, PAD, SEP, SPECIAL, UNK
 
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS, masking_units

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from helpers.small_corpus import CLS, FIRST, PAD, SEP, document_of, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import CLS, FIRST, PAD, SEP, document_of, small_corpus
 
 from keras_bert_rebuild.data.packed_batches import PackedBatches
 from keras_bert_rebuild.data.packing import block_diagonal_mask, packing_plan

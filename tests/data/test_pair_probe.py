@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from english import SPECIAL, corpus, paragraphs, sentences
+from helpers.english import SPECIAL, corpus, paragraphs, sentences
 
 from keras_bert_rebuild.data.corpus import TokenCorpus
 from keras_bert_rebuild.data.pair_probe import STEPS, edge_columns, examples_of, length_step, probe, probe_of_pairs

@@ -5,9 +5,9 @@ import hashlib
 import keras
 import numpy as np
 import pytest
+from helpers.small_corpus import CLS, FIRST, MASK, PAD, SEP, document_of, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import CLS, FIRST, MASK, PAD, SEP, document_of, small_corpus
 
 from keras_bert_rebuild import compile_model, get_model
 from keras_bert_rebuild.config import BertConfig

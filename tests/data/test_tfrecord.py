@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import small_corpus
 
 from keras_bert_rebuild.data.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.record_file import masked_crc32c, read_records, write_records

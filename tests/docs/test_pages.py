@@ -4,7 +4,7 @@ from pathlib import Path
 
 import keras
 import pytest
-from page_blocks import blocks, run_blocks
+from helpers.page_blocks import blocks, run_blocks
 
 from keras_bert_rebuild import fill_mask
 

@@ -4,7 +4,7 @@ import importlib
 import re
 from pathlib import Path
 
-import command_line_page
+from helpers import command_line_page
 
 import keras_bert_rebuild
 
@@ -78,7 +78,7 @@ def test_nothing_is_shown_twice():
 
 
 def test_the_page_of_the_command_line_is_what_the_parser_says():
-    """`python tests/command_line_page.py` writes it anew."""
+    """`python tests/helpers/command_line_page.py` writes it anew."""
     assert PAGES["command-line.md"] == command_line_page.page()
 
 

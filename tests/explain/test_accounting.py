@@ -6,9 +6,9 @@ import math
 import keras
 import numpy as np
 import pytest
+from helpers.initialized import initialized_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from initialized import initialized_by
 
 import keras_bert_rebuild
 from keras_bert_rebuild import BertConfig, build_model, get_model

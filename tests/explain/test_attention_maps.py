@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from reference import attention, layer_norm, weights_of
-from run_model import answers
-from small import compiled, small_batch, small_model, spread
+from helpers.reference import attention, layer_norm, weights_of
+from helpers.run_model import answers
+from helpers.small import compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, attention_maps, build_model, get_model
 from keras_bert_rebuild.explain.attention_maps import attention_probabilities

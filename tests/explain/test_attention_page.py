@@ -7,11 +7,11 @@ import re
 import sys
 from dataclasses import replace
 
-import minilm
 import numpy as np
 import pytest
-from attention_arrays import random_anatomy, random_maps
-from small import small_model, spread
+from helpers import minilm
+from helpers.attention_arrays import random_anatomy, random_maps
+from helpers.small import small_model, spread
 
 from keras_bert_rebuild import Tokenizer, WordPieceTokenizer, attention_maps, from_pretrained, show_attention
 from keras_bert_rebuild.explain.attention_page import as_script_data, attention_page, page_data

@@ -1,8 +1,8 @@
 """Heads that follow a pattern purely score one, and others what one works out by hand."""
 
-import minilm
 import numpy as np
 import pytest
+from helpers import minilm
 
 from keras_bert_rebuild import attention_maps, from_pretrained, load_tokenizer
 from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_patterns

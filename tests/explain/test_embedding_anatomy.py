@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from small import small_model, spread
+from helpers.small import small_model, spread
 
 from keras_bert_rebuild import BertConfig, Tokenizer, WordPieceTokenizer, build_model
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy

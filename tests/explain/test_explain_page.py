@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import minilm
+from helpers import minilm
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import minilm
 import pytest
+from helpers import minilm
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
 from keras_bert_rebuild.explain.attention_patterns import attention_patterns

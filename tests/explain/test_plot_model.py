@@ -4,7 +4,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from small import small_model
+from helpers.small import small_model
 
 from keras_bert_rebuild import BertConfig, explain
 from keras_bert_rebuild.explain.diagram import Box

@@ -6,8 +6,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from initialized import initialized_by
-from small import small_model
+from helpers.initialized import initialized_by
+from helpers.small import small_model
 
 from keras_bert_rebuild import get_model, print_summary
 from keras_bert_rebuild.explain.summary import summary_rows

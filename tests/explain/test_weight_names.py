@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference import weights_of
-from small import small_batch, small_model, spread
+from helpers.reference import weights_of
+from helpers.small import small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, attention_maps
 from keras_bert_rebuild.explain.config_at import released

@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from small import small_model, spread
+from helpers.small import small_model, spread
 
 from keras_bert_rebuild import BertConfig, BertModel, WordPieceTokenizer, build_model
 

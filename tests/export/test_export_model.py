@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 from eight_scripts import TEXTS, small_export
-from small_tasks import small_encoder
-from small_tokenizers import byte_level_bpe
+from helpers.small_tasks import small_encoder
+from helpers.small_tokenizers import byte_level_bpe
 from tokenizers import Tokenizer
 
 import keras_bert_rebuild

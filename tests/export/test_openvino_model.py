@@ -1,10 +1,10 @@
 """OpenVINO folders, answered with in a process of their own; MiniLM in float32 and in int8."""
 
-import minilm
 import numpy as np
 import pytest
 from eight_scripts import TEXTS, answers, small_export
 from foreign import run_foreign
+from helpers import minilm
 
 import keras_bert_rebuild
 from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer

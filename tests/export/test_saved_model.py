@@ -1,12 +1,12 @@
 """SavedModels, answered with in a process that has TensorFlow and tensorflow-text alone."""
 
-import given_tokenizers
 import keras
 import numpy as np
 import pytest
 from eight_scripts import TEXTS, answers, small_export, static_export
 from foreign import run_foreign
-from small_tasks import TOKENIZER, small_encoder
+from helpers import given_tokenizers
+from helpers.small_tasks import TOKENIZER, small_encoder
 
 import keras_bert_rebuild
 from keras_bert_rebuild import load_tokenizer

@@ -1,8 +1,7 @@
 """The tokenizer's files beside an exported model, for tokenizers of every kind."""
 
-import given_tokenizers
 import pytest
-import small_tokenizers
+from helpers import given_tokenizers, small_tokenizers
 from tokenizers import Tokenizer
 
 from keras_bert_rebuild import from_pretrained, load_tokenizer

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from reference import weights_of
+from helpers.reference import weights_of
 from safetensors.numpy import load_file, save_file
 
 from keras_bert_rebuild import BertConfig, build_model, from_pretrained, save_pretrained

@@ -76,7 +76,7 @@ def settings(folder, file):
 
 def lora(folder, file):
     """Add the matrices of a file to a model."""
-    from small_tasks import small_encoder
+    from helpers.small_tasks import small_encoder
 
     load_lora(small_encoder(), folder / file)
 

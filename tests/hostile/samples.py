@@ -7,8 +7,8 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from small_tasks import PETS, TOKENIZER, small_encoder, small_task
-from small_tokenizers import byte_level_bpe, sentencepiece
+from helpers.small_tasks import PETS, TOKENIZER, small_encoder, small_task
+from helpers.small_tokenizers import byte_level_bpe, sentencepiece
 
 from keras_bert_rebuild import add_lora, save_lora, save_pretrained
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles

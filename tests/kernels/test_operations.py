@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from gradients import TOLERANCES, rounded, value_and_gradients
+from helpers.gradients import TOLERANCES, rounded, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild.kernels import in_one_kernel

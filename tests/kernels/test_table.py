@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from gradients import TOLERANCES, value_and_gradients
+from helpers.gradients import TOLERANCES, value_and_gradients
 from keras import ops
 
 from keras_bert_rebuild import AdamW, kernels

@@ -5,7 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from check_layer import check_layer
+from helpers.check_layer import check_layer
 
 from keras_bert_rebuild.layers import ConditionalRandomField
 from keras_bert_rebuild.layers.viterbi import marginals, viterbi

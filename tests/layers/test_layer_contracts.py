@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from check_layer import POLICIES, check_layer
+from helpers.check_layer import POLICIES, check_layer
 
 from keras_bert_rebuild import layers
 

@@ -66,7 +66,7 @@ def test_add_keeps_the_conjunction_of_the_masks_that_exist():
 
 
 def test_attention_equals_the_formula(rng):
-    from reference import attention
+    from helpers.reference import attention
 
     x = rng.normal(size=(2, 5, 8))
     layer = layers.MultiHeadSelfAttention(2, name="attention")

@@ -2,8 +2,8 @@
 
 import keras
 import pytest
-from small import small_batch
-from small_tasks import small_encoder
+from helpers.small import small_batch
+from helpers.small_tasks import small_encoder
 
 from keras_bert_rebuild.models.bert_model import BertModel
 

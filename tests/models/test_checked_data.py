@@ -5,7 +5,7 @@ import threading
 import keras
 import numpy as np
 import pytest
-from recording_model import Numbered, OwnDataset, numbered, recording_model
+from helpers.recording_model import Numbered, OwnDataset, numbered, recording_model
 
 SECONDS = 60  # until a test that waits in vain fails
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from helpers.reference import cross_entropy
 from keras import ops
-from reference import cross_entropy
 
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN, label_log_probabilities
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from initialized import initialized_by
-from run_model import answers
-from small import BLOCKS, LENGTH, VOCAB, small_model
+from helpers.initialized import initialized_by
+from helpers.run_model import answers
+from helpers.small import BLOCKS, LENGTH, VOCAB, small_model
 
 import keras_bert_rebuild
 from keras_bert_rebuild import get_model

@@ -2,7 +2,7 @@
 
 import keras
 import pytest
-from small import compiled, small_batch, small_model
+from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.models.head_answers import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of

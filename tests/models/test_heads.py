@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
-from reference import softmax
-from small import LENGTH, VOCAB, small_batch, spread
+from helpers.reference import softmax
+from helpers.small import LENGTH, VOCAB, small_batch, spread
 
 from keras_bert_rebuild import BertConfig, build_model
 

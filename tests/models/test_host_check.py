@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small import LENGTH, VOCAB, compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.checked_data import checked_data

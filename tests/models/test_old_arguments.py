@@ -2,7 +2,7 @@
 
 import keras
 import pytest
-from small import small_model
+from helpers.small import small_model
 
 from keras_bert_rebuild import AdamWarmup, compile_model
 from keras_bert_rebuild.layers import get_embedding, get_inputs

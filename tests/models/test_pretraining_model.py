@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from reference import cross_entropy, logits, pretraining_loss, softmax, weights_of
-from small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
+from helpers.reference import cross_entropy, logits, pretraining_loss, softmax, weights_of
+from helpers.small import BLOCKS, HEADS, LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild.models.batch_check import concrete
 from keras_bert_rebuild.training.losses import PretrainingLoss

@@ -6,9 +6,9 @@ import threading
 import time
 
 import pytest
+from helpers.other_process import finish, start
 from hypothesis import given
 from hypothesis import strategies as st
-from other_process import finish, start
 
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 

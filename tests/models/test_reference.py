@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from reference import encode, logits, pretraining_loss, softmax, weights_of
-from small import BLOCKS, HEADS, compiled, small_batch, small_model, spread
+from helpers.reference import encode, logits, pretraining_loss, softmax, weights_of
+from helpers.small import BLOCKS, HEADS, compiled, small_batch, small_model, spread
 
 
 def test_probabilities_equal_the_reference(rng):

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
+from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block

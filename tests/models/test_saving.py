@@ -8,7 +8,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
+from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel

@@ -6,7 +6,7 @@ import threading
 import keras
 import numpy as np
 import pytest
-from small import small_batch, small_model, spread
+from helpers.small import small_batch, small_model, spread
 
 from keras_bert_rebuild.models.loss_protocols import Gathers, Ignores, TakesChunks, TakesLogits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel

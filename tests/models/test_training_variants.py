@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from helpers.reference import cross_entropy, logits, weights_of
+from helpers.small import HEADS, compiled, small_batch, small_model, spread
 from keras import ops
-from reference import cross_entropy, logits, weights_of
-from small import HEADS, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild.training.metrics import Perplexity
 

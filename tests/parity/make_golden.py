@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 
 import cases
-import minilm
 import numpy as np
 import torch
 import transformers
+from helpers import minilm
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -1,11 +1,11 @@
 """Attention maps and hidden states are those of transformers."""
 
 import cases
-import minilm
 import numpy as np
 import pytest
 import torch
 import transformers
+from helpers import minilm
 
 from keras_bert_rebuild import attention_maps, from_pretrained, load_tokenizer
 

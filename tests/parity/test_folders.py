@@ -1,11 +1,11 @@
 """Whole folders: tokenizer, pipeline, and conversions across formats, read by the libraries they are written for."""
 
 import cases
-import minilm
 import numpy as np
 import pytest
 import torch
 import transformers
+from helpers import minilm
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import Tokenizer, from_pretrained, load_vocabulary, save_pretrained

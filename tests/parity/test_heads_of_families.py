@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 import transformers
-from run_model import answers
+from helpers.run_model import answers
 
 from keras_bert_rebuild import build_model, from_pretrained, save_pretrained
 from keras_bert_rebuild.models.heads import heads_of

@@ -3,12 +3,10 @@
 import json
 import unicodedata
 
-import hostile_texts
-import minilm
 import pytest
-import small_tokenizers
 import tokenizer_settings
 import transformers
+from helpers import hostile_texts, minilm, small_tokenizers
 from tokenizer_settings import READ, REFUSED, Settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 

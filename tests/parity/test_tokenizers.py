@@ -2,11 +2,10 @@
 
 import copy
 
-import minilm
 import numpy as np
 import pytest
-import small_tokenizers
 import transformers
+from helpers import minilm, small_tokenizers
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken
 

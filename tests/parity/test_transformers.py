@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from run_model import answers
+from helpers.run_model import answers
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import from_pretrained, save_pretrained

@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from run_model import answers
+from helpers.run_model import answers
 from safetensors.numpy import load_file, save_file
 
 import keras_bert_rebuild as kb

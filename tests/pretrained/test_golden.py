@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import minilm
 import numpy as np
 import pytest
-from run_model import answers
+from helpers import minilm
+from helpers.run_model import answers
 
 from keras_bert_rebuild import from_pretrained
 

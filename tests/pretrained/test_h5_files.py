@@ -6,7 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from run_model import answers
+from helpers.run_model import answers
 
 from keras_bert_rebuild import BertConfig, from_pretrained
 
@@ -71,7 +71,7 @@ def test_a_tied_table_that_is_there_twice_must_be_the_same(tmp_path):
 
 
 def test_a_whole_model_without_pretraining_heads_comes_back_from_an_h5_file(tmp_path):
-    from small_tasks import small_encoder
+    from helpers.small_tasks import small_encoder
 
     model = small_encoder()
     model.save(tmp_path / "model.h5")

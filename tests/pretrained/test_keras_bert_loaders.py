@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from reference import encode, logits, softmax
+from helpers.reference import encode, logits, softmax
 
 import keras_bert_rebuild as kb
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint

@@ -7,8 +7,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from helpers.small import small_model
 from safetensors.numpy import load_file
-from small import small_model
 
 import keras_bert_rebuild as kb
 from keras_bert_rebuild import BertConfig, BertModel, from_pretrained, save_pretrained

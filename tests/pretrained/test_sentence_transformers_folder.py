@@ -6,8 +6,8 @@ import json
 import keras
 import numpy as np
 import pytest
+from helpers.small_tasks import small_encoder
 from safetensors.numpy import save_file
-from small_tasks import small_encoder
 
 from keras_bert_rebuild import WordPieceTokenizer
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling

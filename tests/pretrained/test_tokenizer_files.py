@@ -1,7 +1,7 @@
 """The files of a tokenizer that lie beside a model's weights."""
 
 import pytest
-from small_tasks import VOCABULARY, small_encoder
+from helpers.small_tasks import VOCABULARY, small_encoder
 from tokenizers import AddedToken
 
 from keras_bert_rebuild import WordPieceTokenizer, load_vocabulary, save_pretrained

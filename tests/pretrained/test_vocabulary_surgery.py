@@ -5,8 +5,8 @@ import string
 import keras
 import numpy as np
 import pytest
-from run_model import answers
-from small import LENGTH, VOCAB, compiled, small_model, spread
+from helpers.run_model import answers
+from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.build_model import build_model

@@ -9,10 +9,10 @@ import os
 import keras
 import numpy as np
 import pytest
+from helpers.toy_checkpoint import WORDS, write_toy_checkpoint
 from keras import backend as K  # noqa: N812
 from keras.layers import Dense, Dropout, Input, Lambda
 from keras.models import Model
-from toy_checkpoint import WORDS, write_toy_checkpoint
 
 from keras_bert_rebuild import AdamWarmup, Tokenizer, calc_train_steps, get_custom_objects, load_trained_model_from_checkpoint
 

@@ -5,7 +5,7 @@ import os
 import keras
 import numpy as np
 import pytest
-from toy_checkpoint import write_toy_checkpoint
+from helpers.toy_checkpoint import write_toy_checkpoint
 
 from keras_bert_rebuild import (
     POOL_MAX,

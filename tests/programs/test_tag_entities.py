@@ -5,10 +5,10 @@ import os
 import keras
 import numpy as np
 import pytest
+from helpers.toy_checkpoint import write_toy_checkpoint
 from keras.layers import LSTM, Bidirectional, Dense, Dropout, TimeDistributed
 from keras.models import Model
 from keras.preprocessing.sequence import pad_sequences  # was keras_preprocessing.sequence
-from toy_checkpoint import write_toy_checkpoint
 
 from keras_bert_rebuild import Tokenizer, load_trained_model_from_checkpoint, load_vocabulary
 from keras_bert_rebuild.backend import backend as K  # noqa: N812

@@ -9,8 +9,8 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from reference import cross_entropy
-from small_tasks import TOKENIZER, small_encoder
+from helpers.reference import cross_entropy
+from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import finetune, load_task, predict, save_pretrained
 from keras_bert_rebuild.data.labelled_examples import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 import pytest
-from small_tasks import PETS, TOKENIZER, small_encoder
+from helpers.small_tasks import PETS, TOKENIZER, small_encoder
 
 from keras_bert_rebuild import TextClassifier, finetune, predict
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText, TaggedWords

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.small_corpus import FIRST, MASK, SPECIAL, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import FIRST, MASK, SPECIAL, small_corpus
 
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS, masking_units

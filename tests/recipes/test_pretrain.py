@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import pytest
 import yaml
-from reference import cross_entropy
-from small_corpus import small_corpus
+from helpers.reference import cross_entropy
+from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.data.held_out import split_documents

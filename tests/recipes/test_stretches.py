@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
+from helpers.tiny_training import At
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import small_corpus
-from tiny_training import At
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches

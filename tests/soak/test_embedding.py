@@ -6,10 +6,10 @@ import random
 import time
 from pathlib import Path
 
-import minilm
 import numpy as np
 import pytest
-from hostile_texts import hostile_text, prose
+from helpers import minilm
+from helpers.hostile_texts import hostile_text, prose
 
 from keras_bert_rebuild import BertConfig, EmbeddingStream, build_model, from_pretrained, load_tokenizer
 

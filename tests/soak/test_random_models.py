@@ -9,8 +9,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from helpers.random_models import Case, cases
 from hypothesis import given, seed, settings
-from random_models import Case, cases
 
 from keras_bert_rebuild import AdamW, build_model, compile_model, from_pretrained, save_pretrained
 from keras_bert_rebuild.models.heads import heads_of, without_implied

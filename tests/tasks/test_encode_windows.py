@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from helpers.small_tasks import TOKENIZER, WORDS, sentence
+from helpers.small_tokenizers import byte_level_bpe
 from hypothesis import given
 from hypothesis import strategies as st
-from small_tasks import TOKENIZER, WORDS, sentence
-from small_tokenizers import byte_level_bpe
 
 from keras_bert_rebuild.tasks.encode_windows import encode_windows, shortened
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer

@@ -7,7 +7,7 @@ import weakref
 import keras
 import numpy as np
 import pytest
-from small import LENGTH, VOCAB, small_model, spread
+from helpers.small import LENGTH, VOCAB, small_model, spread
 
 from keras_bert_rebuild import BertModel, EmbeddingStream, WordPieceTokenizer, extract_embeddings, extract_embeddings_generator
 from keras_bert_rebuild.explain.summary import summary_rows

@@ -1,8 +1,8 @@
 """Every task on every family: their inputs, tokenizers and folders."""
 
 import pytest
-from small_tasks import TOKENIZER, small_encoder
-from small_tokenizers import byte_level_bpe
+from helpers.small_tasks import TOKENIZER, small_encoder
+from helpers.small_tokenizers import byte_level_bpe
 
 from keras_bert_rebuild import QuestionAnswerer, SentenceEmbedder, TextClassifier, TokenClassifier, load_task
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from small_tasks import CONFIG, TOKENIZER, VOCABULARY, sentence, small_encoder
-from small_tokenizers import byte_level_bpe
+from helpers.small_tasks import CONFIG, TOKENIZER, VOCABULARY, sentence, small_encoder
+from helpers.small_tokenizers import byte_level_bpe
 
 from keras_bert_rebuild import build_model, fill_mask
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer

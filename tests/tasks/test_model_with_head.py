@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from small_tasks import CONFIG, small_encoder
+from helpers.small_tasks import CONFIG, small_encoder
 
 from keras_bert_rebuild import add_lora, build_model
 from keras_bert_rebuild.tasks.model_with_head import model_with_head

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, sentence, small_encoder
+from helpers.small_tasks import TOKENIZER, sentence, small_encoder
 
 from keras_bert_rebuild import NextSentence
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
-from small_tasks import small_encoder, small_task
+from helpers.small_tasks import small_encoder, small_task
 
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+from helpers.small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import QuestionAnswerer, load_task
 from keras_bert_rebuild.data.labelled_examples import Question

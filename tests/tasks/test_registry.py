@@ -8,7 +8,7 @@ from typing import ClassVar
 import keras
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, small_encoder
+from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import SentenceEmbedder, finetune, load_task, predict, save_pretrained
 from keras_bert_rebuild.data.example_kinds import Kind

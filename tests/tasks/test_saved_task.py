@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
+from helpers.small_tasks import TOKENIZER, VOCABULARY, small_encoder, small_task
 
 from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, load_task, save_pretrained
 

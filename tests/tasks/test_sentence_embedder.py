@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
+from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import SentenceEmbedder, load_task
 from keras_bert_rebuild.data.labelled_examples import ScoredPair

@@ -1,8 +1,8 @@
 """The tokenizer of a task is the one that it was given, now and when it is loaded again."""
 
-import given_tokenizers
 import pytest
-from small_tasks import VOCABULARY, small_encoder
+from helpers import given_tokenizers
+from helpers.small_tasks import VOCABULARY, small_encoder
 
 from keras_bert_rebuild import QuestionAnswerer, TextClassifier, WordPieceTokenizer, from_pretrained, load_task, load_tokenizer
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from reference import softmax
-from small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+from helpers.reference import softmax
+from helpers.small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import TextClassifier, TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText

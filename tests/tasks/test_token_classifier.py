@@ -5,7 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, plain_logits, sentence, sequence, small_encoder, small_task, trained
+from helpers.small_tasks import TOKENIZER, plain_logits, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords

@@ -1,8 +1,8 @@
 """Words of texts, whatever pieces a tokenizer cuts them into."""
 
 import pytest
-import small_tokenizers
-from small_tasks import small_encoder, trained
+from helpers import small_tokenizers
+from helpers.small_tasks import small_encoder, trained
 
 from keras_bert_rebuild import TokenClassifier, WordPieceTokenizer
 from keras_bert_rebuild.data.labelled_examples import TaggedText

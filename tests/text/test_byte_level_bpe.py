@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-import small_tokenizers
+from helpers import small_tokenizers
 
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 

@@ -3,9 +3,9 @@
 import itertools
 import unicodedata
 
-import google_oracle
 import numpy as np
 import pytest
+from helpers import google_oracle
 from hypothesis import given
 from hypothesis import strategies as st
 

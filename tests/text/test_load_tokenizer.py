@@ -3,9 +3,8 @@
 import importlib.util
 import json
 
-import minilm
 import pytest
-import small_tokenizers
+from helpers import minilm, small_tokenizers
 
 from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer

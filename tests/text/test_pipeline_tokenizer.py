@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-import small_tokenizers
+from helpers import small_tokenizers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from keras_bert_rebuild import load_tokenizer

@@ -7,7 +7,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-import small_tokenizers
+from helpers import small_tokenizers
 
 sentencepiece = pytest.importorskip("sentencepiece")
 

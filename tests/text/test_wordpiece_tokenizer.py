@@ -5,10 +5,9 @@ import pickle
 import sys
 import unicodedata
 
-import google_oracle
-import minilm
 import numpy as np
 import pytest
+from helpers import google_oracle, minilm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

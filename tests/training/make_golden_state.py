@@ -4,7 +4,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
-from small import compiled, small_batch, small_model
+from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.train_state import read_state

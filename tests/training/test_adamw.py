@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from optimizer_reference import JIT, check_against_numpy, train, value
+from helpers.optimizer_reference import JIT, check_against_numpy, train, value
 
 from keras_bert_rebuild import AdamW
 

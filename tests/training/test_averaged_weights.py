@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from optimizer_reference import linear_data, linear_model, product_loss, value
-from small import small_model
+from helpers.optimizer_reference import linear_data, linear_model, product_loss, value
+from helpers.small import small_model
 
 from keras_bert_rebuild import AdamW
 from keras_bert_rebuild.training.averaged_weights import averaged_weights

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from optimizer_reference import linear_data, linear_model, value
-from small import compiled, small_model
+from helpers.optimizer_reference import linear_data, linear_model, value
+from helpers.small import compiled, small_model
 
 from keras_bert_rebuild import AdamW, BertConfig, WarmupLinearDecay, build_model
 from keras_bert_rebuild.training.by_path import ByPathOptimizer

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from small import small_model
+from helpers.small import small_model
 
 import keras_bert_rebuild
 from keras_bert_rebuild import compile_model, gen_batch_inputs, get_base_dict, get_model

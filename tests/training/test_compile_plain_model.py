@@ -5,8 +5,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from reference import logits, pretraining_loss, weights_of
-from small import BLOCKS, HEADS, LENGTH, compiled, small_batch, small_model, spread
+from helpers.reference import logits, pretraining_loss, weights_of
+from helpers.small import BLOCKS, HEADS, LENGTH, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, BertModel, build_model, compile_model, get_custom_objects
 from keras_bert_rebuild.training.metrics import Perplexity

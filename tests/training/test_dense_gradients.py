@@ -2,10 +2,10 @@
 
 import keras
 import numpy as np
-import optimizer_reference
 import pytest
-from optimizer_reference import value
-from small import VOCAB, compiled, small_batch, small_model, spread
+from helpers import optimizer_reference
+from helpers.optimizer_reference import value
+from helpers.small import VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, build_model
 from keras_bert_rebuild.layers.look_up import Embedding

@@ -4,8 +4,8 @@ import shutil
 
 import keras
 import pytest
-from pretraining_run import make_model, train
-from small import compiled, small_model
+from helpers.pretraining_run import make_model, train
+from helpers.small import compiled, small_model
 
 from keras_bert_rebuild.training.train_state import TrainState
 

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from small_tasks import TOKENIZER, small_encoder, trained
+from helpers.small_tasks import TOKENIZER, small_encoder, trained
 
 from keras_bert_rebuild import TextClassifier, freeze, train_only
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText

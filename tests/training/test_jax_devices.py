@@ -6,12 +6,12 @@ import signal
 import socket
 import time
 
-import hosts_run
 import keras
 import numpy as np
 import pytest
 import yaml
-from other_process import finish, start
+from helpers import hosts_run
+from helpers.other_process import finish, start
 
 from keras_bert_rebuild.training.host_watch import EXIT_CODE
 

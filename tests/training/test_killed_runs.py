@@ -9,15 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-import killed_run
 import pytest
 import yaml
-from small_corpus import SPECIAL
+from helpers import killed_run
+from helpers.small_corpus import SPECIAL
 
 from keras_bert_rebuild.cli.main import main as keras_bert
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 
-SCRIPT = Path(__file__).parents[1] / "killed_run.py"
+SCRIPT = Path(__file__).parents[1] / "helpers" / "killed_run.py"
 
 # Dropout is that of BERT, 0.1. A checkpoint every 4 batches.
 SETTINGS = {

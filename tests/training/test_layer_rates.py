@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from optimizer_reference import value
-from small import small_model
+from helpers.optimizer_reference import value
+from helpers.small import small_model
 
 from keras_bert_rebuild import AdamW, BertConfig, build_model
 from keras_bert_rebuild.training.layer_rates import layer_rates

@@ -6,8 +6,8 @@ import os
 import keras
 import numpy as np
 import pytest
-from other_process import finish, start
-from small_tasks import PETS, TOKENIZER, small_encoder, trained
+from helpers.other_process import finish, start
+from helpers.small_tasks import PETS, TOKENIZER, small_encoder, trained
 
 from keras_bert_rebuild import TextClassifier, add_lora, from_pretrained, load_lora, load_task, save_lora
 from keras_bert_rebuild.training.lora import has_lora, without_lora

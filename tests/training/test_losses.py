@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from helpers.reference import cross_entropy, softmax
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from reference import cross_entropy, softmax
 
 from keras_bert_rebuild.training.losses import PretrainingLoss
 

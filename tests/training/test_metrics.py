@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from small import compiled, small_batch, small_model
+from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild.training.metrics import Perplexity
 

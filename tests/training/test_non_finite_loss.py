@@ -6,7 +6,7 @@ import os
 import keras
 import numpy as np
 import pytest
-from tiny_training import batches, fit, tiny_model
+from helpers.tiny_training import batches, fit, tiny_model
 
 from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss
 

@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from other_process import finish, start
+from helpers.other_process import finish, start
 
 pytestmark = [
     pytest.mark.skipif(keras.config.backend() == "torch", reason="torch trains on one device"),

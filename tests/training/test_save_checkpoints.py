@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import keras
 import numpy as np
 import pytest
-from tiny_training import At, batches, fit, stop, tiny_model
+from helpers.tiny_training import At, batches, fit, stop, tiny_model
 
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss

@@ -7,7 +7,7 @@ import threading
 import keras
 import numpy as np
 import pytest
-from tiny_training import At, batches, fit, tiny_model
+from helpers.tiny_training import At, batches, fit, tiny_model
 
 from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.stop_signal import StopOnSignal

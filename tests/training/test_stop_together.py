@@ -4,7 +4,7 @@ import os
 import signal
 
 import numpy as np
-from tiny_training import At, fit, tiny_model
+from helpers.tiny_training import At, fit, tiny_model
 
 from keras_bert_rebuild.training import stop_together
 from keras_bert_rebuild.training.stop_together import StopTogether

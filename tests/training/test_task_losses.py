@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from reference import softmax
-from small_tasks import small_task
+from helpers.reference import softmax
+from helpers.small_tasks import small_task
 
 from keras_bert_rebuild.data.labelled_examples import Question
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer

@@ -3,12 +3,12 @@
 import csv
 import json
 
-import hosts_run
 import keras
 import numpy as np
 import pytest
 import yaml
-from other_process import finish, start
+from helpers import hosts_run
+from helpers.other_process import finish, start
 
 from keras_bert_rebuild import AdamW, AdamWarmup
 from keras_bert_rebuild.training.whole_batch import LossScaleOptimizer, of_whole_batch

@@ -5,7 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from other_process import finish, start
+from helpers.other_process import finish, start
 
 from keras_bert_rebuild.models.devices_in_use import check_even_batches
 

@@ -4,7 +4,7 @@ import json
 
 import keras
 import pytest
-from other_process import finish, start
+from helpers.other_process import finish, start
 
 from keras_bert_rebuild.models import devices_in_use
 from keras_bert_rebuild.training.distribution import Distribution

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from optimizer_reference import value
+from helpers.optimizer_reference import value
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay
 from keras_bert_rebuild.training.lamb import Lamb

@@ -7,7 +7,7 @@ goes into compiling. The first run there has one case of every test whose answer
 import fnmatch
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 
 # What computes on no backend.
 ON_NO_BACKEND = (

@@ -4,8 +4,8 @@ import json
 
 import keras
 import tensorflow as tf
-from distributed_training import STEPS, Trained
 
+from helpers.distributed_training import STEPS, Trained
 from keras_bert_rebuild import AdamW, distribute
 from keras_bert_rebuild.training.whole_batch import LossScaleOptimizer
 

@@ -3,10 +3,10 @@
 import importlib.util
 import json
 
-import small_tokenizers
-from small_tasks import VOCABULARY, small_encoder
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
+from helpers import small_tokenizers
+from helpers.small_tasks import VOCABULARY, small_encoder
 from keras_bert_rebuild import WordPieceTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer

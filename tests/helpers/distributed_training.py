@@ -2,9 +2,9 @@
 
 import keras
 import numpy as np
-from numbered_batches import NumberedBatches
-from small import make_variables
 
+from helpers.numbered_batches import NumberedBatches
+from helpers.small import make_variables
 from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model, distribute
 from keras_bert_rebuild.training.train_state import read_state, write_state
 

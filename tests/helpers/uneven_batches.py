@@ -4,9 +4,9 @@ import json
 
 import keras
 import numpy as np
-from small import compiled, small_batch, small_model, spread
-from unused_devices import BACKEND, KIND, two_devices
 
+from helpers.small import compiled, small_batch, small_model, spread
+from helpers.unused_devices import BACKEND, KIND, two_devices
 from keras_bert_rebuild import distribute
 
 

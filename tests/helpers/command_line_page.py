@@ -1,4 +1,4 @@
-"""The page of the command line, made from the parser: `python tests/command_line_page.py` writes it."""
+"""The page of the command line, made from the parser: `python tests/helpers/command_line_page.py` writes it."""
 
 import argparse
 import importlib
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.main import VERBS
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command-line.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 INTRODUCTION = """\
 # Command line

@@ -3,8 +3,8 @@
 import sys
 
 import keras
-from small_tasks import PETS, trained
 
+from helpers.small_tasks import PETS, trained
 from keras_bert_rebuild import load_lora, load_task
 
 keras.utils.set_random_seed(7)

@@ -2,9 +2,9 @@
 
 import keras
 import numpy as np
-import reference
-from small import spread
 
+from helpers import reference
+from helpers.small import spread
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, build_model
 from keras_bert_rebuild.data.labelled_examples import ClassifiedText
 

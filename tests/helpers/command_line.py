@@ -2,8 +2,7 @@
 
 from collections import namedtuple
 
-from small import small_model
-
+from helpers.small import small_model
 from keras_bert_rebuild import save_pretrained
 from keras_bert_rebuild.cli.main import main
 

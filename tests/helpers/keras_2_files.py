@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-GOLDEN = Path(__file__).parent / "golden" / "keras_bert" / "model.h5"
+GOLDEN = Path(__file__).parents[1] / "golden" / "keras_bert" / "model.h5"
 HEAD = "my_output"
 CLASSES = 3
 

@@ -2,8 +2,10 @@
 
 import sys
 
-import hosts_run
-import two_replicas  # noqa: F401  makes the two of one
+from helpers import (
+    hosts_run,
+    two_replicas,  # noqa: F401  makes the two of one
+)
 
 if __name__ == "__main__":
     sys.exit(hosts_run.run(sys.argv[1:]))

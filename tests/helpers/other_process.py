@@ -11,7 +11,7 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 def start(script, *arguments, devices=1):
     """Start `python script arguments`; a `subprocess.Popen` whose output is text."""
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
+        "PYTHONPATH": os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path]),
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
     }
     command = [sys.executable, os.path.join(os.path.dirname(__file__), script), *map(str, arguments)]

@@ -4,9 +4,10 @@ import json
 import tempfile
 import warnings
 
-import hosts_run
 import keras
 import numpy as np
+
+from helpers import hosts_run
 
 BACKEND = keras.config.backend()
 KIND = {"tensorflow": "mirrored", "jax": "data"}[BACKEND]
@@ -23,7 +24,7 @@ def two_devices():
 
 def train(method="fit"):
     """A step of a new model; what it was told, with the file and line that the warning points to."""
-    from small import compiled, small_batch, small_model
+    from helpers.small import compiled, small_batch, small_model
 
     x, y = small_batch(np.random.default_rng(3), batch=4)
     model = compiled(small_model(transformer_num=1))

@@ -3,11 +3,11 @@
 import json
 import tempfile
 
-import hosts_run
 import keras
 import numpy as np
-from distributed_training import STEPS, Trained
 
+from helpers import hosts_run
+from helpers.distributed_training import STEPS, Trained
 from keras_bert_rebuild import pretrain
 
 DROPOUT = 0.1

@@ -11,8 +11,8 @@ import time
 
 import keras
 import numpy as np
-from numbered_batches import NumberedBatches
 
+from helpers.numbered_batches import NumberedBatches
 from keras_bert_rebuild.training import train_state
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder

@@ -19,7 +19,7 @@ from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToyConfig(BertConfig, families=("toy",)):
+class ToyConfig(BertConfig, families=("gated_toy",)):
     """BERT's fields, and the toy's own."""
 
     rope_theta: float = 100.0
@@ -97,7 +97,7 @@ HUGGINGFACE: Any = PYTORCH.table(
 TOY = SimpleNamespace(
     **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "FIXED")},
     CONFIG=(*bert.CONFIG, ("rope_theta", "rope_theta"), ("local_attention", "local_attention")),
-    MODEL_TYPES={"toy": "Toy"},
-    UNSAID={"toy": {}},
+    MODEL_TYPES={"gated_toy": "GatedToy"},
+    UNSAID={"gated_toy": {}},
     HUGGINGFACE=HUGGINGFACE,
 )

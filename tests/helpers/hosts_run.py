@@ -7,8 +7,7 @@ import os
 import signal
 import sys
 
-from small_corpus import small_corpus
-
+from helpers.small_corpus import small_corpus
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.recipes import pretrain as recipe
 from keras_bert_rebuild.recipes import stretches

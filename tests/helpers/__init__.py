@@ -1,0 +1,1 @@
+"""Small models, corpora, references and processes that several tests share."""
