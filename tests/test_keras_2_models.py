@@ -51,6 +51,7 @@ def test_layers_of_the_user_inside_a_nested_model_are_named_with_it(tmp_path):
     assert model.load_report.unused == ["model_1/my_norm/gamma", f"{HEAD}/bias", f"{HEAD}/kernel"]
 
 
+@pytest.mark.compiles_long
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
 def test_the_state_of_adam_warmup_goes_on_where_keras_bert_stopped(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.reference import weights_of as values_of
 from helpers.toy_family import TOY, ToyConfig
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
@@ -153,8 +153,8 @@ def test_it_is_planned_and_cut():
     assert forward_flops(CONFIG, Work(10, 100, 2, 1), pair_head=False) == (
         3 * (2 * 10 * (4 * 16 * 16 + 3 * 16 * 12) + 4 * 100 * 16) + 2 * 2 * (16 * 16 + 16 * 23)
     )
-    settings = PretrainSettings(batch_size=2, seq_len=16, max_predictions=2)
-    assert step_memory(CONFIG, settings, "gpu", 2).activations > 0
+    phase = PretrainSettings(batch_size=2, seq_len=16, max_predictions=2)
+    assert step_memory(CONFIG, phase, "gpu", 2).activations > 0
     assert axes_of("Encoder-2-FeedForward/gate/kernel", (16, 12), 4) == (None, "model")
 
 
@@ -196,7 +196,8 @@ def test_in_onnx_it_answers_the_same(model, ids, tmp_path):
     np.testing.assert_allclose(answer[ids != 0], expected[ids != 0], atol=2e-5)
 
 
-@given(theta=st.floats(2, 1e6), length=st.integers(1, 40), half=st.integers(1, 8))
+@settings(max_examples=20)
+@given(theta=st.floats(2, 1e6), length=st.sampled_from([1, 2, 40]), half=st.sampled_from([1, 8]))  # shapes are compiled
 def test_turned_heads_are_complex_numbers_turned(theta, length, half):
     x = np.random.default_rng(length).normal(size=(1, length, 2, 2 * half)).astype("float32")
     got = turn(keras.ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))

@@ -93,6 +93,7 @@ def evaluated(model, *data, **arguments):
 VARIANTS = {"all positions": {}, "gathered": {"max_predictions": 8}, "in chunks": {"max_predictions": 8, "loss_chunk": 5}}
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_an_evaluation_is_the_mean_over_all_labels_at_every_batch_size_in_every_order_and_in_buckets(data, weights, variant):
     model = model_of(weights, **VARIANTS[variant])
@@ -212,6 +213,7 @@ def test_a_model_from_a_file_reports_the_same_and_its_file_holds_no_sums(data, w
     assert not [name for name in names if "means" in name or "metric" in name]
 
 
+@pytest.mark.compiles_long
 def test_what_was_compiled_before_leaves_nothing(data, weights):
     model = model_of(weights, max_predictions=8)
     evaluated(model, *data)

@@ -86,6 +86,7 @@ def test_probabilities_are_float32_and_sum_to_one(rng, policy):
         np.testing.assert_allclose(output.sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_gathered_training_equals_full_training(rng):
     a, b = compiled(small_model()), compiled(small_model(), max_predictions=4)
     b.set_weights(a.get_weights())
@@ -162,6 +163,7 @@ def test_validation_data_is_evaluated_in_the_same_way(rng, max_predictions):
     assert history["val_loss"][0] == pytest.approx(evaluated(model, *held_out)["loss"], rel=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_labels_and_losses_may_be_dictionaries(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -176,6 +178,7 @@ def test_labels_and_losses_may_be_dictionaries(rng):
     assert got["loss"] == pytest.approx(expected["loss"], rel=1e-6)
 
 
+@pytest.mark.compiles_long
 def test_a_loss_of_ones_own_is_given_probabilities_of_every_position(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -238,6 +241,7 @@ def test_a_batch_without_anything_to_predict_gives_zero(rng):
         assert np.isfinite(logs["loss"])
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("arguments", [{"use_task_embed": True, "task_num": 3}, {"padding_mask": True}, {"seq_len": None}])
 def test_further_inputs_train_too(rng, arguments):
     (ids, segments, chosen), y = small_batch(rng)

@@ -157,6 +157,7 @@ def test_mixed_precision_models_survive_a_round_trip(rng, tmp_path, policy):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.compiles_long
 def test_quantised_models_predict_and_survive_a_round_trip(rng, tmp_path):
     model = spread(small_model(), rng, scale=0.1)
     x, _ = small_batch(rng)
@@ -174,6 +175,7 @@ def test_quantised_models_predict_and_survive_a_round_trip(rng, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.compiles_long
 def test_low_rank_adapters_learn(rng):
     model = small_model()
     x, y = small_batch(rng)
@@ -189,6 +191,7 @@ def test_low_rank_adapters_learn(rng):
     assert history[-1] < history[0] - 0.05
 
 
+@pytest.mark.compiles_long
 @pytest.mark.tensorflow
 def test_a_saved_model_answers_in_tensorflow_alone(rng, tmp_path):
     import tensorflow as tf

@@ -71,6 +71,7 @@ def test_losses_of_the_package_and_of_users_have_the_protocols():
     assert not any(isinstance("mse", protocol) for protocol in (TakesLogits, Gathers, TakesChunks, Ignores))
 
 
+@pytest.mark.compiles_long
 def test_a_loss_of_ones_own_is_given_logits_at_the_positions_it_asks_for(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)

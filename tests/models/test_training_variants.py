@@ -82,6 +82,7 @@ def test_a_step_equals_the_plain_one(plain, variant):
         np.testing.assert_allclose(got[path], gradient, atol=1e-5, err_msg=path)
 
 
+@pytest.mark.compiles_long
 def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_labels(rng):
     model = spread(small_model(transformer_num=1), rng)
     weights, (x, y) = model.get_weights(), small_batch(rng)

@@ -79,6 +79,7 @@ def registered(monkeypatch):
     return register_task(WordCount)
 
 
+@pytest.mark.compiles_long
 @pytest.mark.usefixtures("registered")
 def test_a_task_in_a_file_of_its_own_is_learned_judged_and_asked(encoder, tmp_path):
     texts = ["the cat", "the dog sat on the mat", "anna", "ben likes the red cat"]
@@ -139,6 +140,7 @@ class SquaredCosine(Cosine):
         return super().target(score, where) ** 2
 
 
+@pytest.mark.compiles_long
 def test_an_objective_is_an_object_that_every_place_takes(monkeypatch, encoder, tmp_path):
     monkeypatch.setitem(OBJECTIVES, "squared", SquaredCosine)
     pairs = [ScoredPair("the cat", "a cat", 4.0), ScoredPair("the dog", "red", 0.0), ScoredPair("a dog", "a cat", 2.0)]

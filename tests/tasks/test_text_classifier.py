@@ -65,6 +65,7 @@ def test_a_fresh_head_is_drawn_from_its_seed_and_the_encoder_is_kept():
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.compiles_long
 def test_it_learns_and_comes_back_from_its_folder(tmp_path):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=TextClassifier.labels_of(PETS), max_len=16)
     first, last = trained(task, PETS, epochs=20, rate=1e-2)

@@ -54,6 +54,7 @@ def test_tags_that_are_not_bio_are_told_word_by_word():
     assert answer.entities == []
 
 
+@pytest.mark.compiles_long
 def test_it_learns_and_comes_back_from_its_folder(tmp_path):
     labels = TokenClassifier.labels_of(SENTENCES)
     assert labels == LABELS
@@ -98,6 +99,7 @@ def test_tags_are_learned_in_their_own_scheme_and_others_in_that_of_the_model():
         assert [task.labels[i] for i in target[target >= 0]] == tags
 
 
+@pytest.mark.compiles_long
 def test_iob1_is_learned_as_it_is_given_and_its_scheme_is_kept(tmp_path):
     examples = [
         TaggedWords(("anna", "likes", "london", "."), ("I-per", "O", "I-loc", "O")),
@@ -209,6 +211,7 @@ def test_a_random_field_learns_which_tags_follow_each_other(crf_task):
     assert task.crf.transitions.argmax(1)[:4].tolist() == [1, 2, 0, 0]
 
 
+@pytest.mark.compiles_long
 def test_a_random_field_comes_back_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
     task, examples, _, _ = crf_task
     task.save(tmp_path / "task")

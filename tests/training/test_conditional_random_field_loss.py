@@ -112,6 +112,7 @@ def test_a_step_moves_weights_along_the_gradient_that_finite_differences_give(rn
             assert old[place] - new[place] == pytest.approx((ends[0] - ends[1]) / (2 * epsilon), abs=1e-4)
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("jit_compile", [False, "auto"])
 def test_a_chain_learns_what_single_places_cannot_tell(rng, jit_compile):
     """Labels that go round, from scores that say nothing but where the round begins."""

@@ -145,6 +145,7 @@ LOSSES = [
 ]  # fmt: skip
 
 
+@pytest.mark.compiles_long
 def test_twenty_four_steps_of_pretraining_have_the_losses_of_jax():
     rng = np.random.default_rng(5)
     model = compiled(spread(small_model(), rng), optimizer=None, learning_rate=0.03, warmup_steps=4, decay_steps=40)
