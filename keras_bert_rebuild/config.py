@@ -229,7 +229,7 @@ class BertConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A config from the fields among `values`, of the class that the family has; other keys are not looked at."""
-        cls = CONFIG_CLASSES.get(values.get("family"), cls)
+        cls = CONFIG_CLASSES.get(str(values.get("family")), cls)
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
     def encoder(self) -> Encoder:

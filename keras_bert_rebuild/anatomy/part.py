@@ -1,6 +1,7 @@
 """A part of an encoder: a layer with weights, what it computes, what a training step keeps of it, and how it is cut."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -104,7 +105,7 @@ class Part:
         """The formula of its parameters; of one block, where it is in a block."""
         return self.spelling or formula_of(self.weights)
 
-    def count(self, letters) -> int:
+    def count(self, letters: Mapping[str, int]) -> int:
         """Its parameters, by the shapes of its weights; of one block, where it is in a block.
 
         Args:

@@ -61,7 +61,7 @@ def get_encoder_component(
         feed_forward=FeedForward(hidden_dim, feed_forward_activation),
         norm=Norm(EPSILON),
         dropout=dropout_rate,
-        adapter=adapter_units if use_adapter else 0,
+        adapter=adapter_units if use_adapter and adapter_units else 0,
     )
     block = make_block(block, name=name, adapter_act=adapter_activation, trainable=trainable)
     return run_block(block, input_layer)
