@@ -36,9 +36,11 @@ def test_the_full_run_has_every_environment_but_those_of_the_first_and_those_tha
     assert there - first - full - quick == {"browser", "tpu", "lowest", "coverage", "soak"}
 
 
-def test_ci_runs_both():
+def test_ci_runs_both_and_fails_where_either_does():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "python3 -m tox && python3 -m tox -m full" in script
+    assert "pip install --quiet tox && run\nstatus=$?" in script
+    assert "in $(python3 -m tox -q -l -m full)" in script
+    assert 'run -e "$environment" || status=1' in script
 
 
 def test_the_workflow_runs_every_python_that_setup_cfg_names_and_the_oldest_keras():

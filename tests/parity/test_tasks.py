@@ -58,7 +58,7 @@ def test_logits_agree_from_their_folder_and_from_ours(tmp_path, kind):
     task = load_task(tmp_path / "theirs", stride=3)
     windows = task.encode(EXAMPLES[kind]).windows
     expected = list(logits_of(theirs, windows))
-    for row, (got, outputs) in enumerate(zip(task._predict(windows, 2, None), expected, strict=True)):
+    for row, (got, outputs) in enumerate(zip(task.predict_windows(windows, 2), expected, strict=True)):
         logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if kind.startswith("Q") else outputs.logits
         np.testing.assert_allclose(got, logits[0].numpy(), atol=1e-5, err_msg=str(row))
     task.save(tmp_path / "ours")
@@ -159,7 +159,7 @@ def test_transformers_passes_over_the_transitions_of_a_random_field(tmp_path):
     task.save(tmp_path / "ours")
     again = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "ours").eval()
     windows = task.encode(EXAMPLES["TokenClassification"]).windows
-    for ours, outputs in zip(task._predict(windows, 2, None), logits_of(again, windows), strict=True):
+    for ours, outputs in zip(task.predict_windows(windows, 2), logits_of(again, windows), strict=True):
         np.testing.assert_allclose(ours, outputs.logits[0].numpy(), atol=1e-5)
     assert again.config.id2label == {0: "O", 1: "B-x", 2: "I-x"}
 
