@@ -74,7 +74,9 @@ def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abehinortv0123456789"]))
     arguments = ("prepare", corpus, "--vocab", vocabulary, "--output", tmp_path / "tokens", "--workers", 1)
     first = command(*arguments)
-    while not (tmp_path / "tokens" / ".prepare.json.lock").exists():
+    lock = tmp_path / "tokens" / ".prepare.json.lock"
+    # It takes the lock first and writes its name into it afterwards.
+    while not (lock.exists() and lock.stat().st_size):
         assert first.poll() is None
         time.sleep(0.01)
     os.kill(first.pid, signal.SIGSTOP)
