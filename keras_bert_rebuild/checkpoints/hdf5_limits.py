@@ -55,7 +55,7 @@ def member(group, path, where):
     for name in path.strip("/").split("/"):
         link = group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
         if link is None:
-            raise KeyError(f"there is no {printable(path)}")
+            raise KeyError(f"{printable(path)} does not exist")
         if not isinstance(link, h5py.HardLink):
             raise _elsewhere(where, path)
         group = group[name]

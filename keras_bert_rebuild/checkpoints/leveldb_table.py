@@ -37,7 +37,7 @@ def read_table(path):
         offset, length, _ = _handle(value, 0)
         # Blocks lie one behind the other: a thousand handles to one block would be read a thousand times.
         if offset < end:
-            raise IndexError("two blocks lie at one place")
+            raise IndexError("two blocks have the same offset")
         end = offset + length
         table.update(_read_block(content, offset, length))
         check_limit("arrays", len(table), str(path))
@@ -103,7 +103,7 @@ def make_fixed32(number, value):
 def _read_block(content, offset, length):
     """The keys and values of a block; a key shares its beginning with the one before."""
     if offset + length + TRAILER > len(content):
-        raise IndexError("a block ends behind the end of the file")
+        raise IndexError("a block ends after the end of the file")
     if content[offset + length] != 0:
         raise IndexError("a block is compressed")
     block = content[offset : offset + length]

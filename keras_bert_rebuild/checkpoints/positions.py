@@ -47,7 +47,7 @@ def fit_positions(table, rows, offset=0, method=None):
         return table[:rows]
     if method not in METHODS:
         raise ValueError(
-            f"the checkpoint has {len(table) - offset} positions, and {rows - offset} are asked for: "
+            f"the checkpoint has {len(table) - offset} positions, but {rows - offset} were requested: "
             f"choose extend_positions from {', '.join(METHODS)}; got {method!r}."
         )
     front = np.asarray(table[:offset])

@@ -41,7 +41,7 @@ class SafetensorsFiles:
         for file in [path] if file_of is None else sorted(set(file_of.values())):
             for name, entry in _entries(file):
                 if name in self._entries:
-                    raise ValueError(f"{printable(name)} lies in two files, {self._entries[name].file} and {file}.")
+                    raise ValueError(f"{printable(name)} is in two files, {self._entries[name].file} and {file}.")
                 self._entries[name] = entry
         if file_of is not None:
             check_index(path, file_of, {name: entry.file for name, entry in self._entries.items()})
@@ -92,7 +92,7 @@ def check_safetensors(file):
         ValueError: there is no such file, or its header is too long.
     """
     if not file.exists():
-        raise ValueError(f"expected a safetensors file at {file}; there is none.")
+        raise ValueError(f"expected a safetensors file at {file}; it does not exist.")
     size = check_regular(file)
     with file.open("rb") as content:
         start = content.read(8)
@@ -150,7 +150,7 @@ def files_of_index(path):
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path} is not an index of files of weights: {type(error).__name__}: {printable(error)}.") from None
     if outside:
-        raise ValueError(f"{path} names {printable(outside[0])}, which does not lie beside it.")
+        raise ValueError(f"{path} names {printable(outside[0])}, which is not in its folder.")
     return {name: path.parent / file for name, file in named.items()}
 
 
@@ -158,6 +158,6 @@ def check_index(path, file_of, found):
     """Refuse an index that says other than its files: one of the two is of another checkpoint."""
     for name in file_of.keys() | found.keys():
         if name not in file_of:
-            raise ValueError(f"{path} does not name {printable(name)}, which lies in {found[name].name}.")
+            raise ValueError(f"{path} does not name {printable(name)}, which is in {found[name].name}.")
         if found.get(name) != file_of[name]:
-            raise ValueError(f"{path} says that {printable(name)} lies in {file_of[name].name}; it does not.")
+            raise ValueError(f"{path} says that {printable(name)} is in {file_of[name].name}; it is not.")

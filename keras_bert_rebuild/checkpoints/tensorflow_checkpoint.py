@@ -84,7 +84,7 @@ class TensorFlowCheckpoint:
         expected = math.prod(entry.shape) * dtype.itemsize
         data = self._data_file(entry.shard)
         if not data.exists():
-            raise ValueError(f"{name} lies in {data}, which is missing.")
+            raise ValueError(f"{name} is in {data}, which is missing.")
         if entry.size != expected or entry.offset + entry.size > data.stat().st_size:
             raise ValueError(
                 f"{data} is damaged: {name} of shape {entry.shape} takes {expected} bytes; the index says {entry.size} at "
@@ -110,7 +110,7 @@ def checkpoint_prefix(path):
     if ".data-" in path.name:
         path = path.with_name(path.name.split(".data-")[0])
     if not Path(f"{path}.index").exists():
-        raise ValueError(f"expected a checkpoint at {path}, that is a file {path}.index; there is none.")
+        raise ValueError(f"expected a checkpoint at {path}, that is a file {path}.index; it does not exist.")
     return path
 
 
@@ -155,5 +155,5 @@ def _entry(fields):
 def _number(fields, number, default=0):
     value = fields.get(number, [default])[-1]
     if not isinstance(value, int) and value is not default:
-        raise IndexError(f"field {number} of a message is no number")
+        raise IndexError(f"field {number} of a message is not a number")
     return value

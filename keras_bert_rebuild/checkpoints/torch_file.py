@@ -54,7 +54,7 @@ class TorchFile:
             tensors = _tensors(file)
             twice = sorted(self._tensors.keys() & tensors.keys())
             if twice:
-                raise ValueError(f"{printable(twice[0])} lies in two of the files that {path} names.")
+                raise ValueError(f"{printable(twice[0])} is in two of the files that {path} names.")
             self._tensors |= tensors
             found |= dict.fromkeys(tensors, file)
         if file_of is not None:
@@ -85,7 +85,7 @@ def _tensors(path):
 
     check_regular(path)
     if not path.exists():
-        raise ValueError(f"expected a file of PyTorch at {path}; there is none.")
+        raise ValueError(f"expected a PyTorch file at {path}; it does not exist.")
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
     (check_zip if is_zip else check_old_format)(path)

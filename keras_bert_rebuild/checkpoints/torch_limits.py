@@ -47,7 +47,7 @@ def check_zip(path):
             check_limit("zip_members", len(members), str(path))
             for member in members:
                 if member.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("torch packs nothing, and it is packed")
+                    raise ValueError("torch compresses nothing, but this is compressed")
                 if member.filename.endswith("data.pkl"):
                     check_limit("torch_pickle_bytes", member.file_size, "the list of tensors")
                     _check_pickle(io.BytesIO(archive.read(member)))

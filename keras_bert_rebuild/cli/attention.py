@@ -14,7 +14,7 @@ def add_arguments(parser):
     parser.add_argument("--model", required=True, help="a folder or file that from_pretrained reads")
     parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
     add_overwrite(parser, "the page")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--layers", help="numbers of layers from 0, with commas between (all, of a long text as many as fit)")
     parser.add_argument("--heads", help="numbers of heads from 0, with commas between (all, of a long text as many as fit)")
     parser.add_argument("--max-len", type=positive, help="tokens to cut the text to")

@@ -15,8 +15,8 @@ def add_arguments(parser):
     parser.add_argument("source", type=str, help="a folder or file of any format that from_pretrained reads")
     parser.add_argument("target", type=Path, help="the folder to write; it appears whole or not at all")
     parser.add_argument("--to", choices=FORMATS, required=True, dest="format", help="the format to write")
-    parser.add_argument("--config", type=Path, help="the config file, where none lies beside the weights")
-    parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, where no tokenizer files lie beside the weights")
+    parser.add_argument("--config", type=Path, help="the config file, if it is not next to the weights")
+    parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, if no tokenizer files are next to the weights")
     parser.add_argument("--dtype", choices=("float32", "float16"), help="type of the arrays; that of the source if not given")
     add_overwrite(parser, "the model")
 

@@ -19,7 +19,7 @@ def add_arguments(parser):
     parser.add_argument("--output", type=Path, required=True, help="the file to write: .npy, or .parquet with the texts")
     parser.add_argument("--pooling", help="cls, max, mean, or several with commas between (as sentence-transformers says, or mean)")
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16")
     add_overwrite(parser, "the vectors")
@@ -35,7 +35,7 @@ def _embed(args):
     from keras_bert_rebuild.cli.embedding_files import count_lines, lines_of_file, written_vectors
 
     if not args.file.is_file():
-        raise ValueError(f"the texts must be in a file; there is none at {args.file}.")
+        raise ValueError(f"the texts must be in a file; {args.file} does not exist.")
     count = count_lines(args.file)
     if not count:
         raise ValueError(f"the texts must be the lines of a file; {args.file} has none.")
@@ -83,7 +83,7 @@ def _stream(args):
     if not set(poolings) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, with commas between; got {args.pooling!r}.")
     if args.pooling and told and told.modules:
-        raise ValueError(f"{args.model} has layers behind its own pooling: --pooling cannot be chosen; got {args.pooling!r}.")
+        raise ValueError(f"{args.model} has layers after its own pooling: --pooling cannot be chosen; got {args.pooling!r}.")
     folder = told.folder if told else args.model
     tokenizer = load_tokenizer(args.tokenizer or folder)
     check_case(told, tokenizer)

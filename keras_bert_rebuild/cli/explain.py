@@ -23,7 +23,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--names",
         choices=("huggingface", "google"),
-        help="print the name and shape of every weight in the files of others beside ours",
+        help="print the name and shape of every weight in another library's files next to ours",
     )
 
 

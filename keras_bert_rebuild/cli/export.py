@@ -14,10 +14,10 @@ def add_arguments(parser):
     parser.add_argument("model", type=Path, help="a folder or file that from_pretrained reads, also one of sentence-transformers")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("--format", default="saved_model", choices=FORMATS, help="what to write (saved_model)")
-    parser.add_argument("--heads", help="heads to bring, with commas between; none for the encoder alone (all of the checkpoint)")
+    parser.add_argument("--heads", help="heads to export, separated by commas; none for the encoder only (all of the checkpoint)")
     parser.add_argument("--pooling", help="cls, max, mean, or several with commas between: one vector for a text, without heads")
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, where it does not lie beside the model")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument(
         "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts as the model will see them, in lines"

@@ -9,7 +9,7 @@ from keras_bert_rebuild.files.printable import printable
 def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("path", type=str, help="a folder or file of any format that from_pretrained reads")
-    parser.add_argument("--config", type=Path, help="the config file, where none lies beside the weights")
+    parser.add_argument("--config", type=Path, help="the config file, if it is not next to the weights")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -42,7 +42,7 @@ def _print(found):
         print(f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {dtype:<{widths[2]}}  {parameters:>{widths[3]}}  {path}")
     unknown = [printable(row.name) for row in names if row.path == "?"]
     print()
-    print("Everything has a place." if not unknown else f"No place for {len(unknown)}: {', '.join(unknown[:5])}")
+    print("Every weight has a variable." if not unknown else f"No variable for {len(unknown)}: {', '.join(unknown[:5])}")
 
 
 def _shown(value):

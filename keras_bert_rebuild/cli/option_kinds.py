@@ -29,7 +29,7 @@ def option_kind(field, choices=(), metavars=()):
 
 def add_overwrite(parser, what):
     """Declare --overwrite."""
-    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier call; nothing else is replaced")
+    parser.add_argument("--overwrite", action="store_true", help=f"replace {what} of an earlier call, and no other file")
 
 
 def refuse_together(args, *pairs):

@@ -23,7 +23,7 @@ def add_arguments(parser):
     parser.add_argument("--dtype", choices=DTYPES, help="dtype policy (float32)")
     parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="the second task (nsp)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="(adamw)")
-    parser.add_argument("--ema", type=float, metavar="X", help="averaged weights are kept, with this momentum")
+    parser.add_argument("--ema", type=float, metavar="X", help="maintain averaged weights with this momentum")
     parser.add_argument(
         "--gradient-accumulation-steps", type=int, metavar="N", help="micro-batches of a step, one after the other (1)"
     )

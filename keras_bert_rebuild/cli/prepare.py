@@ -12,7 +12,9 @@ def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz; a line is a passage")
     parser.add_argument("--vocab", type=Path, required=True, help="the vocabulary, a file with a token a line")
-    parser.add_argument("--output", type=Path, required=True, help="the folder to write; called again, an interrupted run goes on")
+    parser.add_argument(
+        "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
+    )
     case = parser.add_mutually_exclusive_group()
     case.add_argument("--cased", action="store_true", default=None, dest="cased", help="keep case and accents")
     case.add_argument(

@@ -21,7 +21,7 @@ ONLY_IN_FILES = ("phases",)
 def add_arguments(parser):
     """Declare the options: one for every field of `PretrainSettings`."""
     parser.add_argument("store", type=Path, help="the folder that `keras-bert prepare` wrote")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, a stopped run goes on")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, it resumes a stopped run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     helps = docs(PretrainSettings)
     for field in dataclasses.fields(PretrainSettings):
@@ -47,7 +47,7 @@ def run(args):
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
     if given.get("phases") and of_one_phase:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in of_one_phase)
-        raise ValueError(f"{args.config} has phases, which say their own steps, batches and lengths; got {options} beside it.")
+        raise ValueError(f"{args.config} has phases with their own steps, batches and lengths; got {options} as well.")
     names = (field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES)
     given.update({name: getattr(args, name) for name in names if getattr(args, name) is not None})
     settings = PretrainSettings.from_dict(given)

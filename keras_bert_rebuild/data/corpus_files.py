@@ -31,7 +31,7 @@ def corpus_files(path):
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"the corpus must be a text file or a folder of text files; nothing is at {path}.")
+        raise ValueError(f"the corpus must be a text file or a folder of text files; {path} does not exist.")
     if not path.is_dir():
         return [(path.name, path)]
     files = sorted((file.relative_to(path).parts, file) for file in path.rglob("*") if _is_text(file) and file.is_file())

@@ -162,7 +162,7 @@ def checked_answers(answers, context, where):
             raise ValueError(f"expected an answer with text and answer_start; got {answer!r:.80} in {where}.")
         if start < 0 or context[start : start + len(text)] != text:
             stands = (
-                f"{context[start : start + len(text)]!r:.80} stands there" if 0 <= start < len(context) else "that is outside of it"
+                f"{context[start : start + len(text)]!r:.80} is there" if 0 <= start < len(context) else "that is outside of it"
             )
             raise ValueError(f"expected the answer {text!r:.80} at character {start} of the context; {stands} in {where}.")
         found.append((start, text))

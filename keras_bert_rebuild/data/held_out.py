@@ -70,7 +70,7 @@ def split_documents(corpus, share, seed=0):
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
         raise ValueError(
-            f"to hold out {share} of {count} documents leaves fewer than 3 to train on: part the text with blank lines, or hold "
+            f"to hold out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
             "nothing out."
         )
     chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
@@ -98,7 +98,7 @@ def unseen(held_out, train):
     if texts < 2:
         raise ValueError(
             f"of {count} documents held out at least 2 must have passages that training does not have, to test on them; {texts} "
-            f"{'has' if texts == 1 else 'have'}: hold out more, or nothing."
+            f"{'has' if texts == 1 else 'have'}: hold out more, or none."
         )
     return left
 

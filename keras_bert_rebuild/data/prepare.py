@@ -105,9 +105,9 @@ def _check_places(corpus, vocabulary, output):
     if output.exists() and not output.is_dir():
         raise ValueError(f"expected a folder to write to; {output} is a file.")
     if output.resolve().is_relative_to(corpus.resolve()):
-        raise ValueError(f"expected a folder outside the corpus, which would read it as text; {output} lies in it.")
+        raise ValueError(f"expected a folder outside the corpus, which would read it as text; {output} is inside it.")
     if vocabulary.resolve().is_relative_to(corpus.resolve()):
-        raise ValueError(f"expected a vocabulary outside the corpus, which would read it as text; {vocabulary} lies in it.")
+        raise ValueError(f"expected a vocabulary outside the corpus, which would read it as text; {vocabulary} is inside it.")
 
 
 def _read_vocabulary(path):

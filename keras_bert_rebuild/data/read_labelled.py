@@ -75,7 +75,7 @@ def read_examples(
     if named and format in ("squad", "txt"):
         raise ValueError(f"columns are those of tables, JSON lines and words in lines; {path} has none, as {format}.")
     if header is not None and format not in _TABLES:
-        raise ValueError(f"header is told of {', '.join(_TABLES)} alone; {path} is read as {format}.")
+        raise ValueError(f"header applies only to {', '.join(_TABLES)}; {path} is read as {format}.")
     if format in ("conll", "conllu"):
         _check_format(kind, "tagging", path)
         return read_words(path, format, named, labelled)
@@ -84,7 +84,7 @@ def read_examples(
         return read_squad(path, labelled)
     if format == "txt":
         if labelled:
-            raise ValueError(f"expected a file with labels; {path} has lines of text alone.")
+            raise ValueError(f"expected a file with labels; {path} has only lines of text.")
         rows = read_plain_lines(path, kind)
     elif format == "jsonl":
         rows = read_json_lines(path, kind, named, labelled)

@@ -29,11 +29,11 @@ def read_squad(path, labelled=True):
         content = json.loads(text)
         check_depth(content, path)
     except json.JSONDecodeError as error:
-        raise ValueError(f"expected JSON; {place(path, error.lineno)} is none, at character {error.colno}: {error.msg}.") from None
+        raise ValueError(f"expected JSON; {place(path, error.lineno)} is not, at character {error.colno}: {error.msg}.") from None
     except RecursionError:
         raise ValueError(f"expected JSON as in SQuAD; {path} nests too deep.") from None
     except ValueError as error:  # a number of thousands of digits
-        raise ValueError(f"expected JSON as in SQuAD; {path} is none: {error}") from None
+        raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
     found, seen = [], {}
     for i, article in enumerate(_list(content, "data", path)):
         for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):

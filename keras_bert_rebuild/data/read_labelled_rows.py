@@ -47,7 +47,7 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
             raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {place(path, line)} has {len(cells)}.")
     rows = rows[1:] if header else rows
     if not rows:
-        raise ValueError(f"expected at least one example; {path} holds the names of columns alone.")
+        raise ValueError(f"expected at least one example; {path} has only the names of columns.")
     take = lambda cells, at: [cells[i] for i in at] if isinstance(at, list) else cells[at]  # noqa: E731
     return [({part: take(cells, at) for part, at in found.items()}, place(path, line)) for line, cells in rows]
 
@@ -63,11 +63,11 @@ def read_json_lines(path, kind, columns=None, labelled=True):
             value = json.loads(line)
             check_depth(value, where)
         except json.JSONDecodeError as error:
-            raise ValueError(f"expected a JSON object; {where} is none, at character {error.colno}: {error.msg}.") from None
+            raise ValueError(f"expected a JSON object; {where} is not one, at character {error.colno}: {error.msg}.") from None
         except RecursionError:
             raise ValueError(f"expected a JSON object; {where} nests too deep.") from None
         except ValueError as error:  # a number of thousands of digits
-            raise ValueError(f"expected a JSON object; {where} is none: {error}") from None
+            raise ValueError(f"expected a JSON object; {where} is not one: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
         told = [name for names in (columns or {}).values() for name in _listed(names)]

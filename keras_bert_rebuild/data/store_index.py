@@ -77,7 +77,7 @@ def read_indexes(folder):
     records = []
     for path, index in zip(paths, indexes, strict=True):
         if len(paths) != parts or any(index.get(name) != indexes[0].get(name) for name in ("version", "settings", "blocks")):
-            raise ValueError(f"expected the parts of one run; {path} is of another than {paths[0].name}.")
+            raise ValueError(f"expected the parts of one run; {path} is from another run than {paths[0].name}.")
         if not isinstance(index.get("shards"), list):
             raise ValueError(f"expected a list of shards; {path} has none.")
         records += [checked_record(record, path) for record in index["shards"]]

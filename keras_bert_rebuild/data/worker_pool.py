@@ -89,7 +89,7 @@ class _Pool:
             done, result = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError, ValueError):
             raise ChildProcessError(
-                f"a worker process ended with code {process.wait()}; run the same command again to go on from here."
+                f"a worker process ended with code {process.wait()}; run the same command again to resume from here."
             ) from None
         if not done:
             raise result

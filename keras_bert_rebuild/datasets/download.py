@@ -30,7 +30,7 @@ def download(url, path, sha256=None):
         OSError: `path` cannot be written.
     """
     if urlparse(url).scheme not in ("http", "https", "file"):
-        raise ValueError(f"expected an address that begins with https://, http:// or file://; got {url!r}.")
+        raise ValueError(f"expected an address that starts with https://, http:// or file://; got {url!r}.")
     digest = hashlib.sha256()
     # On stderr, since stdout belongs to the program.
     with _open(url) as response, Path(path).open("wb") as file, _bar(Console(stderr=True)) as bar:

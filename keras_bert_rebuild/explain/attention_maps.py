@@ -214,7 +214,7 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
         missing = [name for name in names if name not in known]
         if missing:
-            raise ValueError(f"a model with {', '.join(missing)} must be given inputs; texts say nothing of it.")
+            raise ValueError(f"a model with {', '.join(missing)} must be called with inputs; texts do not determine them.")
         return rows, {name: known[name] for name in names}
     inputs = encoder_inputs(encoder, inputs)
     ids = inputs["Input-Token"].astype("int32")
@@ -234,7 +234,7 @@ def _check_padding(mask, own):
     if not (mask == own).all():
         row, place = np.argwhere(mask != own)[0]
         theirs, ours = ("a token", "padding") if own[row, place] else ("padding", "a token")
-        raise ValueError(f"the tokenizer must pad with the id that the model knows; {theirs} of the one is {ours} to the other.")
+        raise ValueError(f"the tokenizer must pad with the padding id of the model; {theirs} of the one is {ours} to the other.")
 
 
 def _chosen(name, chosen, count):

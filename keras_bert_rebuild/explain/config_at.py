@@ -53,7 +53,7 @@ def config_at(path=None):
             return config_from_huggingface(values, file), heads_of_class(values) or ()
         return config_from_google(values, file), ("mlm", "nsp")
     if not Path(path).exists() and not Path(f"{path}.index").exists():
-        raise ValueError(f"expected a folder, a file, or one of {', '.join(names)}; there is no {path}.")
+        raise ValueError(f"expected a folder, a file, or one of {', '.join(names)}; {path} does not exist.")
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None:
         from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained

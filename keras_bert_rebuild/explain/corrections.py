@@ -25,7 +25,7 @@ CORRECTIONS = (
     ),
     (
         lambda encoder: encoder.embedding.norm.bias,
-        "Step 5: the article calls what a normalisation learns mean and deviation. Those are computed anew for every token; learnt "
+        "Step 5: the article calls what a normalisation learns mean and deviation. Those are computed for every token; learnt "
         "are a factor (gamma) and a summand (beta) for each of the {E} features.",
     ),
     (

@@ -88,7 +88,7 @@ def embedding_anatomy(
     encoder = find_encoder(model)
     layers = encoder.layers
     if "Embedding-Task" in layers:
-        raise ValueError("a text says nothing of the task that Embedding-Task adds; the model must be one without.")
+        raise ValueError("the model must not have Embedding-Task; a text does not determine the task.")
     if "Embedding-Position" not in layers:
         raise ValueError("the model must add the rows of a position table to the embedding; its positions are within attention.")
     position = layers["Embedding-Position"]

@@ -34,7 +34,9 @@ def pack(array, precision):
     """
     array = np.asarray(array, "float32")
     if not np.isfinite(array).all():
-        raise ValueError(f"arrays of a page must hold numbers; {int((~np.isfinite(array)).sum())} of {array.size} values are none.")
+        raise ValueError(
+            f"arrays of a page must hold numbers; {int((~np.isfinite(array)).sum())} of {array.size} values are not finite."
+        )
     packed = {"shape": list(array.shape), "precision": precision}
     if precision == "uint16":
         codes = np.rint(array.clip(0, 1) * 65535).astype("<u2")

@@ -25,4 +25,4 @@ def check_steps(config, heads):
     """Refuse heads as `steps_of` does."""
     check_heads(heads)
     if not config.labels and any(head.endswith("classification") for head in heads):
-        raise ValueError("a head of classes must have labels in the config; there are none.")
+        raise ValueError("a head of classes must have labels in the config; it has none.")

@@ -32,7 +32,7 @@ LIMITS = {
     "cell_characters": Limit(10_000_000, "characters", "a text of a book has a million; it is cut to hundreds of tokens"),
     # Compressed files.
     "unpacked_ratio": Limit(50, "times", "text shrinks to a third or a tenth, a bomb to a thousandth"),
-    "unpacked_floor_bytes": Limit(16 << 20, "bytes", "so much is unpacked whatever the ratio"),
+    "unpacked_floor_bytes": Limit(16 << 20, "bytes", "unpacked at any ratio"),
     # Configs: what is built of them.
     "vocab_size": Limit(10_000_000, "tokens", "the largest vocabulary in use has a million"),
     "hidden_size": Limit(65_536, "numbers", "the widest BERT has 2,560"),
@@ -52,7 +52,7 @@ LIMITS = {
     "safetensors_header_bytes": Limit(16 << 20, "bytes", "a hundred bytes an array"),
     "tensorflow_index_bytes": Limit(32 << 20, "bytes", "the index of BERT-large has 20 kB"),
     "hdf5_ratio": Limit(20, "times", "values that are declared, to bytes of the file; weights hardly shrink"),
-    "hdf5_floor_bytes": Limit(64 << 20, "bytes", "so much may be declared whatever the ratio"),
+    "hdf5_floor_bytes": Limit(64 << 20, "bytes", "declared at any ratio"),
     "hdf5_objects": Limit(200_000, "objects", "groups and arrays of one file"),
     "torch_pickle_bytes": Limit(4 << 20, "bytes", "what names the tensors of a torch file, old or new; 130 bytes a tensor"),
     "zip_members": Limit(100_000, "files", "a torch file has one for every tensor"),

@@ -42,7 +42,7 @@ def check_file(path, kind, inputs=(), overwrite=True):
     if not os.path.lexists(path):
         return
     if not path.exists() or not stat.S_ISREG(path.stat().st_mode):
-        raise ValueError(f"the output must be a file; {path} is a link to nothing, a pipe or a device.")
+        raise ValueError(f"the output must be a file; {path} is a broken link, a pipe or a device.")
     if not kind.is_one(path):
         raise ValueError(f"{path} is there and is not {kind.what}, so it is not replaced: choose another output.")
     if not overwrite:
@@ -64,7 +64,7 @@ def check_folder(path, kind, inputs=(), overwrite=True):
     for given in inputs:
         above = Path(os.path.realpath(given)).parents if given is not None else ()
         if any(folder.exists() and os.path.samefile(folder, path) for folder in above):
-            raise ValueError(f"the output must be another place than that of the input; {given} lies in {path}.")
+            raise ValueError(f"the output must not contain the input; {given} is inside {path}.")
     found = folder_kind(path)
     if found is not None and found is not kind:
         raise ValueError(f"{path} holds {found.what} and not {kind.what}, so it is not replaced: choose another output.")
@@ -153,7 +153,7 @@ def _check_apart(path, inputs):
         if given is None or not os.path.exists(given):
             continue
         if place.exists() and os.path.samefile(place, given):
-            raise ValueError(f"the output must be another place than the input; {path} is {given}.")
+            raise ValueError(f"the output must not be the input; {path} is {given}.")
         inside = os.path.isdir(given) and any(above.exists() and os.path.samefile(above, given) for above in place.parents)
         if inside:
-            raise ValueError(f"the output must lie outside of {given}, which is read; {path} lies in it.")
+            raise ValueError(f"the output must be outside {given}, which is read; {path} is inside it.")

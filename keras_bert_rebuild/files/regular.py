@@ -25,7 +25,7 @@ def check_regular(path):
     except FileNotFoundError:
         return 0
     except ValueError as error:  # a NUL in the name
-        raise ValueError(f"{printable(path)} is no name of a file: {error}.") from None
+        raise ValueError(f"{printable(path)} is not a file name: {error}.") from None
     if not stat.S_ISREG(state.st_mode):
         kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
         kind = next((word for is_kind, word in kinds if is_kind(state.st_mode)), "a device")

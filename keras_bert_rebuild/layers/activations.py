@@ -67,6 +67,4 @@ def get_activation(activation: str | Callable[[Any], Any] | None) -> Any:
     try:
         return keras.activations.get(activation)
     except ValueError:
-        raise ValueError(
-            f"expected an activation that Keras knows or one of {', '.join(ACTIVATIONS)}; got {activation!r}."
-        ) from None
+        raise ValueError(f"expected an activation of Keras or one of {', '.join(ACTIVATIONS)}; got {activation!r}.") from None

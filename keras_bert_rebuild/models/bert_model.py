@@ -185,7 +185,7 @@ class BertModel(keras.Model):
 def _check_class_weight(model, class_weight):
     if class_weight is not None and "MLM" in model.output_names:
         raise ValueError(
-            f"class_weight must be left out where labels are tokens, as those of MLM are; got {class_weight!r:.80}: weigh "
+            f"class_weight must be None where labels are tokens, such as those of MLM; got {class_weight!r:.80}: weigh "
             "examples or labels by sample_weight."
         )
 

@@ -120,7 +120,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
             self._threads = 1
             warnings.warn(
                 f"the batches of {type(dataset).__name__} are made by one thread, not by {dataset.workers} processes as "
-                "use_multiprocessing=True asks: processes forked beside a running backend can hang.",
+                "use_multiprocessing=True asks: processes forked from a running backend can hang.",
                 stacklevel=5,
             )
         self._order = None  # of the pass over the dataset, where it is drawn here

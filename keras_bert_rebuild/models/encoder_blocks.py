@@ -158,8 +158,7 @@ def blocks_of(model):
     """
     if model.config is None:
         raise ValueError(
-            "rematerialisation expected a model that knows its config, as from get_model, build_model or from_pretrained; got one "
-            "without."
+            "rematerialisation expected a model with a config, as from get_model, build_model or from_pretrained; got one without."
         )
     by_name = {layer.name: layer for layer in model.layers}
     return [block_of(by_name, block.number, block.order) for block in model.config.encoder().blocks]

@@ -100,7 +100,7 @@ def needs_of(head, metrics):
     if with_logits and others:
         raise ValueError(
             f"metrics of {head}: expected metrics that all take logits or all take probabilities; got {_names(with_logits)}, which "
-            f"take logits, beside {_names(others)}."
+            f"take logits, and {_names(others)}."
         )
     if others:
         return PROBABILITIES

@@ -33,7 +33,7 @@ def read_json(path, what):
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"expected {what} at {path}; there is no such file.")
+        raise ValueError(f"expected {what} at {path}; it does not exist.")
     return json_object(path)
 
 

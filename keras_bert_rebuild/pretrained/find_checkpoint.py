@@ -70,7 +70,7 @@ def find_checkpoint(path, config=None):
     if path.suffix in (".index", ".meta", ".ckpt") or ".data-" in path.name:
         return _tensorflow(path, config)
     raise ValueError(
-        f"{path} is none of the known files: .keras, .h5, .safetensors, pytorch_model.bin, or one of a TensorFlow checkpoint."
+        f"{path} must be one of the known files: .keras, .h5, .safetensors, pytorch_model.bin, or one of a TensorFlow checkpoint."
     )
 
 
@@ -111,7 +111,7 @@ def _config_beside(path, config, names, what):
     for name in names:
         if (path.parent / name).is_file():
             return read_json(path.parent / name, what), path.parent / name
-    raise ValueError(f"expected {' or '.join(names)} beside {path}; there is none, and no config was given.")
+    raise ValueError(f"expected {' or '.join(names)} next to {path}; none exists, and no config was given.")
 
 
 def _huggingface(path, reader, config):

@@ -120,7 +120,7 @@ def _warn_of_strangers(report, checkpoint):
         is_whole = getattr(checkpoint.source, "model_config", None) is not None
         remedy = "; load_keras_2_model opens the whole model" if is_whole else "; load_report.unused has them all"
         warnings.warn(
-            f"{checkpoint.file} has {len(strangers)} weights that are no part of {checkpoint.config.family} and were left out: "
+            f"{checkpoint.file} has {len(strangers)} weights that do not belong to {checkpoint.config.family} and were ignored: "
             + ", ".join(strangers[:5])
             + (", ..." if len(strangers) > 5 else "")
             + f"{remedy}.",
@@ -143,7 +143,7 @@ def _load_keras(checkpoint, trainable, heads, chosen):
     held = heads_of(model)
     if heads is not None and set(without_implied(heads)) != set(held):
         raise ValueError(
-            f"{checkpoint.file} holds a whole model, which comes as it is: heads cannot be chosen; "
+            f"{checkpoint.file} holds a whole model: its heads cannot be chosen; "
             f"it has {', '.join(held) or 'none'}, and {', '.join(heads) or 'none'} were asked for."
         )
     if trainable is not True:
@@ -157,7 +157,7 @@ def _with_length(config, seq_len, extend_positions):
         return config
     if seq_len > config.max_length and extend_positions is None:
         raise ValueError(
-            f"the checkpoint has {config.max_length} positions, and seq_len={seq_len} asks for more: choose extend_positions from "
+            f"the checkpoint has {config.max_length} positions, and seq_len={seq_len} needs more: choose extend_positions from "
             f"{', '.join(METHODS)}, or a shorter seq_len."
         )
     return config.replace(max_position_embeddings=seq_len + config.position_offset)

@@ -33,7 +33,7 @@ def read_module(kind, folder):
         ValueError: the module, or a setting of it, is not known here; or its weights are not there.
     """
     if kind not in READERS:
-        raise ValueError(f"the modules behind the pooling must be some of {', '.join(READERS)}; {folder} is of {kind}.")
+        raise ValueError(f"the modules after the pooling must be some of {', '.join(READERS)}; {folder} is of {kind}.")
     file = folder / "config.json"
     values = read_json(file, "the settings of a module") if file.is_file() else {}
     for key in ("module_input_name", "module_output_name"):

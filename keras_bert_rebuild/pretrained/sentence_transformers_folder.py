@@ -104,7 +104,7 @@ def check_case(told, tokenizer):
     """Refuse a tokenizer that keeps case where the folder says otherwise; it says so of the one that lies in it."""
     lowers = not getattr(tokenizer, "cased", True) or getattr(tokenizer, "lower", False)
     if told is not None and told.lower_case and not lowers:
-        raise ValueError(f"{told.folder} has do_lower_case true; that must be so of the tokenizer itself, which keeps case.")
+        raise ValueError(f"{told.folder} has do_lower_case true; the tokenizer must have it, too, but is cased.")
 
 
 def _of_task(path):
@@ -186,5 +186,5 @@ def _inside(folder, name):
     """A folder of a module, which must not lie elsewhere."""
     place = folder / name
     if not place.resolve().is_relative_to(folder.resolve()):
-        raise ValueError(f"the modules of {folder} must lie in it; got {name!r}.")
+        raise ValueError(f"the modules of {folder} must be inside it; got {name!r}.")
     return place

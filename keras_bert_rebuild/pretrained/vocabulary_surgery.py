@@ -69,7 +69,7 @@ def reuse_unused(
     tokens = _new_tokens(vocabulary, tokens)
     places = [i for token, i in vocabulary.items() if UNUSED.fullmatch(token) and i != model.config.pad_token_id]
     if len(places) < len(tokens):
-        raise ValueError(f"{len(tokens)} unused tokens are wanted, and the vocabulary has {len(places)}.")
+        raise ValueError(f"{len(tokens)} unused tokens were requested, but the vocabulary has {len(places)}.")
     new_names = dict(zip(places, tokens, strict=False))
     rows[list(new_names)] = _mean_rows(vocabulary, rows, tokens, cased)
     return _with_rows(model, rows), {new_names.get(i, token): i for token, i in vocabulary.items()}

@@ -24,7 +24,7 @@ def opened_member(archive, name):
         file.seek(member.header_offset)
         header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size:
-        raise zipfile.BadZipFile(f"{name} begins behind the end")
+        raise zipfile.BadZipFile(f"{name} begins after the end")
     *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)
     return _Stretch(archive.filename, member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes, member.file_size)
 

@@ -36,28 +36,28 @@ class FinetuneSettings:
     """Rows of an optimizer step; a text that is longer than max_len has several rows."""
 
     learning_rate: float = 3e-5
-    """The rate at its top; BERT's authors chose among 2e-5, 3e-5 and 5e-5."""
+    """The maximum rate; BERT's authors chose among 2e-5, 3e-5 and 5e-5."""
 
     head_rate: float = 1.0
-    """Rate of the head's last layer, which begins anew, as a multiple of learning_rate."""
+    """Rate of the newly initialised last layer of the head, as a multiple of learning_rate."""
 
     warmup: float = 0.1
-    """Part of the steps during which the rate rises; then it falls in a line to 0."""
+    """Part of the steps during which the rate rises; then it falls linearly to 0."""
 
     weight_decay: float = 0.01
-    """Share of a weight taken away at a rate of 1; biases and norms keep theirs."""
+    """Share of a weight taken away at a rate of 1; biases and norms are not decayed."""
 
     layer_decay: float = 1.0
     """Rate of a block, as a part of that of the block above it, such as 0.9."""
 
     clip_norm: float | None = 1.0
-    """The longest that the gradient of all weights together may be; None for any."""
+    """Maximum of the norm of the gradient of all weights; None for any."""
 
     dropout: float | None = None
     """Rate of all dropouts; None for those of the model."""
 
     max_len: int | None = None
-    """Tokens of a row at the most; longer texts go in windows. None: as many as the model takes, 512 at the most."""
+    """Maximum of tokens in a row; longer texts are split into windows. None: the maximum of the model, at most 512."""
 
     stride: int | None = None
     """Tokens that a window shares with the next; None: a quarter of max_len."""
@@ -97,7 +97,7 @@ class FinetuneSettings:
     """What the parts of an example are called in the files, such as text=utterance, or the numbers of their columns, from 1 on."""
 
     header: bool | None = None
-    """Whether the first row of a table names its columns; None to tell it from the names."""
+    """Whether the first row of a table names its columns; None to derive it from the names."""
 
     format: str | None = None
     """The format of the files; None to tell it from their names."""

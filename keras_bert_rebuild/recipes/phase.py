@@ -22,7 +22,7 @@ class Phase:
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Positions to predict of an example, at the most; None: as many as the mask rate of the run asks for."""
+    """Maximum of positions to predict in an example; None: as many as the mask rate of the run needs."""
 
     def __post_init__(self):
         check_whole_numbers(self, LEAST, optional=("max_predictions",))

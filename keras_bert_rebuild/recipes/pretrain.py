@@ -149,7 +149,7 @@ def _check_positions(name, config, settings):
     """Refuse examples of more tokens than a model has positions."""
     longest = max(phase.seq_len for phase in settings.all_phases)
     if longest > config.max_length:
-        raise ValueError(f"{name} has {config.max_length} positions; a phase asks for examples of {longest} tokens.")
+        raise ValueError(f"{name} has {config.max_length} positions; a phase has examples of {longest} tokens.")
 
 
 def _described(corpus):

@@ -57,7 +57,7 @@ class PretrainSettings:
     """A size (tiny, mini, small, medium, base, large), the path of a config.json, or the fields of a `BertConfig`."""
 
     init: str | None = None
-    """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then take the place of `model`."""
+    """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then replace `model`."""
 
     steps: int = 100_000
     """Optimizer steps."""
@@ -69,7 +69,7 @@ class PretrainSettings:
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Positions to predict of an example, at the most, whatever `mask_rate` says; None: as many as it asks for, and one more."""
+    """Maximum of positions to predict in an example; None: as many as `mask_rate` needs, plus one."""
 
     phases: Sequence[Any] = ()
     """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
@@ -122,7 +122,7 @@ class PretrainSettings:
     """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
 
     remat: bool = False
-    """Compute encoder blocks again for their gradients instead of keeping them."""
+    """Compute encoder blocks again for their gradients instead of storing them."""
 
     loss_chunk: int | None = None
     """Positions whose logits are held at once; None for all."""
@@ -143,7 +143,7 @@ class PretrainSettings:
     """Optimizer steps between checkpoints; None: with the evaluations."""
 
     keep_checkpoints: int = 3
-    """Checkpoints kept, the newest ones, and the best beside them."""
+    """Number of the newest checkpoints to retain, besides the best one."""
 
     workers: int = 1
     """Threads that make batches while the model trains; 0 makes them in between."""

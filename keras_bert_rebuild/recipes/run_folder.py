@@ -80,7 +80,7 @@ def read_yaml(path):
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"expected a YAML file of settings at {printable(path)}; there is no such file.")
+        raise ValueError(f"expected a YAML file of settings at {printable(path)}; it does not exist.")
     values = parse_yaml(read_text(path, "yaml_bytes", "YAML"), path)
     if values is not None and not isinstance(values, dict):
         raise ValueError(f"{path} must hold names and values; got {type(values).__name__}.")

@@ -87,7 +87,7 @@ def _pooled(model, poolings, normalize):
     first, name = model.outputs[0], model.output_names[0]
     if poolings and (len(first.shape) != 3 or name in LAYERS.values()):
         raise ValueError(
-            "vectors are pooled from the last block, as of from_pretrained(path, heads=[]); "
+            "vectors are pooled from the last block, see from_pretrained(path, heads=[]); "
             f"the first output of this model is {name}, {first.shape}."
         )
     outputs = [POOLINGS[name]()(first) for name in poolings] or [first]
@@ -117,7 +117,7 @@ def with_modules(model, modules, normalize=False):
     for number, module in enumerate(modules, 1):
         width = len(module[0]) if module else x.shape[-1]
         if width != x.shape[-1]:
-            raise ValueError(f"module {number} behind the pooling must take {x.shape[-1]} numbers; its weights are for {width}.")
+            raise ValueError(f"module {number} after the pooling must take {x.shape[-1]} numbers; its weights are for {width}.")
         if isinstance(module, DenseModule):
             activation = layers.get_activation(module.activation)
             layer = keras.layers.Dense(

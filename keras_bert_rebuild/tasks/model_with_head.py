@@ -59,9 +59,9 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
             report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
         elif variable.path.startswith(_OF_HEADS):
             variable.assign(_drawn(variable, config.initializer_range or 0.02, seed))
-            report.missing.append((variable.path, "begun anew"))
+            report.missing.append((variable.path, "newly initialised"))
         else:
-            raise ValueError(f"the encoder must have the weights that its config speaks of; {variable.path} is missing.")
+            raise ValueError(f"the encoder must have the weights that its config declares; {variable.path} is missing.")
     report.tokenizer_files = getattr(getattr(source, "load_report", None), "tokenizer_files", {})
     model.load_report = report
     return model

@@ -169,8 +169,8 @@ class QuestionAnswerer(Task):
             if start < 0 or not text or example.context[start : start + len(text)] != text:
                 found = example.context[max(start, 0) : max(start, 0) + len(text)]
                 raise ValueError(
-                    f"an answer must stand in its context of {len(example.context)} characters; {place_of(example, number)} has "
-                    f"{text!r} at {start}, where {found!r} stands."
+                    f"an answer must be in its context of {len(example.context)} characters; {place_of(example, number)} has "
+                    f"{text!r} at {start}, where {found!r} is."
                 )
         start, text = example.answers[0]
         return start, start + len(text)

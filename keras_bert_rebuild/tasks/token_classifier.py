@@ -156,7 +156,7 @@ class TokenClassifier(Task):
             ValueError: weights for a random field, whose loss is of chains and not of labels.
         """
         if self.crf is not None and class_weights is not None:
-            raise ValueError("class_weights must be left out with crf: its loss is of whole chains of tags, which have no weights.")
+            raise ValueError("class_weights must be left out with crf: the loss of a whole chain of tags has no class weights.")
         if self.crf is not None:
             return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
@@ -242,7 +242,7 @@ class TokenClassifier(Task):
             if not 0 <= start < end <= len(example.text):
                 length = len(example.text)
                 raise ValueError(
-                    f"a span must lie in its text of {length} characters; {where} has {label!r} from {start} to {end}."
+                    f"a span must be inside its text of {length} characters; {where} has {label!r} from {start} to {end}."
                 )
         try:
             return tags_of_spans(*words.places[number].T.tolist(), example.spans, self.scheme or "IOB2")

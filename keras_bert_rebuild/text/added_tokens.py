@@ -42,7 +42,7 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
         if known != i or tokens.setdefault(i, content) != content:
             other = known if known != i else repr(tokens[i])
             raise ValueError(
-                f"the files at {folder} must give every added token an id of its own; {content!r} has {i}, beside {other}."
+                f"the files at {folder} must give every added token an id of its own; {content!r} has {i}, the id of {other}."
             )
         added[content] = token
     following = max(tokens, default=-1) + 1

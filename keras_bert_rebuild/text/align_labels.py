@@ -32,7 +32,7 @@ def align_labels(
     [[-100, 5, 7, -100, -100]]
     """
     if len({len(row) for row in word_ids}) > 1:
-        raise ValueError("word_ids must be rows of one length, as of encode_batch with pad_to=; got rows of several.")
+        raise ValueError("word_ids must be rows of one length, see encode_batch with pad_to=; got rows of several.")
     word_ids = np.asarray(word_ids)
     if len(labels) != len(word_ids):
         raise ValueError(f"labels must be given for {len(word_ids)} rows; got {len(labels)}.")

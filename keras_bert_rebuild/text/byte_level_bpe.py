@@ -130,7 +130,7 @@ class ByteLevelBPETokenizer(BatchTokenizer):
 def _vocabulary(vocab):
     if isinstance(vocab, (str, Path)):
         if not Path(vocab).is_file():
-            raise ValueError(f"a vocab.json must be at {vocab}; there is none.")
+            raise ValueError(f"a vocab.json must be at {vocab}; it does not exist.")
         vocab = json_object(Path(vocab))
     if not isinstance(vocab, dict):
         raise ValueError(f"vocab must be a dictionary from token to id; got {type(vocab).__name__} {str(vocab)[:40]!r}.")
@@ -141,7 +141,7 @@ def _merges(merges):
     """Pairs of tokens from a merges.txt, from its lines or from pairs."""
     if isinstance(merges, (str, Path)):
         if not Path(merges).is_file():
-            raise ValueError(f"a merges.txt must be at {merges}; there is none.")
+            raise ValueError(f"a merges.txt must be at {merges}; it does not exist.")
         lines = read_text(merges, "vocabulary_bytes").split("\n")
         merges = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
     pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]

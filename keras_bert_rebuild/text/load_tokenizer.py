@@ -86,7 +86,9 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
         if in_json is PipelineTokenizer and path == folder and (tokenizer in _kinds_in(folder) or not _fits(needed, names)):
             return PipelineTokenizer.from_pretrained(folder, **options)
         if not _fits(needed, names):
-            raise ValueError(f"the {files[0]} at {path} must be of a model of type {needed!r}; the settings beside it say {names}.")
+            raise ValueError(
+                f"the {files[0]} at {path} must be of a model of type {needed!r}; the settings next to it say {names}."
+            )
         return tokenizer.from_pretrained(folder, **options)
     if path.is_file() and path.suffix == ".txt":
         return WordPieceTokenizer.from_pretrained(path, **options)

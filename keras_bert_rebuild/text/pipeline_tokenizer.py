@@ -54,7 +54,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.vocabulary = self._full.get_vocab(with_added_tokens=True)
         for token in objects(self.pipeline, "added_tokens", where):
             if self.vocabulary.get(token.get("content")) != token.get("id"):
-                raise ValueError(f"added tokens in {where} must have the ids behind those of the model; got {token!r:.80}.")
+                raise ValueError(f"added tokens in {where} must have the ids after those of the model; got {token!r:.80}.")
         self.tokens = {i: token for token, i in self.vocabulary.items()}
         row = row_tokens(self.pipeline, where)
         self.special_tokens = special_tokens_of(self.pipeline, row, self.vocabulary, special_tokens or {}, where)

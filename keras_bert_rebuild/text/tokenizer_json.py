@@ -101,7 +101,7 @@ def row_tokens(values, path):
     if processor.get("type") == "Sequence":
         processors = [each for each in objects(processor, "processors", path) if each.get("type") != "ByteLevel"]
         if len(processors) > 1:
-            raise ValueError(f"{path} must say once which tokens stand around a text; its post_processor says it several times.")
+            raise ValueError(f"{path} must say once which tokens surround a text; its post_processor says it several times.")
         processor = processors[0] if processors else {}
     kind = processor.get("type")
     if kind in (None, "ByteLevel"):

@@ -54,7 +54,7 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         _check_numbers(weight_decay, beta_1, beta_2, epsilon, rate_multipliers, ema_momentum)
         not_here = [argument for argument in _NOT_HERE if argument in kwargs]
         if not_here:
-            raise ValueError(f"averaged weights are asked for by ema_momentum alone; got {', '.join(not_here)}.")
+            raise ValueError(f"averaged weights are set by ema_momentum only; got {', '.join(not_here)}.")
         super().__init__(learning_rate=learning_rate, name=name or type(self).__name__, **kwargs)
         # Not `self.weight_decay`: Keras decays on its own whenever that is set.
         self.decay_rate = weight_decay or 0.0
@@ -151,7 +151,9 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Sequence[str] | None = None) -> None:
         """Refused: Keras would neither look at paths nor save what is excluded."""
-        raise ValueError("what does not decay is told to the constructor: no_decay, regular expressions over variable paths.")
+        raise ValueError(
+            "weights without decay are an argument of the constructor: no_decay, regular expressions over variable paths."
+        )
 
     def get_config(self):
         config = {key: value for key, value in super().get_config().items() if key not in _NOT_HERE}

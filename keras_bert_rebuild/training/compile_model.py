@@ -106,7 +106,7 @@ def _check_is_not_asked_for(model, **arguments):
     for name, value in arguments.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be left out but for a PretrainingModel, as get_model and from_pretrained make one, the latter of "
+                f"{name} must be left out except for a PretrainingModel, as get_model and from_pretrained make one, the latter of "
                 f"keras_bert's .h5 files too; got {name}={value} with a {type(model).__name__}."
             )
 

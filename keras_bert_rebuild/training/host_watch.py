@@ -85,7 +85,7 @@ class HostWatch:
             if self.index == 0 and other != host:
                 _send(link, STOPPED, host)
         self._when_stopped(
-            f"Host {host} of {self.hosts} {what}, and so does host {self.index}; the same command on all hosts goes on from the "
+            f"Host {host} of {self.hosts} {what}, and so does host {self.index}; the same command on all hosts resumes from the "
             "last checkpoint."
         )
 

@@ -204,7 +204,7 @@ def _drawn(variable, seed):
 
 def _read(path):
     if not path.exists():
-        raise ValueError(f"expected a file that save_lora wrote at {path}; there is none.")
+        raise ValueError(f"expected a file of save_lora at {path}; it does not exist.")
     check_safetensors(path)
     try:
         with safe_open(path, "np") as file:

@@ -122,7 +122,7 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         else:
             warnings.warn(
                 f"the file has {len(state)} arrays of the state of AdamWarmup, which are not those of this model: "
-                "the optimizer begins anew, with warm-up.",
+                "the optimizer restarts, with warm-up.",
                 stacklevel=2,
             )
 

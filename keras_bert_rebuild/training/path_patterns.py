@@ -37,4 +37,6 @@ def check_patterns(name, patterns):
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
-            raise ValueError(f"{name} must hold regular expressions over variable paths; {pattern!r} is none: {error}.") from None
+            raise ValueError(
+                f"{name} must hold regular expressions over variable paths; {pattern!r} is not one: {error}."
+            ) from None
