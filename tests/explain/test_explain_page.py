@@ -1,4 +1,4 @@
-"""What docs/explain.md says is so."""
+"""What docs/explain.md says is true."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from helpers import minilm
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
 
 
-def test_the_blocks_run_and_the_figures_of_the_text_are_theirs():
+def test_the_blocks_run_and_give_the_figures_of_the_text():
     said = {}
     page = PAGE.replace('load_tokenizer("bert-base")', 'load_tokenizer("bert-base", fast=False)')  # without tensorflow-text
     page = page.replace('"bert-base"', repr(str(minilm.FOLDER)))
