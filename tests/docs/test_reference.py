@@ -60,7 +60,7 @@ def test_what_is_shown_exists_has_a_docstring_and_is_the_public_object():
 
 def test_other_names_can_be_imported_from_the_module_in_the_index():
     beside = {name: ["layers"] for name in keras_bert_rebuild.layers.__all__}
-    beside |= {name: modules for modules, names in rows("Beside the face")[1:] for name in names}
+    beside |= {name: modules for modules, names in rows("Outside the face")[1:] for name in names}
     here = {*dir(keras_bert_rebuild), "labelled_examples"}  # a page of records, not a name
     for path in SHOWN:
         name = path.rpartition(".")[2]
