@@ -1,4 +1,4 @@
-"""Spans have every token once; pairs are made as the papers say."""
+"""Spans have every token once; pairs are made as in the papers."""
 
 import math
 

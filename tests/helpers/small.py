@@ -45,7 +45,7 @@ def small_batch(rng, batch=8, padding=3, masked=3):
 
 
 def compiled(model, **kwargs):
-    """The model compiled with plain SGD, unless told otherwise."""
+    """The model compiled with plain SGD, unless given otherwise."""
     kwargs.setdefault("optimizer", keras.optimizers.SGD(0.1))
     compile_model(model, **kwargs)
     if keras.backend.backend() == "tensorflow":

@@ -80,7 +80,7 @@ def loaded_elsewhere(saved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
-def test_a_fresh_process_loads_the_same_model(saved, loaded_elsewhere, file):
+def test_a_new_process_loads_the_same_model(saved, loaded_elsewhere, file):
     folder, model, (mlm, nsp), losses = saved
     result, predictions = loaded_elsewhere[file], np.load(folder / f"{file}.npz")
     assert result["class"] == "PretrainingModel"

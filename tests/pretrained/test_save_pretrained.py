@@ -229,7 +229,7 @@ def test_a_hand_built_model_needs_its_config_and_its_extra_layers_have_no_name(t
     with pytest.raises(ValueError, match="has no config: give its BertConfig as config="):
         save_pretrained(by_hand, tmp_path / "x")
     save_pretrained(by_hand, tmp_path / "x", config=model.config)
-    assert len(arrays(tmp_path / "x")) == len(arrays(GOLDEN / "bert")) - 2  # all but the pooler
+    assert len(arrays(tmp_path / "x")) == len(arrays(GOLDEN / "bert")) - 2  # all except the pooler
     own = BertModel(model.inputs, keras.layers.Dense(3, name="own")(model.outputs[1]))
     with pytest.raises(ValueError, match=r"no name for:\n  own/kernel\n  own/bias"):
         save_pretrained(own, tmp_path / "y", config=model.config)

@@ -80,7 +80,7 @@ def test_unusual_git_files_give_no_commit(repository, name, content):
     assert git_revision(repository) is None
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(repository):
+def test_a_pipe_instead_of_a_file_does_not_block(repository):
     head = repository / ".git" / "HEAD"
     head.unlink()
     os.mkfifo(head)

@@ -9,7 +9,7 @@ from keras_bert_rebuild.recipes.plan_scaling import predicted_scaling, scaling_t
 DOCS = Path(__file__).parents[2] / "docs" / "distribution.md"
 
 
-def test_the_tables_of_the_documentation_are_what_the_function_says():
+def test_the_tables_of_the_documentation_equal_the_function():
     assert scaling_tables() in DOCS.read_text(encoding="utf-8")
 
 

@@ -140,7 +140,7 @@ def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
         ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids behind those of the model"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, change, message):
+def test_unsupported_pipelines_are_refused_in_a_sentence(tmp_path, change, message):
     (tmp_path / "tokenizer.json").write_text(json.dumps({**json.loads(words().to_str()), **change}), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         load_tokenizer(tmp_path)
