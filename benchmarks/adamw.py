@@ -3,9 +3,9 @@
 Command: python benchmarks/adamw.py --peer PYTHON --rounds 3
 Time: two minutes on two cores
 
-PYTHON is the interpreter of an environment that has torch; without it torch is left out. Every contender runs in a process of its
-own, once a round. The gradients lie there already; what is timed is a call that clips them and takes the step, the median of 25
-after the first, which is told too, since TensorFlow traces and compiles in it.
+PYTHON is the interpreter of an environment that has torch; without it torch is left out. Every contender runs in a separate
+process, once per round. The gradients are given; what is timed is a call that clips them and takes the step. The first call,
+in which TensorFlow traces and compiles, is reported separately; the figure is the median of the 25 calls after it.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-# MiniLM: tables of tokens and positions; attention; feed-forward; biases and norms, about as many as there are.
+# MiniLM: tables of tokens and positions; attention; feed-forward; about as many biases and norms as it has.
 SHAPES = [(30522, 384), (512, 384), *[(384, 384)] * 24, *[(384, 1536)] * 6, *[(1536, 384)] * 6, *[(384,)] * 80]
 RATE = 2e-5
 CLIP = 1.0
@@ -69,7 +69,7 @@ def arrays():
 
 
 def of_keras(optimizer_class):
-    """A step of a Keras optimizer in a TensorFlow graph, waited for."""
+    """A step of a Keras optimizer in a TensorFlow graph, completed before it returns."""
     import keras
     import tensorflow as tf
 

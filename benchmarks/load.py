@@ -1,13 +1,13 @@
-"""Loading BERT-base from a Hugging Face folder and a Google checkpoint, and a first answer: seconds and memory, beside the peers.
+"""Loading BERT-base from a Hugging Face folder and a Google checkpoint, and a first prediction: time and memory, with peers.
 
 Command: python benchmarks/load.py --peer transformers=PYTHON --peer keras_hub=PYTHON --rounds 3
 Time: two minutes on two cores
 
-PYTHON is the interpreter of an environment that has the peer. Every load runs in a process of its own, in turn with the others, on
-files that were just read, so that the disk is out of the comparison. The first answer, to eight tokens, is told too, since
+PYTHON is the interpreter of an environment that has the peer. Every load runs in a separate process, in turn with the others, on
+files that were just read, so that the disk does not matter. The first prediction, for eight tokens, is timed too, since
 transformers maps the file and reads it only then. Memory is the highest resident set of the process, up to the end of the load and
-up to the answer, beyond what it was after the imports and a first small variable, divided by the bytes of the weights; the loaded
-model itself takes 1.0 of it.
+up to the prediction, beyond what it was after the imports and a first small variable, divided by the bytes of the weights; the
+loaded model itself takes 1.0 of that.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 # A variable of four million numbers, filled twice: it starts the threads and allocators of the backend.
 START = "import keras, numpy; v = keras.Variable(numpy.ones((2000, 2000))); v.assign(numpy.zeros((2000, 2000))); del v"
 
-# What a process runs: the imports, and the load, which is timed. {folder} is the model.
+# The program of a process: the imports, and the load, which is timed. {folder} is the model.
 LOADS = {
     "ours": (
         f"from keras_bert_rebuild import from_pretrained; {START}",
@@ -50,7 +50,7 @@ SCRIPT = """
 import json, os, resource, time
 {imports}
 pages = int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-open("/proc/self/clear_refs", "w").write("5")  # begin the highest resident set anew
+open("/proc/self/clear_refs", "w").write("5")  # reset the peak resident set
 started = time.perf_counter()
 {load}
 loaded = time.perf_counter() - started
@@ -96,7 +96,7 @@ def main():
 
 
 def make_checkpoints(folder):
-    """BERT-base with random weights in both formats; the bytes of its weights."""
+    """Save BERT-base with random weights in both formats; returns the bytes of its weights."""
     from keras_bert_rebuild import BertConfig, build_model, save_pretrained
 
     model = build_model(BertConfig(hidden_act="gelu_erf"), ["pooler"])

@@ -1,8 +1,8 @@
-"""A classifier fine-tuned by transformers as its documentation has it, or with one thing changed: for `finetune.py`, `heads.py`.
+"""A classifier fine-tuned by transformers as in its documentation, or with one change: for `finetune.py`, `heads.py`.
 
 `AutoModelForSequenceClassification.from_pretrained` draws the head, its tokenizer cuts the texts, a `DataLoader` shuffles them,
 `DataCollatorWithPadding` pads to the longest of a batch, the model is in train mode from the first step; AdamW, its linear
-schedule and the clipping have the numbers of the job, as ours has them.
+schedule and the clipping have the settings of the job, like ours.
 """
 
 import time
@@ -12,12 +12,12 @@ import torch
 import transformers
 from finetune_worker import minilm, read, settings_of
 
-# What may be changed; see `heads.py`.
+# The possible changes; see `heads.py`.
 BASE = {"init": "normal", "head_rate": 1.0, "dropout": 0.1, "order": "random"}
 
 
 def train_own(job, changes=()):
-    """Scores of the epoch that is best on dev, or of the last one where the job evaluates in the end only."""
+    """Scores of the best epoch on dev, or of the last one if the job evaluates only at the end."""
     how = {**BASE, **dict(changes)}
     settings, examples = settings_of(job), read(job, job["data"])
     torch.set_num_threads(job["threads"])
@@ -55,7 +55,7 @@ def _row(tokenizer, example, labels, max_len):
 
 
 def _model(labels, how):
-    """The model with a fresh head, in train mode."""
+    """The model with a new head, in train mode."""
     model = transformers.AutoModelForSequenceClassification.from_pretrained(minilm(), num_labels=labels)
     kernel = model.classifier.weight
     named = {"zeros": 0.0, "wide": kernel.shape[1] ** -0.5}
@@ -92,7 +92,7 @@ def _batches(rows, order, size, collate):
 
 
 def _accuracy(model, rows, collate):
-    """The part of rows whose label is the most probable one; the model stays in train mode."""
+    """The fraction of rows whose label is the most probable one; the model stays in train mode."""
     rows = sorted(rows, key=_length)
     model.eval()
     right = 0

@@ -1,10 +1,10 @@
-"""What lengths and edges of the segments alone tell of the second task.
+"""How well lengths and edges of the segments alone predict the second task.
 
 Command: python benchmarks/pair_probe.py TOKENS
 Time: half a minute
 
-A logistic regression (`data/pair_probe.py`) learns from one half of the documents and is judged on the other half, and once more on
-further examples from the same documents, some of whose words it may have learnt by heart.
+A logistic regression (`data/pair_probe.py`) is trained on one half of the documents and evaluated on the other half, and also on
+further examples from the same documents, some of whose words it may have memorised.
 """
 
 import argparse
@@ -20,7 +20,7 @@ BATCH_SIZE = 100
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("tokens", help="a folder that `keras-bert prepare` wrote")
-    parser.add_argument("--examples", type=int, default=10_000, help="to learn from and to judge (10000)")
+    parser.add_argument("--examples", type=int, default=10_000, help="to train on and to evaluate (10000)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     halves = split_documents(TokenStore(args.tokens), 0.5, args.seed)

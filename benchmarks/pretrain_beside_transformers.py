@@ -6,11 +6,11 @@ Command, the last line in an environment with torch and transformers, and KERAS_
     keras-bert pretrain TOKENS --output RUN --init START --dtype float32 --steps N ...
     python benchmarks/pretrain_beside_transformers.py compare TOKENS RUN
 
-Time: that of the run, and somewhat more in transformers.
+Time: that of the run, and somewhat more for transformers.
 
-`start` draws the weights that both begin with. `compare` reads the settings of the run, trains `BertForPreTraining` with torch's
-AdamW and transformers' linear schedule on the batches that the run is trained on, writes `transformers.csv` beside `metrics.csv`,
-and prints both at the same steps. Its dropout draws other numbers. Its MLM head, too, is asked at the masked positions only, to
+`start` draws the weights that both start from. `compare` reads the settings of the run, trains `BertForPreTraining` with torch's
+AdamW and transformers' linear schedule on the batches of the run, writes `transformers.csv` next to `metrics.csv`,
+and prints both at the same steps. Its dropout draws differ. Its MLM head, too, is computed at the masked positions only, to
 save time.
 """
 
@@ -89,7 +89,7 @@ def compare(tokens, run):
         return dict(zip(("held_out_mlm_loss", "held_out_pair_loss"), means, strict=True))
 
     def labels_of(batch):
-        """Of both heads: what the mean of their losses is over."""
+        """The labels of both heads over which their losses are means."""
         (ids, _, chosen), _ = batch
         return int(chosen.sum()), len(ids)
 
@@ -136,7 +136,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["start", "compare"])
     parser.add_argument("tokens", help="the folder that `keras-bert prepare` wrote")
     parser.add_argument("folder", type=Path, help="the folder to write, or that of the run")
-    parser.add_argument("--size", default="mini", help="of the new model")
+    parser.add_argument("--size", default="mini", help="the size of the new model")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.what == "start":

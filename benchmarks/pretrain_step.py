@@ -1,28 +1,28 @@
-"""A pretraining step of ours beside transformers and KerasHub, in turn: time, ratios, part of the matrix ceiling, peak memory.
+"""A pretraining step of ours, transformers and KerasHub, in turn: time, ratios, fraction of the matrix ceiling, peak memory.
 
 Command: python benchmarks/pretrain_step.py --ours tensorflow=PYTHON --ours jax=PYTHON --peer transformers=PYTHON \
 --peer keras_hub=PYTHON --workload 128 512 --output TABLE
-Time: a quarter of an hour on two cores that nobody else uses
+Time: a quarter of an hour on two idle cores
 Needs: 20 GB of memory for the four processes of BERT-base; gcc and Python's headers for --try-ways, which runs torch.compile
 The real lengths: the same with --ours tensorflow=PYTHON --peer transformers=PYTHON --workload real
 On an NVIDIA GPU: python benchmarks/pretrain_step.py --device gpu --ours jax=PYTHON --peer transformers=PYTHON --dtype bfloat16 \
 --workload 128 512 --batch 64
 
 PYTHON is the interpreter of an environment that has the contender. All train the same model on the same batches with the same
-dropouts, threads and AdamW without decay of biases and norms; ours also has the NSP head, which KerasHub has not. Every contender
-is a process of its own (`pretrain_step_worker.py`), and in every round each trains on the same batches while the others wait.
-A contender that can be run in several ways is run in the first that `WAYS` has of it; with --try-ways all are tried beforehand
-and the fastest is taken.
+dropouts, threads and AdamW without decay of biases and norms; ours also has the NSP head, which KerasHub lacks. Every contender
+is a separate process (`pretrain_step_worker.py`), and in every round each trains on the same batches while the others wait.
+A contender that can be run in several ways is run in the first one in `WAYS`; with --try-ways all are tried first
+and the fastest is used.
 
 Batches come from the docstrings of installed packages, or from a token store (--corpus). The workload "real" is single passages of
 docstrings, which are short: ours batches them by length and pads to 32, 64, 96 or 128; transformers gets them in their order, each
 batch padded to its longest as its collator does; KerasHub padded to 128 as its preprocessor does. Its rounds are the quarters of
 a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums.
 
-Columns: tokens do not count padding. The ceiling is a large matrix product, measured in every round; of it, the operations that the
-step asks for, with predictions at the masked positions only, whatever a contender does besides. Processor time is that of all
-threads. Memory is the highest resident set of the whole process, imports, building and compiling included; on a GPU the most that
-was allocated on it.
+Columns: tokens do not include padding. The ceiling is the rate of a large matrix product, measured in every round; its fraction
+counts the operations that the step needs, with predictions at the masked positions only, whatever else a contender computes.
+Processor time is that of all threads. Memory is the highest resident set of the whole process, with imports, building and
+compiling; on a GPU the maximum that was allocated on it.
 """
 
 import argparse
@@ -56,7 +56,7 @@ VOCABULARY, POSITIONS = 30522, 512
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """What is trained on."""
+    """The training data."""
 
     batch: int
     length: int
@@ -68,14 +68,14 @@ class Workload:
 WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
 
 OURS, PEERS = ("tensorflow", "jax"), ("transformers", "keras_hub")
-# The rounds of the workload real, together a window of batches.
+# The rounds of the workload "real", together a window of batches.
 QUARTERS = 4
-# Idle threads of the process before have gone to sleep by then.
+# By then idle threads of the previous process sleep.
 PAUSE = 0.3
 
 
 class Worker:
-    """A contender in a process of its own, warmed up."""
+    """A contender in a separate process, warmed up."""
 
     def __init__(self, python, job, log):
         self.name, self.log = job["contender"], log
@@ -119,7 +119,7 @@ class Worker:
 
 
 def docstring_corpora():
-    """The docstrings as documents, and every passage of them as a document of its own."""
+    """The docstrings as documents, and every passage of them as a separate document."""
     documents = [document for path in docstring_files(["numpy", "keras"]) if (document := docstring_document(path))]
     tokens = train_vocabulary((word for document in documents for passage in document for word in split_words(passage)), VOCABULARY)
     tokenizer = WordPieceTokenizer({token: i for i, token in enumerate(tokens)}, cased=False, fast=False)
@@ -134,13 +134,13 @@ def docstring_corpora():
 
 
 def make_batches(corpora, workload, steps):
-    """The batches of ours and those of the peers, the same examples."""
+    """The batches of ours and of the peers, with the same examples."""
     shape = (workload.batch, workload.length, workload.max_predictions)
     if workload.lengths is None:
         data = pretraining_batches(corpora[0], *shape)
         made = [data.batch(0, i) for i in range(steps)]
         return made, made
-    # All batches of a window, in which ours are put together by length.
+    # All batches of a window, within which ours are grouped by length.
     ours, theirs = (
         pretraining_batches(corpora[1], *shape, next_sentence=None, lengths=lengths) for lengths in (workload.lengths, None)
     )
@@ -148,7 +148,7 @@ def make_batches(corpora, workload, steps):
 
 
 def work_of(batches):
-    """What the batches ask for, padding left out."""
+    """The operations that the batches need, without padding."""
     works = []
     for (tokens, _, chosen), _ in batches:
         lengths = (tokens != 0).sum(1)
@@ -157,7 +157,7 @@ def work_of(batches):
 
 
 def start(name, python, ways, job, folder):
-    """A contender, warmed up, in the fastest of some ways, and its title."""
+    """A contender, warmed up, in the fastest of several ways, and its title."""
     best = None
     for way in ways:
         title = f"{TITLES[name]}, {way}"
@@ -180,7 +180,7 @@ def start(name, python, ways, job, folder):
 
 
 def measure(args, workload, dtype, corpora, folder):
-    """Answers of every contender in every round, the ceilings, and the work of every round."""
+    """Results of every contender in every round, the ceilings, and the work of every round."""
     batches = make_batches(corpora, workload, args.steps)
     for name, made in zip(("ours", "theirs"), batches, strict=True):
         write_batches(folder / f"{name}.npz", made)
@@ -225,7 +225,7 @@ def table(measured, ceilings, work, steps, config, pairs):
     head += [*(f"of {name}" for name in shown), "loss"]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}"]
     for title, (_, rounds) in measured.items():
-        # Rounds of the same batches differ by chance alone; those of a window belong together.
+        # Rounds of the same batches differ only by chance; those of a window belong together.
         seconds = total(rounds, "seconds") if not pairs else statistics.median(answer["seconds"] for answer in rounds) * len(rounds)
         peak = max(answer["peak"] for answer in rounds)
         cells = [title, f"{seconds / steps:.3f}", f"{total(rounds, 'processor') / steps:.3f}", f"{work.tokens / seconds:,.0f}"]
@@ -240,7 +240,7 @@ def table(measured, ceilings, work, steps, config, pairs):
 
 
 def times(rounds, other, same_batches):
-    """How many times as fast as another: the median of the rounds, or the ratio of the sums."""
+    """The speed relative to another: the median of the rounds, or the ratio of the sums."""
     if same_batches:
         return statistics.median(b["seconds"] / a["seconds"] for a, b in zip(rounds, other, strict=True))
     return total(other, "seconds") / total(rounds, "seconds")
@@ -258,14 +258,14 @@ def main():
     parser.add_argument("--dtype", nargs="+", choices=("float32", "bfloat16"), default=["float32", "bfloat16"])
     parser.add_argument("--size", choices=SIZES, default="base")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--batch", type=int, help="examples of a batch, instead of 8 of 128 and 2 of 512")
-    parser.add_argument("--dropout", type=float, default=0.1, help="everywhere, of attention probabilities too (0.1)")
+    parser.add_argument("--batch", type=int, help="examples per batch, instead of 8 of 128 and 2 of 512")
+    parser.add_argument("--dropout", type=float, default=0.1, help="everywhere, for attention probabilities too (0.1)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--steps", type=int, default=1, help="batches of a round (1)")
+    parser.add_argument("--steps", type=int, default=1, help="batches per round (1)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
     parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
     parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
-    parser.add_argument("--output", type=Path, help="a file for the tables, beside printing them")
+    parser.add_argument("--output", type=Path, help="a file for the tables, which are also printed")
     args = parser.parse_args()
     args.ours = dict(pair.split("=", 1) for pair in args.ours) or {"tensorflow": sys.executable}
     args.peer = dict(pair.split("=", 1) for pair in args.peer)

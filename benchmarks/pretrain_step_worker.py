@@ -1,4 +1,4 @@
-"""One contender of pretrain_step.py in a process of its own: it builds a model and trains whenever it is asked to.
+"""One contender of pretrain_step.py in a separate process: it builds a model and trains on command.
 
 The process is given a job as its argument, a dictionary in JSON, and answers every line of its standard input, `ceiling` or
 `run BEGIN END` with numbers of batches, with a line of JSON.
@@ -15,9 +15,9 @@ import numpy as np
 
 RATE, WEIGHT_DECAY, EPSILON = 1e-4, 0.01, 1e-6
 
-# Name of a contender, what it is called in the table.
+# Name of a contender, and its name in the table.
 TITLES = {"tensorflow": "ours, TensorFlow", "jax": "ours, JAX", "transformers": "transformers", "keras_hub": "KerasHub, MLM only"}
-# Where it runs and its name, the ways to run a contender, the fastest first.
+# Device and name of a contender, and the ways to run it, the fastest first.
 WAYS = {
     "cpu": {
         "tensorflow": ("graph", "XLA"),
@@ -32,7 +32,7 @@ WAYS = {
         "keras_hub": ("XLA", "graph"),
     },
 }
-# Name of a contender, the packages whose versions are told.
+# Name of a contender, and the packages whose versions are reported.
 VERSIONS = {
     "tensorflow": ("keras", "tensorflow"),
     "jax": ("keras", "jax"),
@@ -135,7 +135,7 @@ def py_dataset(batches):
 
 
 def tensorflow_dataset(batches, lengths):
-    """A `tf.data.Dataset` of a list of batches; of the second dimension of their arrays no more is told than these lengths."""
+    """A `tf.data.Dataset` of a list of batches; the second dimension of their arrays is declared only by these lengths."""
     import tensorflow as tf
 
     def spec(array):
@@ -146,7 +146,7 @@ def tensorflow_dataset(batches, lengths):
 
     data = tf.data.Dataset.from_generator(lambda: batches, output_signature=tf.nest.map_structure(spec, batches[0]))
     options = tf.data.Options()
-    # The thread that tunes a pipeline sleeps for longer and longer, and an iterator that is done with waits for it to wake up.
+    # The thread that tunes a pipeline sleeps for longer and longer, and a finished iterator waits for it to wake up.
     options.autotune.enabled = False
     return data.apply(tf.data.experimental.assert_cardinality(len(batches))).with_options(options)
 
@@ -158,7 +158,7 @@ def make_transformers(job, batches):
 
     torch.set_num_threads(job["threads"])
     if job["device"] == "cuda":
-        torch.set_float32_matmul_precision("high")  # TF32, as JAX has it by default
+        torch.set_float32_matmul_precision("high")  # TF32, the default of JAX
     dropouts = {"hidden_dropout_prob": job["dropout"], "attention_probs_dropout_prob": job["dropout"]}
     config = BertConfig(**job["size"], **dropouts, hidden_act="gelu_pytorch_tanh")
     kind = AutoModelForPreTraining if job["pairs"] else AutoModelForMaskedLM
@@ -200,7 +200,7 @@ MAKERS = {"tensorflow": make_ours, "jax": make_ours, "keras_hub": make_keras_hub
 
 
 def peak_memory(job):
-    """The most memory so far, bytes: allocated on the device, or the highest resident set of the process."""
+    """The peak memory so far, bytes: allocated on the device, or the highest resident set of the process."""
     if job["device"] == "cuda":
         if job["contender"] == "jax":
             import jax
@@ -221,7 +221,7 @@ def processor_seconds():
 
 
 def timed(run, batches):
-    """What a run answers with, and what it took."""
+    """The result of a run, and its time and memory."""
     started, (busy, own) = time.perf_counter(), processor_seconds()
     loss = run(batches)
     seconds, (busy_after, own_after) = time.perf_counter() - started, processor_seconds()
@@ -232,7 +232,7 @@ def timed(run, batches):
 
 def main():
     job = json.loads(sys.argv[1])
-    # Whatever libraries print goes to standard error.
+    # The output of libraries goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
@@ -247,7 +247,7 @@ def main():
         keras.utils.set_random_seed(0)
     batches = read_batches(job["data"])
     run = MAKERS[job["contender"]](job, batches)
-    # What is compiled is compiled for every shape, but by torch for any length once it has met a second one.
+    # Programs are compiled for every shape, except by torch, which compiles for any length once it has seen a second one.
     shapes = {batch["tokens"].shape if is_keras else int((batch["tokens"] != 0).sum(1).max()): batch for batch in batches}
     first = list(shapes.values())[: None if is_keras else 2]
     run([*first, first[0]])

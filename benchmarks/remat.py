@@ -1,11 +1,11 @@
-"""What rematerialisation and a loss in chunks save: the memory and the seconds of a training step with and without them.
+"""The savings of rematerialisation and a loss in chunks: memory and time of a training step with and without them.
 
 Command: python benchmarks/remat.py --layers 4 --batch 16 --length 256 --rounds 3
 Time: two minutes on two cores
 
-Each variant runs in a process of its own. Memory is the highest resident set during steps after the first, beyond what the process
-held with its weights and the state of the optimizer before any step: activations, gradients and what else a step needs. On JAX the
-bytes of temporaries that XLA plans for the step are told too. There XLA's scheduler for processors, which spends memory on doing
+Each variant runs in a separate process. Memory is the highest resident set during steps after the first, beyond what the process
+used for its weights and the state of the optimizer before any step: activations, gradients and other needs of a step. On JAX the
+bytes of temporaries that XLA plans for the step are reported too. There XLA's CPU scheduler, which spends memory on doing
 things at once and so undoes rematerialisation, is switched off.
 """
 
@@ -82,7 +82,7 @@ def measure(args):
     model.train_on_batch(x, y)
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # begin the highest resident set anew
+        file.write("5")  # reset the peak resident set
     seconds = []
     for _ in range(args.rounds):
         started = time.perf_counter()
@@ -99,7 +99,7 @@ def resident():
 
 
 def planned(model, x, y):
-    """The bytes of temporaries of the compiled step, None on other backends than JAX."""
+    """The bytes of temporaries of the compiled step, None on backends other than JAX."""
     import keras
 
     if keras.backend.backend() != "jax":

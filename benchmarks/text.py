@@ -1,11 +1,11 @@
-"""From text to batches on one core, in one run: tokenising beside Hugging Face's tokenizers, `prepare`, pretraining batches.
+"""From text to batches on one core, in one run: tokenising, compared with Hugging Face's tokenizers, `prepare`, batches.
 
 Command: python benchmarks/text.py [--corpus FILE] [--vocab FILE] [--memory 10 30]
-Time: two minutes for 15 MB; of --memory 10 a minute and a half more
+Time: two minutes for 15 MB; with --memory 10 a minute and a half more
 Needs: tensorflow-text for the fast path, tokenizers (a dependency of the package), Linux.
 
-The aims: eight times the peer on English; 5 MB/s prepared; two million tokens a second in batches, padding counted; the same peak
-memory within 10 % for ten times the corpus. Rates are of processor time, in rounds in turn, the best of each.
+The goals: eight times the peer on English; 5 MB/s prepared; two million tokens per second in batches, with padding; the same peak
+memory within 10 % for ten times the corpus. Rates are per processor time, in alternating rounds, the best of each.
 """
 
 import argparse
@@ -41,14 +41,14 @@ TEXTS_A_CALL = 1000
 ROUNDS = 3
 VOCABULARY = 30000
 
-# (length, examples of a batch), and the most predictions of an example for its length.
+# (length, examples per batch), and the maximum of predictions per example for its length.
 SHAPES = ((128, 32), (128, 256), (512, 32), (512, 256))
 MAX_PREDICTIONS = {128: 20, 512: 77}
 
-# A copy of the corpus loses every so many-th space, a prime number so that no other copy loses the same.
+# A copy of the corpus loses every n-th space, n a prime number, so that no other copy loses the same spaces.
 JOINED = 31
 
-# A process as the command starts for its work, without Keras, whose import would hide what the work takes.
+# A process like the one that the command starts, without Keras, whose import would hide the memory of the work.
 MEMORY = """
 import resource, sys
 package = type(sys)("keras_bert_rebuild")
@@ -62,7 +62,7 @@ print(status["VmHWM"].split()[0], resource.getrusage(resource.RUSAGE_CHILDREN).r
 
 
 def read_lines(path):
-    """The lines of a file, of a table's lines the last column; without a file the docstrings, a blank line after each document."""
+    """The lines of a file, or the last column of a table; without a file the docstrings, a blank line after each document."""
     if path is None:
         documents = map(docstring_document, docstring_files(["numpy", "keras"]))
         return [line for document in documents if document for line in (*document, "")]
@@ -101,7 +101,7 @@ def tokenising(lines, vocabulary):
 
 
 def preparing(corpus, vocabulary, folder):
-    """Make the store, as often as there are rounds; return the last."""
+    """Make the store once per round; return the last."""
     size, rates = corpus.stat().st_size / 1e6, []
     for number in range(ROUNDS):
         started, passed = time.process_time(), time.perf_counter()
@@ -129,7 +129,7 @@ def making_batches(store, seconds):
 
 
 def rate(data, seconds):
-    """Batches a second, one after the other."""
+    """Batches per second, one after another."""
     data.batch(0, 0)
     made, started = 0, time.process_time()
     while (passed := time.process_time() - started) < seconds:
@@ -150,13 +150,13 @@ def peak_memory(lines, vocabulary, folder, times):
 
 
 def with_words_joined(lines, copy):
-    """Lines where other words are run together in every copy: in text that is only repeated no new words would come."""
+    """Lines with different words joined in every copy: text that is only repeated would have no new words."""
     spaces = itertools.count(copy)
     return (re.sub(" ", lambda _: " " if next(spaces) % JOINED else "", line) for line in lines)
 
 
 def peaks(corpus, vocabulary, output, workers):
-    """The highest resident set of the process that prepares, and of the largest that it started, MB."""
+    """The highest resident set of the process that prepares, and of its largest child process, MB."""
     arguments = map(str, (Path(keras_bert_rebuild.__file__).parent, corpus, vocabulary, output, workers))
     done = subprocess.run([sys.executable, "-c", MEMORY, *arguments], stdout=subprocess.PIPE, check=True)
     return [int(kibibytes) * 1024 / 1e6 for kibibytes in done.stdout.split()]
@@ -166,8 +166,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a text file, .xz too; by default the docstrings of Python, NumPy and Keras")
     parser.add_argument("--vocab", type=Path, help="its vocabulary, lower-case or cased; by default one is learnt from the corpus")
-    parser.add_argument("--seconds", type=float, default=1.0, help="to measure every kind of batch (1)")
-    parser.add_argument("--memory", type=int, nargs="*", metavar="TIMES", help="peak memory too, also of so many times the corpus")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long to measure every kind of batch (1)")
+    parser.add_argument("--memory", type=int, nargs="*", metavar="TIMES", help="peak memory too, also of multiples of the corpus")
     args = parser.parse_args()
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})

@@ -1,9 +1,9 @@
-"""One MLM + NSP training step: the vocabulary at all positions beside the masked positions only, in turn.
+"""One MLM + NSP training step: the vocabulary at all positions or only at the masked positions, in turn.
 
 Command: python benchmarks/train_step.py --size base --batch 8 --length 128 --rounds 4
 Time: two minutes on two cores
 
-Every round runs one step of each variant, so that a machine that speeds up or slows down does so for all; the medians and their
+Every round runs one step of each variant, so that changes in the speed of the machine affect all; the medians and their
 ratio are printed.
 """
 

@@ -1,4 +1,4 @@
-"""A BERT into the files of transformers and of Google and back, and a new word in its vocabulary.
+"""Convert a BERT to the files of transformers and of Google and back, and add a new word to its vocabulary.
 
 Command: python examples/05_checkpoints.py
 Time: 15 seconds

@@ -15,11 +15,11 @@ from hypothesis import settings
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
 
-# A shell that starts the suite in the background has it ignore interrupts, and the processes that tests interrupt would, too.
+# A shell that starts the suite in the background makes it ignore interrupts, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Direct comparison with a peer runs where the peer is: tox -e parity. Its golden files are compared everywhere.
+# Direct comparison with a peer runs where the peer is installed: tox -e parity. Golden files are compared everywhere.
 collect_ignore_glob = [] if importlib.util.find_spec("transformers") else ["parity/*"]
 
 # The first example compiles; and a suite that fails should fail again.
@@ -28,7 +28,7 @@ settings.load_profile("suite")
 
 
 def freeze():
-    """Keras collects garbage after every test: it need not look again at what is there for good."""
+    """Keras collects garbage after every test: it need not look at permanent objects again."""
     gc.collect()
     gc.freeze()
 
@@ -40,7 +40,7 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Leave the TensorFlow tests out on the other backends; the slow ones first, so that no process waits for another's last."""
+    """Skip the TensorFlow tests on other backends; run slow ones first, so that no process waits for another's last test."""
     if keras.backend.backend() != "tensorflow":
         items[:] = [item for item in items if "tensorflow" not in item.keywords]
     mark_runs(items, keras.backend.backend())
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True, scope="module")
 def _frozen_after_a_module():
-    """What is left when the fixtures of a module are gone: lazy imports, compiled programs."""
+    """What remains when the fixtures of a module are gone: lazy imports, compiled programs."""
     yield
     freeze()
 

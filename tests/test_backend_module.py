@@ -14,7 +14,7 @@ from keras_bert_rebuild.backend import backend as K  # noqa: N812
 X = np.array([[0.25, 0.5, 0.75], [0.125, 1.0, 2.0]], "float32")
 Y = np.array([[1.0, 0.5, 0.25], [2.0, 1.0, 0.5]], "float32")
 
-# Name, arguments, what Keras 2 answers, in NumPy.
+# Name, arguments, and the result of Keras 2, in NumPy.
 CALLS = (
     ("argmax", (X,), X.argmax(-1)),
     ("argmin", (X,), X.argmin(-1)),
@@ -54,21 +54,21 @@ CALLS = (
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), CALLS, ids=lambda value: value if isinstance(value, str) else "")
-def test_functions_of_the_old_backend_answer_as_they_did(name, arguments, expected):
+def test_functions_of_the_old_backend_give_the_same_results(name, arguments, expected):
     tensors = keras.tree.map_structure(lambda a: keras.ops.convert_to_tensor(a) if isinstance(a, np.ndarray) else a, arguments)
     got = keras.ops.convert_to_numpy(getattr(K, name)(*tensors))
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-def test_what_is_named_as_the_same_exists():
+def test_what_is_listed_as_unchanged_exists():
     assert all(hasattr(keras.ops, name) for name in SAME)
     assert not {*SAME} & {*OTHER}
     assert not {*SAME, *OTHER} & {*GONE}
     assert {"mean", "int_shape", "epsilon"} <= {*dir(K)}
 
 
-def test_what_keras_3_left_in_its_backend_is_its_own():
+def test_what_keras_3_still_has_in_its_backend_is_its_own():
     assert K.backend() == keras.config.backend()
     assert K.epsilon() == keras.config.epsilon()
     assert K.floatx() == "float32"
@@ -86,7 +86,7 @@ def test_the_rate_of_an_optimizer_is_read_and_set_as_it_was():
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_what_cannot_be_had_any_more_is_named_with_what_takes_its_place(name):
+def test_removed_functions_are_named_with_their_replacement(name):
     with pytest.raises(AttributeError, match=rf"Keras 3 has no K\.{name}: instead of it there is "):
         getattr(K, name)
 
@@ -103,7 +103,7 @@ def test_a_layer_of_the_old_backend_works_in_a_graph():
     np.testing.assert_allclose(model.predict(X, verbose=0), X.mean(-1, keepdims=True), rtol=1e-6)
 
 
-def test_the_forms_of_gelu_are_told_apart_by_their_modules():
+def test_the_forms_of_gelu_are_distinguished_by_their_modules():
     x = keras.ops.convert_to_tensor([-1.0, 1.0])
     tanh, erf = [-0.15880796, 0.841192], [-0.15865526, 0.8413447]
     for function, expected in ((gelu, tanh), (gelu_fallback, tanh), (gelu_tensorflow, erf)):

@@ -9,7 +9,7 @@ import pytest
 
 import keras_bert_rebuild
 
-# What imports a backend is looked at on that backend.
+# Modules that import a backend are tested on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
     "kernels.jax_kernels": "jax",

@@ -1,4 +1,4 @@
-"""The examples run and print what they promise."""
+"""The examples run and print their expected output."""
 
 import ast
 import importlib.util
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def on(backend):
-    """What an example shows holds on every backend; those that take longest to compile run on torch, which compiles nothing."""
+    """An example works on every backend; those that take longest to compile run on torch, which compiles nothing."""
     return pytest.mark.skipif(keras.config.backend() != backend, reason=f"run on {backend}")
 
 
@@ -48,7 +48,7 @@ def test_text_becomes_batches_that_can_be_made_again():
 
 
 @on("tensorflow")
-def test_checkpoints_go_to_the_formats_of_others_and_back():
+def test_checkpoints_round_trip_through_other_formats():
     assert load("05_checkpoints.py").main() == 0.0
 
 
@@ -60,7 +60,7 @@ def test_a_classifier_is_fine_tuned_from_files():
 
 
 @on("tensorflow")
-def test_vectors_are_the_same_where_they_are_served():
+def test_served_vectors_are_the_same():
     assert load("07_embed_and_serve.py").main() < 1e-5
 
 
@@ -72,7 +72,7 @@ def test_the_notebook_shows_attention(capsys):
     for cell in cells:
         *lines, last = ast.parse(cell).body
         exec(compile(ast.Module([*lines, *([] if isinstance(last, ast.Expr) else [last])], []), "notebook", "exec"), namespace)
-        if isinstance(last, ast.Expr):  # what a notebook shows under its cell
+        if isinstance(last, ast.Expr):  # the output below a notebook cell
             shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), namespace))
     assert len([value for value in shown if hasattr(value, "_repr_html_") and "<iframe" in value._repr_html_()]) == 1
     assert "rows sum to one: True" in capsys.readouterr().out

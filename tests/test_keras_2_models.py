@@ -1,4 +1,4 @@
-"""Classifiers of keras_bert's users, as Keras 2 saved them: opened whole, and as BERT alone."""
+"""Classifiers of keras_bert's users, as Keras 2 saved them: loaded whole, and as BERT alone."""
 
 import keras
 import numpy as np
@@ -32,7 +32,7 @@ def test_from_pretrained_names_the_head_that_it_leaves_out(tmp_path, nested, mod
 
 @pytest.mark.compiles_long
 @every_kind
-def test_the_whole_classifier_answers_with_the_weights_of_the_file(tmp_path, nested, model_class):
+def test_the_whole_classifier_has_the_weights_of_the_file(tmp_path, nested, model_class):
     kernel, bias = write_classifier(tmp_path / "classifier.h5", nested=nested, model_class=model_class)
     pooled = bert_alone(tmp_path / "classifier.h5").predict(ASKED, verbose=0)[1]
     logits = pooled.astype("float64") @ kernel + bias
@@ -43,7 +43,7 @@ def test_the_whole_classifier_answers_with_the_weights_of_the_file(tmp_path, nes
     assert np.isfinite(model.fit(ASKED, np.zeros(4), verbose=0).history["loss"]).all()
 
 
-def test_layers_of_the_user_inside_a_nested_model_are_named_with_it(tmp_path):
+def test_the_error_names_layers_of_the_user_inside_a_nested_model(tmp_path):
     extra = {"my_norm/gamma:0": np.ones(8, "float32")}
     write_classifier(tmp_path / "classifier.h5", nested=True, extra=extra)
     with pytest.warns(UserWarning, match="has 3 weights that do not belong to bert"):
@@ -53,7 +53,7 @@ def test_layers_of_the_user_inside_a_nested_model_are_named_with_it(tmp_path):
 
 @pytest.mark.compiles_long
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
-def test_the_state_of_adam_warmup_goes_on_where_keras_bert_stopped(tmp_path):
+def test_the_state_of_adam_warmup_continues_where_keras_bert_stopped(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")
     model = keras.models.load_model(tmp_path / "classifier.h5", custom_objects=get_custom_objects())
     model.optimizer.build(model.trainable_variables)
@@ -69,7 +69,7 @@ def test_the_state_of_adam_warmup_goes_on_where_keras_bert_stopped(tmp_path):
 
 @pytest.mark.compiles_long
 @pytest.mark.filterwarnings("ignore:Do not pass an `input_shape`:UserWarning")
-def test_a_state_of_another_model_is_begun_anew_with_a_warning_and_fit_works(tmp_path):
+def test_the_state_of_another_model_is_dropped_with_a_warning_and_fit_works(tmp_path):
     write_classifier(tmp_path / "classifier.h5", optimizer="AdamWarmup")
     model = keras.models.load_model(tmp_path / "classifier.h5", custom_objects=get_custom_objects())
     model.get_layer("Embedding-Token").trainable = False
@@ -81,7 +81,7 @@ def test_a_state_of_another_model_is_begun_anew_with_a_warning_and_fit_works(tmp
     assert int(model.optimizer.iterations) == 1
 
 
-def test_weights_alone_are_no_model(tmp_path):
+def test_weights_alone_are_not_a_model(tmp_path):
     import h5py
 
     write_classifier(tmp_path / "classifier.h5")

@@ -34,7 +34,7 @@ NAMES_OF_KERAS_BERT = {
     ".tokenizer": "Tokenizer",
 }
 
-# What was there before 0.89: modules deleted since, and functions of keras_transformer.
+# Names from before 0.89: modules deleted since, and functions of keras_transformer.
 NAMES_OF_OLDER_RELEASES = {
     "": "set_custom_objects get_encoders get_encoder_component activations backend",
     ".bert": "set_custom_objects get_encoders get_encoder_component get_encoder_custom_objects",
@@ -87,7 +87,7 @@ def test_custom_objects_are_a_new_dictionary_with_the_names_of_keras_bert():
     assert objects is not keras_bert_rebuild.get_custom_objects()
 
 
-def test_importing_the_package_imports_no_backend_but_the_chosen_one():
+def test_importing_the_package_imports_only_the_chosen_backend():
     code = (
         "import sys, keras_bert_rebuild, keras_bert_rebuild.backend, keras_bert_rebuild.activations, keras_bert_rebuild.bert; "
         "print(*[m for m in ('tensorflow', 'torch', 'jax') if m in sys.modules])"
@@ -96,7 +96,7 @@ def test_importing_the_package_imports_no_backend_but_the_chosen_one():
     assert done.stdout.split() == [keras.backend.backend()]
 
 
-def test_importing_the_package_loads_little_besides_what_is_registered():
+def test_importing_the_package_loads_little_besides_registered_modules():
     code = (
         "import sys, keras_bert_rebuild\n"
         "print(*[m for m in sys.modules if m.startswith(('keras_bert_rebuild.tasks', 'keras_bert_rebuild.text', 'tokenizers'))])"

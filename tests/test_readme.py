@@ -1,4 +1,4 @@
-"""The README's blocks do what it says."""
+"""The blocks of the README run and give the stated results."""
 
 import re
 import subprocess
@@ -29,7 +29,7 @@ def test_the_blocks_run_one_after_another(tmp_path, monkeypatch, capsys):
 
 
 def test_the_command_runs_as_installed_and_beats_the_unigram(tmp_path):
-    """The first command of the README after its installation, with fewer steps."""
+    """The README's first command after the installation, with fewer steps."""
     command = Path(sys.executable).with_name("keras-bert")
     done = subprocess.run(
         [str(command), "demo", "--steps", "500", "--output", "out"], cwd=tmp_path, capture_output=True, text=True, timeout=500

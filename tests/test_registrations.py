@@ -1,4 +1,4 @@
-"""What a file may name is known to Keras in a process that has imported the package and nothing else of it."""
+"""Everything that a saved file may name is registered with Keras once the package is imported."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ PACKAGE = Path(keras_bert_rebuild.__file__).parent
 
 
 def fresh(code, *arguments):
-    """What a new process prints as JSON in its last line."""
+    """The JSON that a new process prints in its last line."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
@@ -47,12 +47,12 @@ def registrations(tree):
 
 
 def mentions(tree):
-    """How often a file has the name of Keras's function."""
+    """How often a file mentions Keras's function."""
     names = (getattr(node, "attr", getattr(node, "id", None)) for node in ast.walk(tree))
     return sum(name == "register_keras_serializable" for name in names)
 
 
-def test_registrations_are_found_however_they_are_written():
+def test_registrations_are_found_in_every_spelling():
     source = """
 @keras.saving.register_keras_serializable(package="a")
 class One: ...
@@ -66,10 +66,10 @@ class Four: ...
     assert list(registrations(ast.parse(source))) == ["a>One", "b>Other", "Custom>three"]
 
 
-def test_a_fresh_process_that_imports_the_package_resolves_everything_that_is_registered():
+def test_a_new_process_that_imports_the_package_finds_every_registration():
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py")]
     names = {name for tree in trees for name in registrations(tree)}
-    assert len(names) == sum(map(mentions, trees)) > 30  # none is registered in another way, none twice
+    assert len(names) == sum(map(mentions, trees)) > 30  # nothing is registered in another way or twice
     assert {"keras_bert_rebuild>Perplexity", "keras_bert_rebuild>TokenEmbedding", "keras_bert_rebuild>gelu"} <= names
     code = (
         "import json, sys, keras, keras_bert_rebuild\n"
@@ -82,7 +82,7 @@ def test_a_fresh_process_that_imports_the_package_resolves_everything_that_is_re
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("ending", ["keras", "h5"])
-def test_a_fresh_process_loads_a_model_that_was_compiled_with_perplexity(tmp_path, ending):
+def test_a_new_process_loads_a_model_compiled_with_perplexity(tmp_path, ending):
     config = BertConfig(
         vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, max_position_embeddings=6
     )

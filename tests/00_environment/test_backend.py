@@ -1,4 +1,4 @@
-"""Collected first: the environment is the one that the suite thinks it is."""
+"""Collected first: the environment is the one that the suite expects."""
 
 import importlib.util
 import os

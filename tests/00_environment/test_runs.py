@@ -1,4 +1,4 @@
-"""Between them the runs of tox have every test, and the first has each of them on some backend."""
+"""Together the runs of tox cover every test, and the first run covers each of them on some backend."""
 
 import copy
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from helpers.runs import NOT_ON_JAX, NOT_QUICK, TESTS, mark_runs, marks, matches
 
 
 class Item:
-    """What `mark_runs` asks of a test."""
+    """What `mark_runs` needs of a test."""
 
     def __init__(self, file, name, *given):
         self.path, self.originalname, self.given, self.runs = TESTS / file, name, given, []
@@ -43,7 +43,7 @@ def test_a_test_is_in_the_first_run_or_in_the_rest(place, backend):
     assert [" ".join(item.runs) for item in items] == [case[place] for case in CASES]
 
 
-def test_every_test_of_this_session_is_marked_but_those_with_environments_of_their_own(request):
+def test_every_test_of_this_session_is_marked_except_those_with_their_own_environment(request):
     for item in request.session.items:
         by_name = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"} & marks(item)
         left_out = keras.config.backend() == "jax" and matches(item, NOT_ON_JAX)

@@ -1,4 +1,4 @@
-"""What follows from the parts of an encoder, against what is spelled out for readers, and against models that were built."""
+"""What is derived from the parts of an encoder, against expected results written by hand and against built models."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ROWS = [part for part in every_part() if part.weights]
 
 @pytest.mark.parametrize("part", ROWS, ids=lambda part: part.layer)
 @given(data=st.data())
-def test_the_formula_that_is_shown_is_what_the_shapes_come_to(part, data):
+def test_the_displayed_formula_equals_the_number_from_the_shapes(part, data):
     letters = {letter: data.draw(st.integers(1, 50)) for letter, _ in LETTERS}
     letters["D"] = letters["H"] = letters["A"] * data.draw(st.integers(1, 20))
     assert value(part.params, letters) == part.count(letters)
@@ -28,7 +28,7 @@ def test_equal_shapes_are_counted_and_modules_are_bracketed():
     assert formula_of([Weight("gamma", ("H",)), Weight("beta", ("H",))]) == "2·H"
 
 
-def test_blocks_that_differ_are_counted_apart():
+def test_blocks_that_differ_are_counted_separately():
     config = BertConfig(num_hidden_layers=4, num_hidden_groups=2)
     placed = {part.layer: (blocks, runs) for part, blocks, runs in parts_of(config.encoder(), ())}
     assert placed["Encoder-{n}-FeedForward"] == (2, 4)
@@ -36,7 +36,7 @@ def test_blocks_that_differ_are_counted_apart():
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_weights_are_those_of_the_model(head):
+def test_the_weights_are_those_of_the_model(head):
     sizes = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     config = BertConfig(**sizes, embedding_size=4, num_tasks=3, labels=("a", "b", "c"), crf=head == "token_classification")
     model = build_model(config, (head,))
@@ -45,5 +45,5 @@ def test_weights_are_those_of_the_model(head):
     assert num_params(config.encoder(), (head,)) == model.count_params() == sum(np.prod(shape) for shape in expected.values())
 
 
-def test_adapters_are_put_on_queries_and_values():
+def test_adapters_are_added_to_queries_and_values():
     assert adapted_patterns() == ("MultiHeadSelfAttention/(query|value)/kernel$",)

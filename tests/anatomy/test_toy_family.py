@@ -1,4 +1,4 @@
-"""A family of another anatomy is one file, `tests/helpers/toy_family.py`, and everything takes it."""
+"""A family with a different anatomy is one file, `tests/helpers/toy_family.py`, and everything supports it."""
 
 import keras
 import numpy as np
@@ -55,7 +55,7 @@ def ids(rng):
     return ids
 
 
-def plain_turn(x, theta):
+def plain_rotation(x, theta):
     """Rotary positions by complex numbers: the pair (i, i + width / 2) times e^(i · offset · speed)."""
     half = x.shape[-1] // 2
     pairs = x[..., :half] + 1j * x[..., half:]
@@ -81,7 +81,7 @@ def plain_states(weights, ids, config):
             (read @ weights[f"{name}/{part}/kernel"]).reshape(batch, length, config.num_attention_heads, -1)
             for part in ("query", "key", "value")
         )
-        q, k = plain_turn(q, config.rope_theta), plain_turn(k, config.rope_theta)
+        q, k = plain_rotation(q, config.rope_theta), plain_rotation(k, config.rope_theta)
         scores = np.einsum("blhk,bshk->bhls", q, k) / q.shape[-1] ** 0.5
         far = np.abs(np.arange(length)[:, None] - np.arange(length)) > (2 if number % 2 == 0 else length)
         scores = np.where((ids == 0)[:, None, None] | far, -np.inf, scores)
@@ -99,7 +99,7 @@ def plain_states(weights, ids, config):
     return states, np.array(maps)
 
 
-def test_it_is_what_its_parts_say(model):
+def test_the_model_follows_its_parts(model):
     shapes = {path: shape for path, (_, shape) in weights_of(CONFIG.encoder(), ("mlm",)).items()}
     assert {weight.path: tuple(weight.shape) for weight in model.weights} == shapes
     assert (
@@ -113,7 +113,7 @@ def test_it_is_what_its_parts_say(model):
     assert rows.index("Encoder-2-FeedForward-Norm") < rows.index("Encoder-2-FeedForward")
 
 
-def test_every_hidden_state_and_every_map_is_that_of_plain_numpy(model, ids):
+def test_hidden_states_and_attention_maps_equal_plain_numpy(model, ids):
     states, maps = plain_states(values_of(model), ids, CONFIG)
     encoder = build_model(CONFIG, output_layer_num=[2, 1, 0])
     for variable in encoder.weights:
@@ -126,7 +126,7 @@ def test_every_hidden_state_and_every_map_is_that_of_plain_numpy(model, ids):
     np.testing.assert_allclose(shown[:, 1, :, :8], maps[:, 1, :, :8], atol=1e-5)
 
 
-def test_a_block_outside_of_the_graph_is_the_block_of_the_graph(model, rng):
+def test_a_block_outside_the_graph_equals_the_block_in_the_graph(model, rng):
     block = blocks_of(model)[1]
     x = rng.normal(size=(1, 5, 16)).astype("float32")
     alone = run_block(block, x, Context(training=False))
@@ -136,7 +136,7 @@ def test_a_block_outside_of_the_graph_is_the_block_of_the_graph(model, rng):
     assert np.abs(alone - x).max() > 0.1
 
 
-def test_it_trains_a_step_and_rematerialisation_changes_no_number(model, ids):
+def test_it_trains_and_rematerialisation_changes_no_number(model, ids):
     inputs, labels = [ids, np.eye(2, 11, dtype="int32")], {"MLM": ids}
     start, ends = model.get_weights(), []
     for remat in (False, True):
@@ -149,7 +149,7 @@ def test_it_trains_a_step_and_rematerialisation_changes_no_number(model, ids):
         assert np.abs(plain - before).max() > 0
 
 
-def test_it_is_planned_and_cut():
+def test_it_is_planned_and_sharded():
     assert forward_flops(CONFIG, Work(10, 100, 2, 1), pair_head=False) == (
         3 * (2 * 10 * (4 * 16 * 16 + 3 * 16 * 12) + 4 * 100 * 16) + 2 * 2 * (16 * 16 + 16 * 23)
     )
@@ -165,7 +165,7 @@ def test_adapters_learn_in_it(model, ids):
     assert sum("lora" in variable.path for variable in model.trainable_variables) == 3 * 2 * 2
 
 
-def test_files_of_other_names_hold_several_of_ours_in_one_array_and_come_back_bit_equal(model, ids, tmp_path):
+def test_files_with_joined_arrays_round_trip_bit_exactly(model, ids, tmp_path):
     save_pretrained(model, tmp_path / "toy")
     arrays = load_file(tmp_path / "toy" / "model.safetensors")
     assert arrays["toy.layers.1.attn.Wqkv.weight"].shape == (48, 16)
@@ -177,14 +177,14 @@ def test_files_of_other_names_hold_several_of_ours_in_one_array_and_come_back_bi
         np.testing.assert_array_equal(values_of(back)[path], value)
 
 
-def test_a_file_of_keras_brings_the_config_of_the_family_back(model, ids, tmp_path):
+def test_a_keras_file_restores_the_config_of_the_family(model, ids, tmp_path):
     model.save(tmp_path / "toy.keras")
     back = keras.saving.load_model(tmp_path / "toy.keras")
     assert back.config == CONFIG
     np.testing.assert_array_equal(back.predict([ids, ids * 0], verbose=0), model.predict([ids, ids * 0], verbose=0))
 
 
-def test_in_onnx_it_answers_the_same(model, ids, tmp_path):
+def test_its_onnx_export_gives_the_same_outputs(model, ids, tmp_path):
     pytest.importorskip("onnx", reason="tox -e export has it")
     reference = pytest.importorskip("onnx.reference")
     from keras_bert_rebuild.export.onnx_model import onnx_model
@@ -198,7 +198,7 @@ def test_in_onnx_it_answers_the_same(model, ids, tmp_path):
 
 @settings(max_examples=20)
 @given(theta=st.floats(2, 1e6), length=st.sampled_from([1, 2, 40]), half=st.sampled_from([1, 8]))  # shapes are compiled
-def test_turned_heads_are_complex_numbers_turned(theta, length, half):
+def test_rotary_heads_equal_a_rotation_of_complex_numbers(theta, length, half):
     x = np.random.default_rng(length).normal(size=(1, length, 2, 2 * half)).astype("float32")
     got = turn(keras.ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))
-    np.testing.assert_allclose(got, plain_turn(x.astype("float64"), theta), atol=1e-4)
+    np.testing.assert_allclose(got, plain_rotation(x.astype("float64"), theta), atol=1e-4)

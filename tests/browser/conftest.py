@@ -1,4 +1,4 @@
-"""A headless Chromium, and what it was asked for and complained about."""
+"""A headless Chromium, its requests and its console messages."""
 
 import json
 import os
@@ -23,18 +23,18 @@ BINARIES = {"binary": "/usr/bin/chromium", "driver": "/usr/bin/chromedriver"}
 
 
 class Browser:
-    """A driver with the few things that these tests do.
+    """A driver with the few actions that these tests need.
 
     Args:
-        driver: of selenium.
-        folder: where pictures of the page are kept, or None.
+        driver: the selenium driver.
+        folder: where pictures of the page are saved, or None.
     """
 
     def __init__(self, driver, folder):
         self.driver, self.folder = driver, folder
 
     def open(self, path):
-        """Open a file and wait until it is drawn; return the milliseconds that took, by the page's own clock."""
+        """Open a file and wait until it is drawn; return how many milliseconds that took by the page's own clock."""
         self.driver.get_log("performance")
         self.driver.get_log("browser")
         self.driver.get(Path(path).resolve().as_uri())
@@ -95,7 +95,7 @@ class Browser:
             self.driver.save_screenshot(str(self.folder / f"{name}.png"))
 
     def check_quiet(self):
-        """No line in the console, and no request but that for the file."""
+        """No line in the console, and no request except the one for the file."""
         assert self.driver.get_log("browser") == []
         messages = [json.loads(row["message"])["message"] for row in self.driver.get_log("performance")]
         asked = [row["params"]["request"]["url"] for row in messages if row["method"] == "Network.requestWillBeSent"]

@@ -1,4 +1,4 @@
-"""The page of attention in a real browser: tox -e browser."""
+"""The attention page in a real browser: tox -e browser."""
 
 import json
 
@@ -47,7 +47,7 @@ def hold_head(browser, layer, head):
     browser.settle()
 
 
-def test_lines_say_what_the_arrays_say(browser, pair):
+def test_the_lines_show_the_values_of_the_arrays(browser, pair):
     path, maps = pair
     browser.open(path)
     browser.picture("lines")
@@ -78,7 +78,7 @@ def test_lines_say_what_the_arrays_say(browser, pair):
     browser.check_quiet()
 
 
-def test_nothing_moves_when_a_token_is_pointed_at(browser, pair):
+def test_nothing_moves_when_the_pointer_is_over_a_token(browser, pair):
     browser.open(pair[0])
     boxes = "const box = (e) => { const b = e.getBoundingClientRect(); return [b.x, b.y, b.width] };"
     places = f"{boxes} return [...document.querySelectorAll('.row, .head, .side > *, .shares li, #footer')].map(box)"
@@ -87,7 +87,7 @@ def test_nothing_moves_when_a_token_is_pointed_at(browser, pair):
     assert browser.js(places) == before
 
 
-def test_the_filter_leaves_the_tokens_of_its_sentences(browser, pair):
+def test_the_filter_shows_only_the_tokens_of_its_sentences(browser, pair):
     path, maps = pair
     browser.open(path)
     for filter_, sides in {"aa": (0, 0), "ab": (0, 1), "ba": (1, 0), "bb": (1, 1)}.items():
@@ -121,7 +121,7 @@ def test_all_heads_are_pictures_of_the_maps(browser, pair):
     expected = 255 * maps.probabilities[0, 0, 2] ** 0.6
     np.testing.assert_allclose(np.reshape(ink, (side, side))[np.ix_(middle, middle)], expected, atol=3)
     place, value = browser.text("#panel-model .pair").split("  ")
-    # The middle of 24 squares lies on the edge between two.
+    # The middle of 24 squares is on the edge between two.
     shares = {f"{maps.tokens[0][i]} → {maps.tokens[0][j]}": maps.probabilities[0, 0, 2, i, j] for i in (11, 12) for j in (11, 12)}
     assert abs(number(value) - shares[place]) < 6e-5
     browser.click(".chips [data-item='3']")
@@ -162,7 +162,7 @@ def test_neurons_add_up_to_the_share(browser, pair):
     browser.check_quiet()
 
 
-def test_embeddings_show_the_anatomy(browser, pair, trained):
+def test_the_embeddings_view_shows_the_anatomy(browser, pair, trained):
     anatomy = embedding_anatomy(*trained, FIRST, SECOND)
     browser.open(pair[0])
     browser.tab("embeddings")
@@ -268,7 +268,7 @@ def test_hostile_text_is_shown_and_not_executed(browser, trained, tmp_path, rng)
     assert shown[5:7] == ["👩‍👩‍👧", "x" * 4000]
 
 
-def test_the_head_of_the_page_joins_pieces_to_words(browser, tmp_path, rng):
+def test_the_page_header_joins_pieces_into_words(browser, tmp_path, rng):
     smile = "😀" * 50
     for number_, (tokens, texts) in enumerate(
         (
@@ -289,14 +289,14 @@ def test_a_page_of_bert_base_opens_quickly(browser, tmp_path, rng):
     AttentionPage(attention_page(maps, random_anatomy(rng, maps, 768))).save(tmp_path / "base.html")
     milliseconds = browser.open(tmp_path / "base.html")
     print(json.dumps({"bert_base_128_ms": round(milliseconds), "bytes": (tmp_path / "base.html").stat().st_size}))
-    assert milliseconds < 8000  # of a busy machine; alone it is a twentieth
+    assert milliseconds < 8000  # for a busy machine; an idle one needs a twentieth
     browser.tab("model")
     assert len(browser.all(".cell")) == 144
     browser.picture("base-all-heads")
     browser.check_quiet()
 
 
-def test_512_tokens_work_and_say_which_heads_are_there(browser, trained, tmp_path):
+def test_512_tokens_work_and_the_page_lists_the_heads_it_has(browser, trained, tmp_path):
     text = minilm.TEXT.read_text(encoding="utf-8")
     page = show_attention(*trained, text, max_len=512, path=tmp_path / "long.html")
     assert len(page.html) < 10_000_000

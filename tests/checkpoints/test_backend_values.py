@@ -1,4 +1,4 @@
-"""Values of variables that are loaded take no second copy of the model, and are as good as any other."""
+"""Loading values takes no second copy of the model, and the loaded variables work like any other."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_an_unwritten_value_has_shape_and_dtype(dtype):
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the resident set is read from /proc")
-def test_an_unwritten_variable_takes_no_room():
+def test_an_unwritten_variable_takes_no_memory():
     keras.Variable(np.ones((100, 100), "float32"))  # starts the backend
     before = resident_bytes()
     variable = keras.Variable(lambda shape, dtype: unwritten(shape, dtype), shape=(32, MEBIBYTE), dtype="float32")
@@ -30,14 +30,14 @@ def test_an_unwritten_variable_takes_no_room():
 
 
 @pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(3, 2).T, np.arange(7.0)[1:].reshape(2, 3)])
-def test_a_variable_holds_what_is_handed_over(array):
+def test_a_variable_holds_the_given_array(array):
     expected = array.astype("float32")
     variable = keras.Variable(lambda shape, dtype: unwritten(shape, dtype), shape=(2, 3), dtype="float32")
     variable.assign(handed_over(array.astype("float32", order="K")))
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable.value), expected)
 
 
-def test_a_variable_over_a_handed_over_array_trains_as_any_other():
+def test_a_variable_over_a_given_array_trains_like_any_other():
     weights = []
     for kernel in (handed_over(aligned_array((4, 1), "float32") + 1), np.ones((4, 1), "float32")):
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, use_bias=False)])
@@ -49,7 +49,7 @@ def test_a_variable_over_a_handed_over_array_trains_as_any_other():
     assert np.abs(weights[0] - 1).max() > 1e-3
 
 
-def test_aligned_arrays_begin_where_backends_take_them():
+def test_aligned_arrays_start_where_backends_need_no_copy():
     arrays = [aligned_array((n,), "float32") for n in range(1, 20)]
     assert all(array.ctypes.data % ALIGNMENT == 0 for array in arrays)
     assert not any(array.any() for array in arrays)

@@ -1,4 +1,4 @@
-"""Files that somebody or something has changed: a clear error or a correct load, nothing else."""
+"""Damaged files: a clear error or a correct load, nothing else."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ DTYPES = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8"}
 
 
 class Variable:
-    """What the loader asks of a variable."""
+    """What the loader needs of a variable."""
 
     def __init__(self, path, shape):
         self.path, self.shape, self.value = path, shape, None
@@ -83,13 +83,13 @@ def independent_arrays(content):
 @pytest.mark.filterwarnings("ignore:.*not finite")
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @pytest.mark.parametrize("count", COUNTS)
-def test_damaged_safetensors_files_are_refused_or_read_as_they_stand(tmp_path, shapes, count):
+def test_damaged_safetensors_files_are_refused_or_read_as_they_are(tmp_path, shapes, count):
     shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     good, rng, refused = file.read_bytes(), np.random.default_rng(1), 0
     header = 8 + struct.unpack_from("<Q", good)[0]
     for i in range(count):
-        # Every second time only what stands before the numbers, which is where the structure is.
+        # Every second time only the bytes before the numbers, which hold the structure.
         bad = damaged(good, rng) if i % 2 else damaged(good[:header], rng) + good[header:]
         file.write_bytes(bad)
         values = load(tmp_path / "model", shapes)
@@ -147,7 +147,7 @@ def test_damaged_configs_are_refused_or_fit(tmp_path, shapes, count):
     assert refused > count / 10
 
 
-def test_a_header_that_lies_about_its_length_is_refused(tmp_path, shapes):
+def test_a_header_with_a_wrong_length_is_refused(tmp_path, shapes):
     shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     good = file.read_bytes()
@@ -168,7 +168,7 @@ def test_a_header_that_lies_about_its_length_is_refused(tmp_path, shapes):
         ('{"weight_map": {"a": 3}}', "is not an index of files of weights"),
     ],
 )
-def test_an_index_may_only_name_files_beside_it(tmp_path, index, message):
+def test_an_index_may_only_name_files_in_its_folder(tmp_path, index, message):
     shutil.copy(GOLDEN / "bert_pretraining" / "config.json", tmp_path)
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(ValueError, match=message):

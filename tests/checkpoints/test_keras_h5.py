@@ -1,4 +1,4 @@
-"""Legacy .h5 files that somebody or something has changed."""
+"""Damaged legacy .h5 files."""
 
 import h5py
 import numpy as np

@@ -1,4 +1,4 @@
-"""Modules of ours, filled with names, and how they lie in arrays of others."""
+"""Our modules, filled with names, and their layout in the arrays of other formats."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ GATE, UP = dense("Block-{block}/gate"), dense("Block-{block}/up")
 
 
 class Variable:
-    """What is asked of a variable."""
+    """What the tables need of a variable."""
 
     def __init__(self, path, value):
         self.path, self.shape, self.value = path, value.shape, value
@@ -46,7 +46,7 @@ def table_of(naming, block):
 
 
 def there_and_back(table, shapes, rng):
-    """The arrays that variables of these shapes are written as, after loading them again into others."""
+    """The arrays that variables of these shapes are written as, after loading them into other variables."""
     variables = [Variable(path, rng.normal(size=shape).astype("float32")) for path, shape in shapes.items()]
     rows = table.rows(1)
     arrays = dict(arrays_to_write(variables, rows))
@@ -57,7 +57,7 @@ def there_and_back(table, shapes, rng):
     return arrays, {variable.path: variable.value for variable in variables}
 
 
-def test_modules_are_rows_under_the_words_of_a_format():
+def test_modules_are_rows_under_the_names_of_a_format():
     names = {
         embedding("Table"): "tok",
         embedding("Places", layout="positions"): "pos",
@@ -80,7 +80,7 @@ def test_modules_are_rows_under_the_words_of_a_format():
 
 @pytest.mark.parametrize("first", [GATE, UP], ids=["gate first", "up first"])
 @pytest.mark.parametrize("has_bias", [True, False])
-def test_the_halves_of_a_gated_block_lie_in_the_order_that_the_table_says(rng, first, has_bias):
+def test_the_halves_of_a_gated_block_have_the_order_of_the_table(rng, first, has_bias):
     second = UP if first is GATE else GATE
     table = table_of(
         PYTORCH,
@@ -98,7 +98,7 @@ def test_the_halves_of_a_gated_block_lie_in_the_order_that_the_table_says(rng, f
 
 
 @pytest.mark.parametrize(("naming", "axis"), [(PYTORCH, 0), (TENSORFLOW, 1)], ids=["transposed", "same"])
-def test_parts_of_unequal_widths_are_joined_on_the_axis_of_the_outputs(rng, naming, axis):
+def test_parts_of_unequal_widths_are_joined_on_the_output_axis(rng, naming, axis):
     layers = [dense(f"Block-{{block}}/{part}") for part in ("query", "key", "value")]
     shapes = {"Block-1/query/kernel": (4, 6), "Block-1/key/kernel": (4, 2), "Block-1/value/kernel": (4, 2)}
     arrays, values = there_and_back(table_of(naming, {fused(*layers): "{layer}.qkv"}), shapes, rng)
@@ -108,7 +108,7 @@ def test_parts_of_unequal_widths_are_joined_on_the_axis_of_the_outputs(rng, nami
     np.testing.assert_array_equal(np.take(array, [6, 7], axis), key.T if axis == 0 else key)
 
 
-def test_a_file_may_have_the_parts_under_names_of_their_own_and_joined_where_both_are_the_same(rng):
+def test_a_file_may_have_separate_and_joined_parts_if_both_are_the_same(rng):
     table = table_of(PYTORCH, {fused(GATE, UP): "Wi", tied(GATE): "gate", tied(UP): "up"})
     variables = [Variable(f"Block-1/{part}/kernel", np.zeros((3, 2), "float32")) for part in ("gate", "up")]
     joined = rng.normal(size=(4, 3)).astype("float32")
@@ -121,13 +121,13 @@ def test_a_file_may_have_the_parts_under_names_of_their_own_and_joined_where_bot
         load_variables(variables, Arrays(other), table, table.rows(1))
 
 
-def test_a_model_that_lacks_a_part_of_an_array_does_not_load_the_rest_of_it():
+def test_a_model_without_one_part_of_an_array_does_not_load_the_rest():
     table = table_of(PYTORCH, {fused(GATE, UP): "Wi"})
     gate = Variable("Block-1/gate/kernel", np.zeros((3, 2), "float32"))
     with pytest.raises(ValueError, match=r"gate/kernel: Wi.weight holds Block-1/up/kernel too, which the model does not have"):
         load_variables([gate], Arrays({"Wi.weight": np.zeros((4, 3), "float32")}), table, table.rows(1))
 
 
-def test_modules_of_other_weights_are_not_joined():
+def test_modules_with_different_weights_are_not_joined():
     with pytest.raises(ValueError, match="fused modules must have the same weights"):
         fused(dense("One"), dense("Two", bias=False))

@@ -8,7 +8,7 @@ from keras_bert_rebuild.checkpoints import safetensors_files
 from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 
 
-def test_a_full_disk_is_an_error_of_the_system_as_for_any_file(tmp_path, monkeypatch):
+def test_a_full_disk_is_an_os_error(tmp_path, monkeypatch):
     def full(*_, **__):
         raise SafetensorError("No space left on device (os error 28)")
 

@@ -46,12 +46,12 @@ def test_every_array_is_read(prefix, arrays):
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001", ".meta", None])
-def test_a_checkpoint_is_found_by_any_of_its_files_or_its_folder(prefix, ending):
+def test_a_checkpoint_is_found_by_its_folder_or_any_of_its_files(prefix, ending):
     path = prefix.parent if ending is None else f"{prefix}{ending}"
     assert TensorFlowCheckpoint(path).prefix == prefix
 
 
-def test_what_is_not_there_is_one_sentence(tmp_path, prefix):
+def test_a_missing_file_is_one_sentence(tmp_path, prefix):
     with pytest.raises(ValueError, match="expected a checkpoint at"):
         TensorFlowCheckpoint(tmp_path / "other.ckpt")
     with pytest.raises(ValueError, match="expected a folder with one checkpoint"):
@@ -70,7 +70,7 @@ def test_a_short_data_file_is_one_sentence(prefix):
         checkpoint.read(last)
 
 
-def test_a_type_that_is_not_written_is_one_sentence(tmp_path):
+def test_an_unsupported_dtype_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"takes float32, .*; a/vector is bfloat16: choose another dtype"):
         write_tensorflow_checkpoint(tmp_path / "model.ckpt", [("a/vector", np.ones(3, ml_dtypes.bfloat16))])
 
@@ -88,7 +88,7 @@ def test_a_changed_byte_of_the_index_is_noticed(prefix):
 def test_damaged_files_are_refused_or_read_and_never_crash(prefix, checksums, monkeypatch):
     index = prefix.with_name(prefix.name + ".index")
     good = index.read_bytes()
-    if not checksums:  # as if somebody had made them agree
+    if not checksums:  # as if somebody had made the checksums agree
         monkeypatch.setattr(leveldb_table, "masked_crc", lambda data: AnyNumber())
     rng = np.random.default_rng(3)
     for _ in range(300):
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_tensorflow_wrote_is_read_as_tensorflow_reads_it(tmp_p
 
 
 @pytest.mark.tensorflow
-def test_what_the_tests_write_is_a_checkpoint_to_tensorflow(prefix, arrays):
+def test_tensorflow_reads_what_the_tests_write(prefix, arrays):
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(prefix))

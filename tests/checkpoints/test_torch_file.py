@@ -1,4 +1,4 @@
-"""`pytorch_model.bin`, where torch is."""
+"""`pytorch_model.bin`, where torch is installed."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def test_without_torch_one_sentence_says_what_to_do(tmp_path, monkeypatch):
 
 @needs_torch
 @pytest.mark.parametrize("zipped", [True, False])
-def test_files_of_every_age_hold_the_same(tmp_path, zipped):
+def test_all_versions_of_the_file_format_hold_the_same_values(tmp_path, zipped):
     import torch
 
     arrays = load_file(GOLDEN / "model.safetensors")
@@ -59,7 +59,7 @@ def test_bfloat16_is_read_as_float32(tmp_path):
 
 
 @needs_torch
-def test_parameters_are_read_as_other_tensors(tmp_path):
+def test_parameters_are_read_like_other_tensors(tmp_path):
     import torch
 
     torch.save({"a": torch.nn.Parameter(torch.ones(3))}, tmp_path / "pytorch_model.bin")
@@ -67,7 +67,7 @@ def test_parameters_are_read_as_other_tensors(tmp_path):
 
 
 @needs_torch
-def test_what_is_read_is_not_the_memory_of_the_file(tmp_path):
+def test_arrays_do_not_share_the_memory_of_the_file(tmp_path):
     import torch
 
     torch.save({"a": torch.ones(3)}, tmp_path / "pytorch_model.bin")
@@ -101,7 +101,7 @@ def test_files_with_an_index_hold_the_same_as_one(tmp_path):
 
 
 class Filled:
-    """Unpickled, it takes three gigabytes: torch lets a bytearray be made of a number."""
+    """Unpickled, it takes three gigabytes: torch allows a bytearray of any size."""
 
     def __reduce__(self):
         return (bytearray, (3 << 30,))
@@ -109,7 +109,7 @@ class Filled:
 
 @needs_torch
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_number_that_would_become_memory_is_refused(tmp_path, zipped):
+def test_a_number_that_would_allocate_memory_is_refused(tmp_path, zipped):
     import torch
 
     path = tmp_path / "pytorch_model.bin"

@@ -1,4 +1,4 @@
-"""Writes a TensorFlow checkpoint with nothing but NumPy: the other direction of the reader, written from the format alone."""
+"""Writes a TensorFlow checkpoint with NumPy alone: the inverse of the reader, written from the format."""
 
 import struct
 
@@ -22,7 +22,7 @@ def field(number, value):
 
 
 def block(pairs):
-    """A block whose keys share their beginnings, with one restart point."""
+    """A block whose keys share prefixes, with one restart point."""
     out, last = b"", b""
     for key, value in pairs:
         shared = 0
@@ -34,7 +34,7 @@ def block(pairs):
 
 
 def closed(body):
-    """A block with its trailer: no compression, and the checksum, a CRC-32C taken bit by bit."""
+    """A block with its trailer: no compression, and the checksum, a CRC-32C computed bit by bit."""
     crc = 0xFFFFFFFF
     for byte in body + b"\0":
         crc ^= byte

@@ -13,7 +13,7 @@ def folder(tmp_path_factory):
     return save_small_model(tmp_path_factory.mktemp("model"))
 
 
-def test_two_texts_become_one_page(capsys, folder, tmp_path):
+def test_two_texts_give_one_page(capsys, folder, tmp_path):
     output = tmp_path / "page.html"
     code, out, _ = run(capsys, "the cat", "sat.", "--model", folder, "--output", output)
     assert code == 0
@@ -24,7 +24,7 @@ def test_two_texts_become_one_page(capsys, folder, tmp_path):
     assert '"layers":[1],"heads":[0,1]' in output.read_text(encoding="utf-8")
 
 
-def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
+def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
     output = tmp_path / "page.html"
     for arguments, message in (
         (("cat", "--model", folder, "--output", tmp_path / "no" / "page.html"), "No such folder to write to"),

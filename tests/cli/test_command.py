@@ -1,4 +1,4 @@
-"""The command in a process of its own: what comes before Keras is imported, and how it ends."""
+"""The command in a separate process: what happens before Keras is imported, and how the process ends."""
 
 import os
 import re
@@ -12,12 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# What the library of TensorFlow writes by itself when it is loaded, before anyone can set a level.
+# What TensorFlow's library prints when it is loaded, before a log level can be set.
 OF_TENSORFLOW = re.compile(rb"(WARNING: All log messages before absl|[IWE]\d{4} [\d:.]+ +\d+ \S+\.cc:\d+\]).*\n")
 
 
 def command(*arguments, **environment):
-    """`keras-bert arguments`, started."""
+    """`keras-bert` with these arguments, started."""
     return subprocess.Popen(
         [sys.executable, "-c", "import sys, keras_bert_command; sys.exit(keras_bert_command.main())", *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
@@ -27,14 +27,14 @@ def command(*arguments, **environment):
 
 
 def said(process):
-    """The exit code, and what was written to both outputs."""
+    """The exit code, and the text on both outputs."""
     out, err = process.communicate(timeout=120)
     err = OF_TENSORFLOW.sub(b"", err)
     assert b"Traceback" not in err, err
     return process.returncode, out.decode(), err.decode()
 
 
-def test_a_backend_that_is_none_is_one_sentence():
+def test_an_unknown_backend_is_one_sentence():
     sentence = "keras-bert: KERAS_BACKEND must be tensorflow, jax or torch; got 'evil\\x1b'.\n"
     assert said(command("--version", KERAS_BACKEND="evil\x1b")) == (2, "", sentence)
 
@@ -58,7 +58,7 @@ def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["table", "json"])
-def test_a_reader_that_has_read_enough_ends_the_command_quietly(format):
+def test_a_closed_pipe_ends_the_command_quietly(format):
     process = command("explain", "--names", "google", "--format", format)
     process.stdout.close()
     with process.stderr:
@@ -67,7 +67,7 @@ def test_a_reader_that_has_read_enough_ends_the_command_quietly(format):
 
 
 @pytest.mark.slow
-def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
+def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"a boat by the river {i} and {i * 7} boats\n" for i in range(6_000)))
     vocabulary = tmp_path / "vocab.txt"
@@ -91,7 +91,7 @@ def test_of_two_runs_the_second_names_the_first_which_ends_well(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in UTF-8 only")
-def test_a_path_that_is_not_utf_8_is_printed_all_the_same(tmp_path):
+def test_a_path_that_is_not_utf_8_is_printed(tmp_path):
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)
     (tmp_path / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")

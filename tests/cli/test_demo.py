@@ -1,4 +1,4 @@
-"""`keras-bert demo`, short."""
+"""`keras-bert demo`, shortened."""
 
 import re
 import types
@@ -40,7 +40,7 @@ def small(monkeypatch):
     monkeypatch.setattr(demo, "SMALL_MODEL", trained)
     monkeypatch.setattr(demo, "VOCAB_SIZE", 300)
     monkeypatch.setattr(demo, "EVALUATION_STEPS", 3)
-    monkeypatch.setattr(demo, "COMPILED", ("jax",))  # compiling takes most of a minute; the README's test has it
+    monkeypatch.setattr(demo, "COMPILED", ("jax",))  # compiling takes most of a minute; the README's test covers it
 
 
 def losses(text):
@@ -64,8 +64,8 @@ def test_the_demo_runs_and_the_same_seed_gives_the_same_loss(capsys, corpus, sma
     assert (tmp_path / "out1" / "vocab.txt").read_bytes() == (tmp_path / "out2" / "vocab.txt").read_bytes()
 
 
-def test_what_the_demo_tests_on_is_not_in_training_as_ids():
-    """Passages lose their case and words their rest: two texts may have the same ids."""
+def test_held_out_documents_of_the_demo_are_not_in_training_as_ids():
+    """Passages lose their case and long words their end: two texts may have the same ids."""
     words = [f"w{i}" for i in range(60)]
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
     train = [["w1 w2", "w3 unknown"], ["w5 w6 w7", "w9"]]
@@ -78,7 +78,7 @@ def test_what_the_demo_tests_on_is_not_in_training_as_ids():
     assert np.diff(starts).tolist() == [1, 2, 1]  # nothing follows what it did not follow
 
 
-def test_minutes_choose_the_steps(monkeypatch):
+def test_the_minutes_determine_the_steps(monkeypatch):
     clock = iter([0.0, 2.0])
     monkeypatch.setattr(demo.time, "perf_counter", lambda: next(clock))
     model = types.SimpleNamespace(train_on_batch=lambda x, y: None)

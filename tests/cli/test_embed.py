@@ -17,7 +17,7 @@ LINES = ["the cat sat.", "", "the the", "cat " * 100, "sat"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model as sentence-transformers would save it, for ten tokens."""
+    """A model as sentence-transformers would save it, with a maximum of ten tokens."""
     path = save_small_model(tmp_path_factory.mktemp("model"))
     types = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
     (path / "modules.json").write_text(
@@ -36,7 +36,7 @@ def texts(tmp_path):
     return path
 
 
-def test_a_vector_for_every_line_as_sentence_transformers_pools(capsys, folder, texts, tmp_path):
+def test_every_line_has_a_vector_pooled_like_sentence_transformers(capsys, folder, texts, tmp_path):
     output = tmp_path / "vectors.npy"
     code, out, _ = run(capsys, texts, "--model", folder, "--output", output)
     assert code == 0
@@ -50,13 +50,13 @@ def test_a_vector_for_every_line_as_sentence_transformers_pools(capsys, folder, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.txt", "vectors.npy"]
 
 
-def test_other_poolings_can_be_asked_for(capsys, folder, texts, tmp_path):
+def test_other_poolings_can_be_chosen(capsys, folder, texts, tmp_path):
     code, out, _ = run(capsys, texts, "--model", folder, "--output", tmp_path / "a.npy", "--pooling", "cls,max", "--max-len", 8)
     assert code == 0
     assert "5 vectors of 32" in out
 
 
-def test_a_whole_model_of_keras_gives_the_vectors_of_its_last_block(capsys, folder, texts, tmp_path):
+def test_a_whole_keras_model_gives_the_vectors_of_its_last_block(capsys, folder, texts, tmp_path):
     save_pretrained(from_pretrained(folder, heads=()), tmp_path / "encoder", "keras")
     for model, output in ((folder, "a.npy"), (tmp_path / "encoder", "b.npy")):
         assert run(capsys, texts, "--model", model, "--output", tmp_path / output, "--normalize", "--max-len", 8)[0] == 0
@@ -66,7 +66,7 @@ def test_a_whole_model_of_keras_gives_the_vectors_of_its_last_block(capsys, fold
     assert (code, "heads cannot be chosen; it has pooler" in err) == (2, True)
 
 
-def test_what_was_there_stays_when_the_file_cannot_be_read(capsys, folder, tmp_path):
+def test_the_old_output_stays_when_the_input_cannot_be_read(capsys, folder, tmp_path):
     (tmp_path / "texts.txt").write_bytes(b"the cat\n\xff\xfe\n")
     before = b"\x93NUMPY of an earlier call"
     (tmp_path / "a.npy").write_bytes(before)
@@ -77,12 +77,12 @@ def test_what_was_there_stays_when_the_file_cannot_be_read(capsys, folder, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_an_output_that_cannot_be_is_told_before_the_model_is_read(capsys, texts, tmp_path):
+def test_an_impossible_output_is_reported_before_the_model_is_read(capsys, texts, tmp_path):
     code, _, err = run(capsys, texts, "--output", tmp_path / "a.txt", "--model", "nowhere")
     assert (code, "ends in .npy, .parquet; got" in err) == (2, True)
 
 
-def test_mistakes_are_told_in_a_sentence(capsys, folder, texts, tmp_path, monkeypatch):
+def test_mistakes_are_reported_in_a_sentence(capsys, folder, texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "empty.txt").write_text("")
     for arguments, message in (

@@ -31,7 +31,7 @@ def test_a_released_model_in_every_format(capsys):
     assert json.loads(text)["totals"]["params"] == BertConfig().num_params([])
 
 
-def test_names_of_others_beside_ours(capsys):
+def test_foreign_names_next_to_ours(capsys):
     _, out, _ = run(capsys, "bert-base-uncased", "--names", "huggingface")
     assert "199 weights, 109,482,240 parameters." in out
     assert "encoder.layer.11.attention.self.query.weight" in out
@@ -71,7 +71,7 @@ def test_what_does_not_fit_is_one_sentence(capsys, arguments, message):
     assert err.count("\n") == 1
 
 
-def test_heads_of_a_model_are_its_own(capsys, tmp_path):
+def test_a_model_is_explained_with_its_own_heads(capsys, tmp_path):
     small_model().save(tmp_path / "model.keras")
     code, _, err = run(capsys, tmp_path / "model.keras", "--heads", "mlm")
     assert code == 2

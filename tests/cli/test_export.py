@@ -32,7 +32,7 @@ def test_a_saved_model_is_the_default(capsys, folder, tmp_path):
     assert "export.json" in out
 
 
-def test_heads_of_a_folder_for_vectors_are_those_of_its_file(capsys, folder, tmp_path):
+def test_an_embedding_folder_is_exported_with_the_heads_of_its_file(capsys, folder, tmp_path):
     (tmp_path / "vectors" / "1_Pooling").mkdir(parents=True)
     for file in folder.iterdir():
         (tmp_path / "vectors" / file.name).write_bytes(file.read_bytes())
@@ -45,7 +45,7 @@ def test_heads_of_a_folder_for_vectors_are_those_of_its_file(capsys, folder, tmp
     assert (code, "Question-Answering/kernel" in err) == (2, True)
 
 
-def test_mistakes_are_told_in_a_sentence(capsys, folder, tmp_path):
+def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
     for arguments, message in (
         (("--format", "openvino_int8"), "--calibrate FILE belongs to --format openvino_int8"),
         (("--pooling", "median", "--format", "onnx"), "poolings must be some of cls, max, mean"),

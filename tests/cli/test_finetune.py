@@ -21,7 +21,7 @@ NEEDED = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "run
 
 @pytest.fixture
 def called(monkeypatch, tmp_path):
-    """What `finetune` was called with, in a folder of its own, without a training."""
+    """The arguments that `finetune` was called with, in a separate folder, without a training."""
     monkeypatch.chdir(tmp_path)
     calls = []
 
@@ -35,7 +35,7 @@ def called(monkeypatch, tmp_path):
     return calls
 
 
-def test_every_setting_has_an_option_with_its_words(capsys):
+def test_every_setting_has_an_option_with_its_help(capsys):
     said = " ".join(said_by(capsys, "--help").out.split())
     assert docs(FinetuneSettings).keys() == {field.name for field in dataclasses.fields(FinetuneSettings)}
     for field in dataclasses.fields(FinetuneSettings):
@@ -43,7 +43,7 @@ def test_every_setting_has_an_option_with_its_words(capsys):
     assert "Passes over the examples" in said
 
 
-def test_options_and_a_file_say_the_same_and_options_win(called, capsys, tmp_path):
+def test_options_and_a_file_give_the_same_settings_and_options_win(called, capsys, tmp_path):
     (tmp_path / "s.yaml").write_text(
         "epochs: 9\nlearning_rate: 5e-5\nfreeze: [^Embedding-]\nclass_weights: {'a=b': 2}\ncolumns: {text: x, choices: [u, v]}\n"
         "header: false\njit_compile: false\nlora_rank: 8\n"
@@ -66,12 +66,12 @@ def test_options_and_a_file_say_the_same_and_options_win(called, capsys, tmp_pat
     assert "run/model" in said.out
 
 
-def test_balanced_weights_are_a_word(called, capsys):
+def test_balanced_weights_are_a_keyword(called, capsys):
     said_by(capsys, "classification", *NEEDED, "--class-weights", "balanced")
     assert called[0][-2].class_weights == "balanced"
 
 
-def test_a_random_field_is_a_word(called, capsys):
+def test_a_random_field_is_a_flag(called, capsys):
     said_by(capsys, "token-classification", *NEEDED, "--crf")
     said_by(capsys, "token-classification", *NEEDED, "--crf", "no")
     assert [call[-2].crf for call in called] == [True, False]
@@ -106,7 +106,7 @@ def test_wrong_input_exits_with_2_and_one_sentence_and_writes_nothing(monkeypatc
     assert not (tmp_path / "run").exists()
 
 
-def test_the_bar_shows_scores_and_what_is_left():
+def test_the_bar_shows_scores_and_the_remaining_time():
     console = Console(file=io.StringIO(), force_terminal=True, width=90, height=20)
     with FinetuneBar(console) as bar:
         bar({"step": 0, "steps": 250})

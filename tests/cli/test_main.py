@@ -1,4 +1,4 @@
-"""The command: exit codes and sentences."""
+"""The command: exit codes and error messages."""
 
 import errno
 
@@ -8,7 +8,7 @@ from keras_bert_rebuild.cli.main import main
 
 
 def refused(capsys, *arguments):
-    """Exit code and what was said, of a call that must fail."""
+    """Exit code and message of a call that must fail."""
     try:
         code = main(list(arguments))
     except SystemExit as exit_:
@@ -23,7 +23,7 @@ def test_the_version_is_printed(capsys):
     assert capsys.readouterr().out.startswith("keras-bert 0.")
 
 
-def test_no_verb_prints_the_help(capsys):
+def test_without_a_verb_the_help_is_printed(capsys):
     code, said = refused(capsys)
     assert code == 2
     assert "demo" in said
@@ -86,7 +86,7 @@ def test_an_output_that_is_a_file_is_one_sentence(capsys, tmp_path):
     assert said.count("\n") == 1
 
 
-def test_an_error_of_the_system_is_told_without_its_number(capsys, tmp_path, monkeypatch):
+def test_an_os_error_is_reported_without_its_number(capsys, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device", "store")
 
@@ -103,7 +103,7 @@ def test_an_error_of_the_system_is_told_without_its_number(capsys, tmp_path, mon
         (RuntimeError("CUDA out of memory. Tried to"), "out of memory: take a smaller corpus, fewer other programs, or a machine"),
     ],
 )
-def test_memory_that_does_not_suffice_is_one_sentence(capsys, tmp_path, monkeypatch, error, sentence):
+def test_running_out_of_memory_is_one_sentence(capsys, tmp_path, monkeypatch, error, sentence):
     def exhausted(*_, **__):
         raise error
 

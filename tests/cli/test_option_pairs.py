@@ -1,4 +1,4 @@
-"""Options that do not belong together are refused before anything is read."""
+"""Options that exclude each other are refused before anything is read."""
 
 import pytest
 from helpers.command_line import run_verb
@@ -24,7 +24,7 @@ FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o
         ("prepare", ["c", "--vocab", "v", "--output", "o", "--cased", "--uncased"], "not allowed with"),
     ],
 )
-def test_options_that_do_not_belong_together(capsys, monkeypatch, tmp_path, verb, arguments, message):
+def test_options_that_exclude_each_other_are_refused(capsys, monkeypatch, tmp_path, verb, arguments, message):
     monkeypatch.chdir(tmp_path)
     said = run_verb(verb, capsys, *arguments)
     assert (said.code, said.out) == (2, "")

@@ -1,4 +1,4 @@
-"""Whoever runs out of memory, it is one sentence with the batch, the length and three remedies."""
+"""Running out of memory on any backend is one sentence with the batch size, the length and three remedies."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ from keras_bert_rebuild.cli.out_of_memory import REMEDIES, is_of_memory, memory_
 
 
 def fake(name, path, base=Exception):
-    """A module of a backend with the class of its error."""
+    """A fake backend module with its error class."""
     error = type(path.rpartition(".")[2], (base,), {})
     module = types.SimpleNamespace(**{path: error} if "." not in path else {"errors": types.SimpleNamespace(**{path[7:]: error})})
     return module, error
@@ -26,7 +26,7 @@ def fake(name, path, base=Exception):
         ("jax", "errors.JaxRuntimeError", RuntimeError, "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"),
     ],
 )
-def test_every_backend_says_it_in_its_own_way(monkeypatch, capsys, backend, path, base, words):
+def test_the_error_of_every_backend_is_recognised(monkeypatch, capsys, backend, path, base, words):
     module, error = fake(backend, path, base)
     monkeypatch.setitem(sys.modules, backend, module)
 
@@ -42,7 +42,7 @@ def test_every_backend_says_it_in_its_own_way(monkeypatch, capsys, backend, path
     )
 
 
-def test_an_error_that_is_not_one_of_memory_is_not_hidden(monkeypatch):
+def test_other_errors_are_not_hidden(monkeypatch):
     def wrong(args):
         raise RuntimeError("a fault of ours")
 
@@ -51,7 +51,7 @@ def test_an_error_that_is_not_one_of_memory_is_not_hidden(monkeypatch):
         cli.main(["finetune", "classification", "--model", "m", "--train", "t", "--dev", "d", "--output", "o"])
 
 
-def test_a_full_disk_that_a_backend_calls_exhausted_is_no_lack_of_memory(monkeypatch, capsys):
+def test_a_full_disk_that_a_backend_calls_exhausted_is_not_out_of_memory(monkeypatch, capsys):
     module, error = fake("tensorflow", "errors.ResourceExhaustedError")
     monkeypatch.setitem(sys.modules, "tensorflow", module)
     assert error in memory_errors()

@@ -1,4 +1,4 @@
-"""What every verb does with an output that is there: exit code 2, one sentence, and nothing is changed."""
+"""What every verb does with an existing output: exit code 2, one sentence, and nothing is changed."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ from helpers.command_line import run_verb
 
 from keras_bert_rebuild.files.locked import acquire, lock_file, now_doing, release
 
-# Verb: its other arguments, what it reads and the end of the name that it writes.
+# Verb: its other arguments, what it reads and the suffix of its output.
 FILES = {
     "vocab": (["corpus.txt"], "corpus.txt", ".txt"),
     "predict": (["--model", "model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
@@ -31,7 +31,7 @@ VERBS = FILES | FOLDERS | RUNS
 
 @pytest.fixture(autouse=True)
 def inputs(tmp_path, monkeypatch):
-    """What the verbs read, as far as they look before they refuse."""
+    """The inputs of the verbs, as far as they are read before an output is refused."""
     monkeypatch.chdir(tmp_path)
     for name, content in {
         "corpus.txt": "the cat sat\n",
@@ -51,7 +51,7 @@ def inputs(tmp_path, monkeypatch):
 
 
 def state(folder):
-    """All that is in a folder: where links lead, what files hold, who may read them."""
+    """The contents of a folder: targets of links, bytes of files, permissions."""
     found = {}
     for path in sorted(folder.rglob("*")):
         content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
@@ -60,7 +60,7 @@ def state(folder):
 
 
 def refused(verb, capsys, folder, output, *more, given=None):
-    """The sentence of a verb that must change nothing."""
+    """The message of a verb that must change nothing."""
     before = state(folder)
     arguments = [*(given or VERBS[verb][0]), *more]
     arguments += [output] if verb == "convert" else ["--output", output]
@@ -84,7 +84,7 @@ def refused(verb, capsys, folder, output, *more, given=None):
     ids=["folder", "other kind", "dangling link", "pipe"],
 )
 @pytest.mark.parametrize("overwrite", [(), ("--overwrite",)], ids=["", "overwrite"])
-def test_what_is_no_file_of_the_verb_stays(verb, capsys, tmp_path, make, message, overwrite):
+def test_a_file_of_another_kind_stays(verb, capsys, tmp_path, make, message, overwrite):
     output = tmp_path / f"out{FILES[verb][2]}"
     make(output)
     assert message in refused(verb, capsys, tmp_path, output, *overwrite)
@@ -100,7 +100,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("verb", FILES)
-def test_a_file_of_the_verb_is_replaced_only_where_it_is_asked_for(verb, capsys, tmp_path):
+def test_an_existing_file_is_replaced_only_with_overwrite(verb, capsys, tmp_path):
     output = tmp_path / f"out{FILES[verb][2]}"
     output.write_bytes(OWN[verb])
     assert "is there already: choose another output, or --overwrite" in refused(verb, capsys, tmp_path, output)
@@ -108,7 +108,7 @@ def test_a_file_of_the_verb_is_replaced_only_where_it_is_asked_for(verb, capsys,
 
 @pytest.mark.parametrize("verb", FILES)
 @pytest.mark.parametrize("how", ["path", "dots", "link", "hard link", "folder link"])
-def test_an_input_is_no_output_by_whatever_name(verb, capsys, tmp_path, how):
+def test_an_input_is_refused_as_output_under_any_name(verb, capsys, tmp_path, how):
     given = tmp_path / FILES[verb][1]
     linked = tmp_path / f"other{given.suffix}"
     if how == "path":
@@ -122,7 +122,7 @@ def test_an_input_is_no_output_by_whatever_name(verb, capsys, tmp_path, how):
         output = linked
         (linked.symlink_to if how == "link" else linked.hardlink_to)(given)
     said = refused(verb, capsys, tmp_path, output, "--overwrite")
-    if given.suffix == FILES[verb][2]:  # else the end of the name is told first
+    if given.suffix == FILES[verb][2]:  # otherwise the suffix is reported first
         assert "must not be the input" in said
 
 
@@ -135,19 +135,19 @@ def test_nothing_is_written_into_a_model_that_is_read(verb, capsys, tmp_path):
 
 @pytest.mark.parametrize("verb", FILES)
 @pytest.mark.parametrize("name", ["out.pdf", "out.npz", "out.docx"])
-def test_an_end_that_is_no_format_of_the_verb_is_refused(verb, capsys, tmp_path, name):
+def test_an_unknown_suffix_is_refused(verb, capsys, tmp_path, name):
     assert "whose name ends in" in refused(verb, capsys, tmp_path, tmp_path / name)
 
 
 @pytest.mark.parametrize("verb", FILES)
-def test_a_folder_that_is_not_there_is_told(verb, capsys, tmp_path):
+def test_a_missing_folder_is_reported(verb, capsys, tmp_path):
     assert "No such folder" in refused(verb, capsys, tmp_path, tmp_path / "no" / f"out{FILES[verb][2]}")
     assert "No such folder" in refused(verb, capsys, tmp_path, tmp_path / "corpus.txt" / f"out{FILES[verb][2]}")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_may_not_be_written_is_told_before_the_work(verb, capsys, tmp_path, monkeypatch):
-    """Nobody is refused a write who runs the tests as root, so the system is asked by a function that always refuses."""
+def test_missing_write_permission_is_reported_before_the_work(verb, capsys, tmp_path, monkeypatch):
+    """Root may write everywhere, so the permission check is replaced by one that always refuses."""
 
     def read_only(path, flags, mode=0o777, **options):
         if flags & os.O_CREAT:
@@ -172,21 +172,21 @@ def test_what_may_not_be_written_is_told_before_the_work(verb, capsys, tmp_path,
         ("run", ""),
     ],
 )
-def test_a_folder_of_something_else_stays(verb, capsys, tmp_path, output, message):
+def test_a_folder_of_another_kind_stays(verb, capsys, tmp_path, output, message):
     if (verb, output) in (("prepare", "tokens"), ("pretrain", "run"), ("finetune", "run")):
-        return  # its own kind, which goes on where it is the same run
+        return  # its own kind, which is resumed where it is the same run
     assert message in refused(verb, capsys, tmp_path, tmp_path / output)
 
 
 @pytest.mark.parametrize(("verb", "own"), [("convert", "model"), ("export", None), ("demo", None)])
-def test_overwrite_reaches_no_folder_of_another_kind(verb, own, capsys, tmp_path):
+def test_overwrite_does_not_replace_a_folder_of_another_kind(verb, own, capsys, tmp_path):
     for output in {"model", "tokens", "run"} - {own}:
         said = refused(verb, capsys, tmp_path, tmp_path / output, "--overwrite")
         assert "choose another output" in said or "must not be the input" in said
 
 
 @pytest.mark.parametrize("verb", FOLDERS | RUNS)
-def test_an_output_is_no_folder_that_is_read_and_lies_in_none(verb, capsys, tmp_path):
+def test_an_output_is_neither_an_input_folder_nor_inside_of_one(verb, capsys, tmp_path):
     given = tmp_path / VERBS[verb][1]
     (tmp_path / "door").symlink_to(given)
     for output in (given, tmp_path / "door", given / "inside", tmp_path / "door" / "inside", given / ".." / given.name):
@@ -195,14 +195,14 @@ def test_an_output_is_no_folder_that_is_read_and_lies_in_none(verb, capsys, tmp_
 
 def test_a_folder_with_the_input_in_it_is_not_replaced(capsys, tmp_path):
     (tmp_path / "model" / "weights.safetensors").write_text("")
-    for given in ("model/weights.safetensors", "model/bert_model.ckpt"):  # the latter a prefix, of which no file has the name
+    for given in ("model/weights.safetensors", "model/bert_model.ckpt"):  # the latter is a prefix, not the name of a file
         arguments = [given, "--to", "huggingface", "--overwrite"]
         assert "must not contain the input" in refused("convert", capsys, tmp_path, tmp_path / "model", given=arguments)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_second_run_is_told_of_the_first(verb, capsys, tmp_path):
-    """The first is a thread here, to which the lock is as strange as another process."""
+def test_a_second_run_names_the_first(verb, capsys, tmp_path):
+    """The first is a thread here, which the lock treats like another process."""
     output = tmp_path / f"out{VERBS[verb][2]}"
     lock = lock_file(output)
     if verb in RUNS or verb == "demo":
@@ -220,7 +220,7 @@ def test_a_second_run_is_told_of_the_first(verb, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_where_the_first_was_killed_the_second_runs_and_clears_up_behind_it(verb, capsys, tmp_path):
+def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsys, tmp_path):
     output = tmp_path / f"out{VERBS[verb][2]}"
     lock, left = lock_file(output), tmp_path / f".{output.name}.0abcdef_.writing"
     if verb in RUNS or verb == "demo":
@@ -233,7 +233,7 @@ def test_where_the_first_was_killed_the_second_runs_and_clears_up_behind_it(verb
     elif left != lock:
         left.write_text("half")
     arguments = [*VERBS[verb][0], *([output] if verb == "convert" else ["--output", output])]
-    said = run_verb(verb, capsys, *arguments)  # most then find that the inputs here are none
+    said = run_verb(verb, capsys, *arguments)  # most then reject the inputs used here
     assert "is being written" not in said.err
     assert not lock.exists()
     assert not left.exists()

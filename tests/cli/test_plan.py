@@ -28,7 +28,7 @@ def test_a_plan_is_read_at_a_glance(capsys):
     assert max(map(len, printed.splitlines())) <= 120
 
 
-def test_what_does_not_fit_stands_behind_the_wall(capsys):
+def test_what_does_not_fit_is_drawn_beyond_the_limit(capsys):
     assert main(["plan", "large", "--gpu", "t4", "--batch-size", "512"]) == 0
     printed = capsys.readouterr().out
     assert "does not fit" in printed
@@ -54,7 +54,7 @@ def test_json_is_the_plan(capsys):
     assert printed == json.loads(json.dumps(made.to_dict()))
 
 
-def test_what_the_compiler_says_stands_beside_the_estimate(capsys, monkeypatch):
+def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatch):
     said = {
         "arguments": 1_321_838_592,
         "temporaries": 2_326_914_048,
@@ -88,7 +88,7 @@ def test_what_the_compiler_says_stands_beside_the_estimate(capsys, monkeypatch):
         (["nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_exit_code_2(capsys, arguments, said):
+def test_impossible_arguments_are_one_sentence_and_exit_code_2(capsys, arguments, said):
     assert main(["plan", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("keras-bert plan: ")
@@ -99,7 +99,7 @@ def test_what_cannot_be_is_one_sentence_and_exit_code_2(capsys, arguments, said)
 @pytest.mark.parametrize(
     "arguments", [["--tokens", "1.5"], ["--tokens", "inf"], ["--tokens", "many"], ["--dtype", "int4"], ["--gpus", "x"]]
 )
-def test_words_where_numbers_are_meant_exit_with_2(capsys, arguments):
+def test_words_instead_of_numbers_exit_with_2(capsys, arguments):
     with pytest.raises(SystemExit) as exit_:
         main(["plan", "base", "--gpu", "l4", *arguments])
     assert exit_.value.code == 2

@@ -43,7 +43,7 @@ def test_texts_get_labels_with_probabilities(models, capsys, tmp_path):
     assert os.listdir(tmp_path / "out") == ["a.jsonl"]
 
 
-def test_a_table_has_a_row_for_each_example_and_scores_are_told_where_labels_are(models, capsys, tmp_path):
+def test_a_table_has_a_row_for_each_example_and_scores_if_there_are_labels(models, capsys, tmp_path):
     (tmp_path / "in.csv").write_text('text,label\n"the, cat",x\nthe dog,y\n')
     said = predicted(
         capsys, models / "classifier", "classification", "--input", tmp_path / "in.csv", "--output", tmp_path / "a.csv"
@@ -66,7 +66,7 @@ def test_words_get_tags_and_texts_get_entities(models, capsys, tmp_path):
         assert entity["text"] == row["text"][entity["start"] : entity["end"]]
 
 
-def test_questions_get_answers_with_their_place(models, capsys, tmp_path):
+def test_questions_get_answers_with_their_offsets(models, capsys, tmp_path):
     (tmp_path / "in.jsonl").write_text(json.dumps(QUESTION))
     predicted(capsys, models / "answerer", "--input", tmp_path / "in.jsonl", "--output", tmp_path / "a.jsonl")
     row = json.loads((tmp_path / "a.jsonl").read_text())

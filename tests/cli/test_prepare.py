@@ -21,7 +21,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_counts_and_lines_left_out_are_told(here, capsys):
+def test_counts_and_lines_left_out_are_reported(here, capsys):
     said = said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out")
     assert "tokens   6, cased; 16.67% of them [UNK]" in said.out
     assert "2 documents, 3 passages" in said.out

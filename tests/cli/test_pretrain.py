@@ -20,7 +20,7 @@ said_by = functools.partial(said_by_verb, "pretrain")
 
 @pytest.fixture
 def called(monkeypatch, tmp_path):
-    """What `pretrain` was called with, in a folder of its own, without a training."""
+    """The arguments that `pretrain` was called with, in a separate folder, without a training."""
     monkeypatch.chdir(tmp_path)
     calls = []
 
@@ -33,14 +33,14 @@ def called(monkeypatch, tmp_path):
     return calls
 
 
-def test_every_setting_but_the_phases_has_an_option_with_a_help(capsys):
+def test_every_setting_except_the_phases_has_an_option_with_help(capsys):
     assert verb.docs(PretrainSettings).keys() == {field.name for field in dataclasses.fields(PretrainSettings)}
     said = said_by(capsys, "--help").out
     for field in dataclasses.fields(PretrainSettings):
         assert (f"--{field.name.replace('_', '-')}" in said) == (field.name != "phases")
 
 
-def test_a_file_and_options_say_the_same_and_options_win(called, capsys, tmp_path):
+def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsys, tmp_path):
     (tmp_path / "s.yaml").write_text(
         "model: tiny\nsteps: 30\nlearning_rate: 1e-3\nlengths: [64, 96]\njit_compile: false\nema: 0.9\n"
     )

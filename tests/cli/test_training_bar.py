@@ -1,4 +1,4 @@
-"""What a training shows fits on a terminal, and in a log file."""
+"""The progress of a training fits a terminal and a log file."""
 
 import io
 import re
@@ -33,7 +33,7 @@ def test_two_lines_of_a_narrow_terminal_hold_the_bar_and_the_numbers():
     assert numbers.startswith(expected)
 
 
-def test_a_log_file_gets_a_line_every_so_often(monkeypatch):
+def test_a_log_file_gets_a_line_at_intervals(monkeypatch):
     monkeypatch.setattr(training_bar, "EVERY_SECONDS", -1)
     console = Console(file=io.StringIO(), width=40)
     with TrainingBar(console, 3000) as bar:

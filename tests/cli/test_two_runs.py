@@ -1,4 +1,4 @@
-"""Two processes of every verb with one output: the second is told of the first; one that was killed is in nobody's way."""
+"""Two processes of every verb with one output: the second names the first; a killed one blocks nobody."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 STEPS = ("--batch-size", 2, "--steps", 2)
 
-# Verb: its arguments, and the end of the name that it writes; what it reads is in `inputs`.
+# Verb: its arguments, and the suffix of its output; its inputs are in `inputs`.
 VERBS = {
     "vocab": (("corpus.txt", "--size", 200), "out.txt"),
     "predict": (("--model", "task", "--input", "in.jsonl"), "out.jsonl"),
@@ -32,7 +32,7 @@ VERBS = {
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """What the verbs read."""
+    """The inputs of the verbs."""
     folder = tmp_path_factory.mktemp("inputs")
     save_small_model(folder / "model")
     small_task(TextClassifier, labels=["a", "b"]).save(folder / "task")
@@ -42,7 +42,7 @@ def inputs(tmp_path_factory):
     (folder / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows * 4))
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     settings = {"model": sizes, "seq_len": 16, "held_out": 0, "steps": 2, "batch_size": 2}
-    (folder / "pretrain.yaml").write_text(json.dumps(settings))  # which is YAML
+    (folder / "pretrain.yaml").write_text(json.dumps(settings))  # JSON is YAML
     (folder / "run").mkdir()
     (folder / "run" / "settings.yaml").write_text("steps: 1\n")
     (folder / "run" / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")
@@ -51,7 +51,7 @@ def inputs(tmp_path_factory):
 
 
 def begin(where, verb, folder, output):
-    """A process of a verb, in the folder of its inputs."""
+    """Start a verb as a process, in the folder of its inputs."""
     arguments = [*VERBS[verb][0], *((output,) if verb == "convert" else ("--output", output))]
     before = os.getcwd()
     os.chdir(folder)
@@ -62,7 +62,7 @@ def begin(where, verb, folder, output):
 
 
 def done(process):
-    """Its exit code, and what it said where that is not what is expected."""
+    """Its exit code, and its output where the code is unexpected."""
     code, out, err = finish(process)
     process.stdout.close()
     process.stderr.close()
@@ -71,7 +71,7 @@ def done(process):
 
 
 def state(folder, output):
-    """What is in the output but for times and figures of speed, and what lies beside it that no user put there."""
+    """The contents of the output without times and speeds, and files next to it that no user put there."""
     path = folder / output
     files = sorted(str(file.relative_to(folder)) for file in ([path] if path.is_file() else path.rglob("*")))
     hidden = [file.name for file in (*folder.iterdir(), *path.glob("*")) if file.name.startswith(".")]
@@ -80,7 +80,7 @@ def state(folder, output):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("verb", VERBS)
-def test_of_two_processes_the_second_names_the_first_which_ends_as_if_alone(verb, inputs, tmp_path):
+def test_the_second_of_two_processes_names_the_first_which_ends_as_if_alone(verb, inputs, tmp_path):
     for name in os.listdir(inputs):
         (tmp_path / name).symlink_to(inputs / name)
     end = VERBS[verb][1]
@@ -105,7 +105,7 @@ def test_of_two_processes_the_second_names_the_first_which_ends_as_if_alone(verb
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("where", ["lock", "write"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_where_the_first_process_was_killed_the_second_does_its_work_and_nothing_is_left(verb, where, inputs, tmp_path):
+def test_after_a_killed_process_the_second_does_its_work_and_nothing_is_left_over(verb, where, inputs, tmp_path):
     for name in os.listdir(inputs):
         (tmp_path / name).symlink_to(inputs / name)
     end = VERBS[verb][1]

@@ -36,7 +36,7 @@ def test_the_vocabulary_is_that_of_the_words_of_the_corpus(tmp_path, corpus, cas
     assert f"{len(tokens)} tokens" in capsys.readouterr().out
 
 
-def test_it_is_the_same_again_and_from_compressed_files(tmp_path, corpus):
+def test_repeated_runs_and_compressed_files_give_the_same_vocabulary(tmp_path, corpus):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
@@ -47,7 +47,7 @@ def test_it_is_the_same_again_and_from_compressed_files(tmp_path, corpus):
 
 
 @given(st.lists(st.text("aÀé, .博\u00a0\x0b\u0301\u03a3\u200b\t", max_size=12), max_size=6), st.booleans())
-def test_counting_what_stands_between_spaces_counts_words(passages, cased):
+def test_counting_between_spaces_counts_words(passages, cased):
     words = WordCounts(cased)
     for passage in passages:
         words.add(passage)
@@ -55,7 +55,7 @@ def test_counting_what_stands_between_spaces_counts_words(passages, cased):
     assert sorted(words.finish().elements()) == sorted(expected)
 
 
-def test_counting_in_small_memory_counts_the_same(monkeypatch):
+def test_counting_in_little_memory_counts_the_same(monkeypatch):
     monkeypatch.setattr(count_words, "_CHUNKS_HELD", 2)
     words = WordCounts()
     for _ in range(3):
@@ -63,7 +63,7 @@ def test_counting_in_small_memory_counts_the_same(monkeypatch):
     assert words.finish() == {"one": 3, "two": 6, ",": 3, "three": 3}
 
 
-def test_what_is_left_out_is_told(tmp_path, capsys):
+def test_what_is_left_out_is_reported(tmp_path, capsys):
     path = tmp_path / "a.txt"
     path.write_bytes(b"good words\nbad \xff\nand " + b"x" * 201 + b"\n")
     assert "words" not in learnt(path, "--size", 150, "--output", tmp_path / "v.txt")

@@ -1,4 +1,4 @@
-"""A corpus in memory says which one it is."""
+"""A corpus in memory has a digest."""
 
 import hashlib
 from dataclasses import replace
@@ -10,7 +10,7 @@ from keras_bert_rebuild.data.corpus import TokenCorpus, corpus_digest
 from keras_bert_rebuild.data.held_out import SomeDocuments
 
 
-def test_the_digest_is_of_all_that_is_in_a_corpus():
+def test_the_digest_covers_everything_in_a_corpus():
     ids, passages, documents = np.array([2, 0, 1], "int32"), np.array([0, 1, 2, 3]), np.array([0, 2, 3])
     corpus = TokenCorpus(ids, passages, documents, ["a", "b", "c"])
     content = passages.astype("<i8").tobytes() + documents.astype("<i8").tobytes() + ids.astype("<i4").tobytes() + b"a\nb\nc"
@@ -26,7 +26,7 @@ def test_the_digest_is_of_all_that_is_in_a_corpus():
     assert corpus_digest(replace(corpus, ids=ids.astype("uint16"))) == corpus_digest(corpus)
 
 
-def test_blocks_of_any_size_and_other_corpora_give_the_same_digest(monkeypatch):
+def test_the_digest_does_not_depend_on_block_size_or_kind_of_corpus(monkeypatch):
     corpus = small_corpus()
     digests = set()
     for size in (1, 100, 10**6):

@@ -1,4 +1,4 @@
-"""Reading documents, holding some out, and the docstring corpus."""
+"""Reading documents, holding out some, and the docstring corpus."""
 
 import pytest
 from hypothesis import given
@@ -37,14 +37,14 @@ def test_a_corpus_that_cannot_be_read_is_one_sentence(tmp_path, content, message
 
 
 @given(DOCUMENTS)
-def test_writing_documents_and_reading_them_again_changes_nothing(tmp_path_factory, documents):
+def test_written_documents_are_read_back_unchanged(tmp_path_factory, documents):
     path = tmp_path_factory.mktemp("corpus") / "a.txt"
     path.write_text("\n\n".join("\n".join(document) for document in documents))
     assert read_documents(path) == documents
 
 
 @given(DOCUMENTS, st.integers(0, 3))
-def test_some_documents_are_held_out_that_have_something_new(documents, seed):
+def test_held_out_documents_have_something_new(documents, seed):
     try:
         train, test = hold_out(documents, every=4, seed=seed)
     except ValueError as error:
@@ -56,12 +56,12 @@ def test_some_documents_are_held_out_that_have_something_new(documents, seed):
     assert sum(any(passage not in seen for passage in document) for document in test) >= 2
 
 
-def test_documents_whose_passages_are_repeated_cannot_be_tested_on():
+def test_documents_with_repeated_passages_are_not_held_out():
     with pytest.raises(ValueError, match="occur in one document only"):
         hold_out([["the same"], ["the same", "again"], ["again"]] * 20)
 
 
-def test_one_document_in_twenty_is_held_out_and_the_same_ones_again():
+def test_one_document_in_twenty_is_held_out_and_always_the_same():
     documents = [[f"passage {i}"] for i in range(2000)]
     train, test = hold_out(documents)
     assert 60 < len(test) < 140
@@ -75,7 +75,7 @@ def test_three_documents_cannot_be_split():
     assert [len(part) for part in hold_out([["one"], ["two"], ["three"], ["four"]])] == [2, 2]
 
 
-def test_prose_leaves_code_and_lists_of_arguments_out():
+def test_prose_leaves_out_code_and_lists_of_arguments():
     docstring = """Return the larger of two numbers, or the first of them if both are equal.
 
     Args:
@@ -89,7 +89,7 @@ def test_prose_leaves_code_and_lists_of_arguments_out():
     assert prose(docstring) == ["Return the larger of two numbers, or the first of them if both are equal."]
 
 
-def test_docstrings_of_a_file_are_gathered_once_each(tmp_path):
+def test_each_docstring_of_a_file_is_gathered_once(tmp_path):
     sentence = "This sentence has enough words in it to count as prose."
     path = tmp_path / "module.py"
     path.write_text(

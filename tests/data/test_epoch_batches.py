@@ -1,4 +1,4 @@
-"""A training has the batches of its epochs in their order, each once, however many threads make them."""
+"""A training gets the batches of its epochs in order, each once, for any number of threads."""
 
 import threading
 
@@ -7,7 +7,7 @@ import pytest
 from helpers.recording_model import Numbered, OtherModel, recording_model
 
 WORKERS = [0, 1, 2, 5]
-SECONDS = 60  # until a test that waits in vain fails
+SECONDS = 60  # then a waiting test fails
 
 
 def epochs(first, last, count):
@@ -23,10 +23,10 @@ def assert_no_thread_is_left():
 
 @pytest.mark.parametrize("count", [1, 2, 7])
 @pytest.mark.parametrize("workers", WORKERS)
-def test_trainings_have_the_batches_of_their_epochs_in_order(workers, count):
+def test_trainings_get_the_batches_of_their_epochs_in_order(workers, count):
     model, data = recording_model(), Numbered(count, workers=workers)
     model.fit(data, epochs=3, verbose=0)
-    model.fit(data, epochs=2, verbose=0)  # Keras has built what it builds from a first look: no look any more
+    model.fit(data, epochs=2, verbose=0)  # Keras has built the model from the first batch and does not look at it again
     assert model.seen == epochs(0, 5, count)
     assert data.epoch == 5
     again = recording_model()
@@ -35,7 +35,7 @@ def test_trainings_have_the_batches_of_their_epochs_in_order(workers, count):
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_evaluations_and_predictions_have_them_in_order_too(workers):
+def test_evaluation_and_prediction_get_them_in_order_too(workers):
     model = recording_model()
     data, held_out = Numbered(3, workers=workers), Numbered(4, workers=workers, start_epoch=20, repeat=True)
     model.evaluate(held_out, verbose=0)
@@ -46,7 +46,7 @@ def test_evaluations_and_predictions_have_them_in_order_too(workers):
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_told_to_shuffle_a_training_has_them_once_each_in_another_order(workers):
+def test_with_shuffle_a_training_gets_each_once_in_another_order(workers):
     model = recording_model()
     model.fit(Numbered(30, workers=workers), shuffle=True, verbose=0)
     assert model.seen != epochs(0, 1, 30)
@@ -54,14 +54,14 @@ def test_told_to_shuffle_a_training_has_them_once_each_in_another_order(workers)
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_a_model_that_is_not_of_the_package_has_them_in_order_where_it_is_told_not_to_shuffle(workers):
+def test_a_foreign_model_gets_them_in_order_without_shuffle(workers):
     model = recording_model(OtherModel)
     model.fit(Numbered(7, workers=workers), epochs=2, shuffle=False, verbose=0)
     assert model.seen == epochs(0, 2, 7)
 
 
 @pytest.mark.parametrize("workers", WORKERS)
-def test_an_epoch_that_was_stopped_begins_anew(workers):
+def test_a_stopped_epoch_restarts(workers):
     class Stop(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
             self.model.stop_training = batch == 2
@@ -75,7 +75,7 @@ def test_an_epoch_that_was_stopped_begins_anew(workers):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_batches_are_made_while_the_model_trains_and_once_each(workers):
+def test_batches_are_made_while_the_model_trains_each_once(workers):
     third = threading.Event()
 
     class Watched(Numbered):
@@ -94,7 +94,7 @@ def test_batches_are_made_while_the_model_trains_and_once_each(workers):
     data, wait = Watched(9, workers=workers), Wait()
     recording_model().fit(data, callbacks=[wait], verbose=0)
     assert wait.was_made
-    # For their shapes, Keras looks at the first batch, and at the first two on TensorFlow.
+    # Keras reads the shapes from the first batch, and from the first two on TensorFlow.
     assert sorted(call for call in data.made if call[1] > 1) == epochs(0, 1, 9)[2:]
 
 
@@ -107,7 +107,7 @@ def test_an_error_in_a_batch_ends_the_training_and_the_threads(workers):
             return super().batch(epoch, index)
 
     model = recording_model()
-    with pytest.raises(Exception, match="no fourth batch") as caught:  # TensorFlow has an error of its own for it
+    with pytest.raises(Exception, match="no fourth batch") as caught:  # TensorFlow raises its own error for it
         model.fit(Broken(9, workers=workers), verbose=0)
     if keras.backend.backend() != "tensorflow":
         assert caught.type is ValueError

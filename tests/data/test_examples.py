@@ -1,4 +1,4 @@
-"""Spans have every token once; pairs are made as the papers say."""
+"""Spans have every token once; pairs are made as in the papers."""
 
 import math
 
@@ -22,7 +22,7 @@ def corpus():
     return small_corpus(documents=40, passages=12)
 
 
-def one_pass(store, number=0, length=LENGTH, seed=0):
+def one_epoch(store, number=0, length=LENGTH, seed=0):
     examples = Examples(store, length, seed)
     return examples.at(number * len(examples) + np.arange(len(examples)))
 
@@ -33,10 +33,10 @@ def within(rate, expected, count):
 
 
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=12), st.integers(2, 40), st.integers(0, 3), st.integers(0, 2**64 - 1))
-def test_a_pass_has_every_token_of_every_document_once(sizes, length, number, seed):
+def test_an_epoch_has_every_token_of_every_document_once(sizes, length, number, seed):
     starts = np.concatenate([[0], np.cumsum(sizes)])
     store = TokenCorpus(np.zeros(starts[-1], "int32"), starts, starts, SPECIAL)
-    spans = one_pass(store, number, length, seed)
+    spans = one_epoch(store, number, length, seed)
     lengths = spans.ends - spans.starts
     assert lengths.min() >= 1
     assert lengths.max() <= length
@@ -46,25 +46,25 @@ def test_a_pass_has_every_token_of_every_document_once(sizes, length, number, se
     assert (np.searchsorted(starts, spans.ends - 1, side="right") - 1 == spans.documents).all()
 
 
-def test_spans_are_full_but_for_the_first_and_the_last_of_a_document(corpus):
-    spans = one_pass(corpus)
+def test_spans_are_full_except_the_first_and_last_of_a_document(corpus):
+    spans = one_epoch(corpus)
     for document in range(40):
         own = np.sort(spans.starts[spans.documents == document]), np.sort(spans.ends[spans.documents == document])
         assert ((own[1] - own[0])[1:-1] == LENGTH).all()
 
 
 @pytest.mark.parametrize("size", [2 * LENGTH, 2 * LENGTH + 1, 3 * LENGTH - 1])
-def test_every_pass_cuts_elsewhere(size):
+def test_every_epoch_cuts_at_other_offsets(size):
     starts = np.array([0, size])
     store = TokenCorpus(np.zeros(size, "int32"), starts, starts, SPECIAL)
-    firsts = {int(one_pass(store, number).ends.min()) for number in range(300)}
+    firsts = {int(one_epoch(store, number).ends.min()) for number in range(300)}
     assert len(firsts) >= LENGTH // 2 - 1
 
 
-def test_passes_have_other_orders(corpus):
-    documents = [one_pass(corpus, number, length=1000).documents.tolist() for number in range(3)]
+def test_every_epoch_has_another_order(corpus):
+    documents = [one_epoch(corpus, number, length=1000).documents.tolist() for number in range(3)]
     assert documents[0] != documents[1] != documents[2]
-    assert one_pass(corpus, 0, 1000, seed=1).documents.tolist() != documents[0]
+    assert one_epoch(corpus, 0, 1000, seed=1).documents.tolist() != documents[0]
 
 
 def test_a_span_does_not_depend_on_the_others(corpus):
@@ -80,7 +80,7 @@ def test_documents_without_tokens_are_an_error():
         Examples(encode_documents([[""]], list, SPECIAL), 8)
 
 
-def test_a_part_of_the_spans_is_cut_to_lengths_from_2_on():
+def test_some_spans_are_shortened_to_lengths_from_2():
     starts = np.array([0, 10**7])
     spans = Examples(TokenCorpus(np.zeros(10**7, "int32"), starts, starts, SPECIAL), 100).at(np.arange(50000))
     short, targets = shortened(spans, 0.1, 100)
@@ -92,7 +92,7 @@ def test_a_part_of_the_spans_is_cut_to_lengths_from_2_on():
     assert (shortened(spans, 0, 100)[0].ends == spans.ends).all()
 
 
-def test_other_spans_are_drawn_as_often_as_they_are_there():
+def test_other_spans_are_drawn_in_proportion_to_their_number():
     starts = np.array([0, 100, 250, 500, 850])
     store = TokenCorpus(np.zeros(850, "int32"), starts, starts, SPECIAL)
     examples = Examples(store, LENGTH)
@@ -101,7 +101,7 @@ def test_other_spans_are_drawn_as_often_as_they_are_there():
     assert (other.documents != spans.documents).all()
     assert (other.keys == spans.keys).all()
     assert (other.passes == spans.passes).all()
-    same_pass = [one_pass(store, number) for number in range(3)]
+    same_pass = [one_epoch(store, number) for number in range(3)]
     for number, each in enumerate(same_pass):
         there = set(zip(each.starts, each.ends, strict=True))
         assert set(zip(*(places[spans.passes == number] for places in (other.starts, other.ends)), strict=True)) <= there
@@ -126,7 +126,7 @@ def pairs_of(store, count=20000, random_next_rate=0.5, targets=None):
     return spans, others, next_sentence_pairs(store, tables, spans, others, targets, random_next_rate)
 
 
-def test_half_of_the_second_segments_are_of_another_document(corpus):
+def test_half_of_the_second_segments_are_from_another_document(corpus):
     spans, others, pairs = pairs_of(corpus)
     assert within(pairs.labels.mean(), 0.5, 20000)
     documents = np.searchsorted(corpus.document_starts, pairs.second_starts, side="right") - 1
@@ -135,7 +135,7 @@ def test_half_of_the_second_segments_are_of_another_document(corpus):
     assert (first == spans.documents).all()
 
 
-def test_only_the_place_of_the_second_segment_depends_on_the_label(corpus):
+def test_only_the_source_of_the_second_segment_depends_on_the_label(corpus):
     _, _, follows = pairs_of(corpus, random_next_rate=0)
     _, _, random = pairs_of(corpus, random_next_rate=1)
     for name in ("first_starts", "first_lengths", "second_lengths"):
@@ -154,14 +154,14 @@ def test_both_segments_fit_and_stay_within_their_documents(corpus):
     assert (total <= targets).all()
     assert pairs.first_lengths.min() >= 1
     assert pairs.second_lengths.min() >= 1
-    # Full but for a token where no document ends too early.
+    # Full except for one token where no document ends too early.
     assert np.mean(total >= targets - 1) > 0.8
     for starts, lengths in ((pairs.first_starts, pairs.first_lengths), (pairs.second_starts, pairs.second_lengths)):
         first, last = (np.searchsorted(corpus.document_starts, x, side="right") for x in (starts, starts + lengths - 1))
         assert (first == last).all()
 
 
-def test_behind_a_document_of_one_token_the_next_is_random():
+def test_after_a_document_of_one_token_the_next_segment_is_random():
     starts = np.array([0, 1, 2, 40])
     store = TokenCorpus(np.zeros(40, "int32"), starts, starts, SPECIAL)
     spans, _, pairs = pairs_of(store, 300, random_next_rate=0)
@@ -199,7 +199,7 @@ def test_the_edges_of_swapped_parts_are_of_one_kind(corpus):
     assert not np.isin(edges, corpus.document_starts).any()
 
 
-def test_all_words_of_a_document_are_seen_but_for_some_at_its_edges(corpus):
+def test_all_words_of_a_document_are_seen_except_some_at_its_edges(corpus):
     _, pairs = orders_of(corpus)
     seen = np.zeros(corpus.num_tokens + 1, int)
     for starts, lengths in ((pairs.first_starts, pairs.first_lengths), (pairs.second_starts, pairs.second_lengths)):
@@ -219,7 +219,7 @@ def test_a_document_of_one_token_is_not_swapped():
 
 
 def test_a_single_segment_is_the_span(corpus):
-    spans = one_pass(corpus)
+    spans = one_epoch(corpus)
     single = single_segments(spans)
     assert (single.first_starts == spans.starts).all()
     assert (single.first_lengths == spans.ends - spans.starts).all()

@@ -20,7 +20,7 @@ for _first, _second in PAIRS:
 
 
 def written_out(pairs, token_dict, token_list, seq_len, mask_rate, mask_mask_rate, mask_random_rate, swap_rate, force_mask):
-    """The steps of keras_bert 0.89 from its fact sheet, draw by draw."""
+    """The steps of keras_bert 0.89, draw by draw."""
     base = set(get_base_dict())
     source = {}
     if swap_rate > 0:

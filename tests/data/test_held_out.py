@@ -1,4 +1,4 @@
-"""Parting a corpus by document shares nothing, and loses nothing but what would be shared."""
+"""Splitting a corpus by document shares nothing, and loses only what would be shared."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from keras_bert_rebuild.data.corpus import encode_documents
 from keras_bert_rebuild.data.held_out import SomeDocuments, split_documents, unseen
 from keras_bert_rebuild.data.pretraining_batches import pretraining_batches
 
-# Few ids, 0 among them, and short passages: many are the same, and many others differ in an order or in an end.
+# Few ids, 0 among them, and short passages: many are equal, and many others differ only in order or at the end.
 DOCUMENTS = st.lists(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=6), min_size=1, max_size=12)
 
 
@@ -40,13 +40,13 @@ def test_both_parts_together_are_the_corpus():
     assert train.num_tokens + held_out.num_tokens == corpus.num_tokens
 
 
-def test_the_parting_is_a_function_of_the_seed():
+def test_the_split_is_a_function_of_the_seed():
     corpus = small_corpus()
     chosen = [documents(split_documents(corpus, 0.25, seed)[1]) for seed in (1, 1, 2)]
     assert chosen[0] == chosen[1] != chosen[2]
 
 
-def test_batches_of_the_parts_never_meet():
+def test_the_parts_share_no_batches():
     corpus = small_corpus(documents=30)
     seen = []
     for part in split_documents(corpus, 0.3):
@@ -59,7 +59,7 @@ def test_batches_of_the_parts_never_meet():
 
 
 @pytest.mark.parametrize(("count", "share"), [(5, 0.5), (20, 0.0), (20, 1.0), (20, 0.99)])
-def test_a_corpus_too_small_to_be_parted_is_an_error(count, share):
+def test_a_corpus_too_small_to_split_is_an_error(count, share):
     with pytest.raises(ValueError, match=r"hold out"):
         split_documents(small_corpus(documents=count), share)
 
@@ -75,7 +75,7 @@ def corpus_of(documents):
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_what_training_has_is_left_out_and_documents_are_cut_there(held_out, train):
+def test_passages_of_the_training_part_are_left_out_and_documents_are_cut_there(held_out, train):
     seen = {tuple(passage) for document in train for passage in document}
     expected, texts = [], []
     for number, document in enumerate(held_out):
@@ -115,7 +115,7 @@ def test_blocks_of_any_size_find_the_same_passages(monkeypatch):
     assert 0 < sum(map(len, found[0])) < 60
 
 
-def test_pairs_of_what_is_left_go_over_no_gap_and_random_ones_are_of_another_text():
+def test_pairs_cross_no_gap_and_random_ones_are_from_another_text():
     corpus = small_corpus(documents=3, passages=60, longest=12)
     gaps = np.arange(0, 180, 5)
     left = SomeDocuments(corpus, np.arange(3), gaps)

@@ -1,4 +1,4 @@
-"""Every example is in one batch, padded to the least bucket that holds it; predictions find their way back."""
+"""Every example is in one batch, padded to the smallest bucket that fits; predictions return in order."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ BUCKETS = (8, 16, 32)
 
 @pytest.fixture
 def sequences(rng):
-    """A hundred sequences of 1 to 32 ids, each of which tells whose it is."""
+    """A hundred sequences of 1 to 32 ids, which identify their sequence."""
     return [[i + 1] * int(rng.integers(1, 33)) for i in range(100)]
 
 
@@ -34,7 +34,7 @@ def test_every_example_is_in_one_batch_that_holds_it(lengths, batch_size, seed, 
     assert len({(len(batch.indexes), batch.length) for batch in batches}) <= len(BUCKETS) + 1
 
 
-def test_examples_stand_in_the_least_bucket_but_for_those_left_over(rng):
+def test_examples_are_in_the_smallest_bucket_except_those_left_over(rng):
     lengths = rng.integers(1, 33, 1000)
     batches = bucket_batches(lengths, 10, BUCKETS, seed=1)
     least = np.array(BUCKETS)[np.searchsorted(BUCKETS, lengths)]
@@ -84,7 +84,7 @@ def test_results_of_other_lengths_come_back_too(sequences):
     assert all(row[: len(s)].tolist() == s for row, s in zip(restored, sequences, strict=True))
 
 
-def test_results_that_are_too_few_are_an_error(sequences):
+def test_too_few_results_are_an_error(sequences):
     with pytest.raises(ValueError, match="a result for each of 100 examples; got 99"):
         original_order(bucket_batches([3] * 100, 8, BUCKETS), np.zeros(99))
     with pytest.raises(ValueError, match="with seed=None; got seed 4"):
@@ -109,7 +109,7 @@ def test_labels_of_every_token_are_padded(sequences):
     assert (np.where(tokens == 0, -1, tokens) == labels).all()
 
 
-def test_numbers_of_examples_that_differ_are_an_error(sequences):
+def test_different_numbers_of_examples_are_an_error(sequences):
     with pytest.raises(ValueError, match=r"the same number of examples, at least one; got \[100, 3\]"):
         BucketedBatches([sequences], [1, 2, 3])
     with pytest.raises(ValueError, match="at least one"):

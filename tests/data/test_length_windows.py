@@ -1,4 +1,4 @@
-"""Batches by length: every example is in one, padded to the least length that holds it."""
+"""Batches by length: every example is in one, padded to the smallest length that fits."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LENGTHS = (8, 16, 24, 40)
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(0, 2**32))
-def test_every_example_is_in_one_batch_of_the_least_length_that_holds_it(batch_size, count, seed):
+def test_every_example_is_in_one_batch_of_the_smallest_length_that_fits(batch_size, count, seed):
     sizes = np.random.default_rng(seed).integers(1, LENGTHS[-1] + 1, batch_size * count)
     plan = length_windows(sizes, batch_size, np.array(LENGTHS), np.uint64(seed))
     assert sorted(np.concatenate([members for members, _ in plan])) == list(range(len(sizes)))
@@ -38,12 +38,12 @@ def rows_of(batches):
     return rows
 
 
-def test_the_examples_are_those_of_batches_without_lengths():
+def test_the_examples_equal_those_of_batches_without_lengths():
     assert sorted(rows_of(many(LENGTHS))) == sorted(rows_of(many(None)))
 
 
 def test_batches_are_shorter_than_without_lengths():
-    batches = many(LENGTHS, next_sentence=None)  # a random second segment fills the room that is left
+    batches = many(LENGTHS, next_sentence=None)  # a random second segment fills the remaining tokens
     lengths = [batches.batch(0, i)[0][0].shape[1] for i in range(len(batches))]
     assert set(lengths) <= set(LENGTHS)
     assert len(set(lengths)) > 1
@@ -67,6 +67,6 @@ def test_processes_share_a_batch_of_one_length():
 
 
 @pytest.mark.parametrize("lengths", [(2, 40), (8, 41), ()])
-def test_lengths_that_cannot_be_are_an_error(lengths):
+def test_invalid_lengths_are_an_error(lengths):
     with pytest.raises(ValueError, match="lengths must be from 5 to seq_len=40"):
         many(lengths)

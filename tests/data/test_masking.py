@@ -1,4 +1,4 @@
-"""Masking keeps its rates, its budget and its units."""
+"""Masking respects its rates, its budget and its units."""
 
 import math
 
@@ -25,7 +25,7 @@ TABLES = vocabulary_tables(VOCABULARY)
 
 
 def text(batch, length, pieces=0.3, seed=0):
-    """Rows `[CLS] A [SEP] B [SEP]`, padded: ids and where the corpus is."""
+    """Rows `[CLS] A [SEP] B [SEP]`, padded: ids, and the mask of corpus tokens."""
     rng = np.random.default_rng(seed)
     ids = rng.integers(WORDS, PIECES, (batch, length)) + 100 * (rng.random((batch, length)) < pieces)
     maskable = np.ones((batch, length), bool)
@@ -44,7 +44,7 @@ def within(rate, expected, count):
 
 
 def word_numbers(ids):
-    """The word of every token, of whole rows, found token by token."""
+    """The word number of every token of whole rows, found token by token."""
     words = np.zeros_like(ids)
     for row, of_row in zip(ids, words, strict=True):
         for i in range(1, len(row)):
@@ -53,7 +53,7 @@ def word_numbers(ids):
     return words
 
 
-def test_of_every_example_15_percent_are_chosen_rounded():
+def test_15_percent_of_every_example_are_chosen_rounded():
     ids, maskable = text(500, 104)  # 99 of them text: 14.85
     _, chosen = mask(ids, maskable)
     assert (chosen.sum(axis=1) == 15).all()
@@ -61,9 +61,9 @@ def test_of_every_example_15_percent_are_chosen_rounded():
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_of_the_chosen_80_10_10_are_mask_random_and_kept(unit):
+def test_80_10_10_percent_of_the_chosen_are_mask_random_and_unchanged(unit):
     ids, maskable = text(3000, 69)
-    ids[maskable] = FIRST  # one token, so that a random one shows
+    ids[maskable] = FIRST  # one token, so that a random one is visible
     masked, chosen = mask(ids, maskable, unit=unit)
     kinds = masked[chosen == 1]
     assert within((kinds == MASK).mean(), 0.8, len(kinds))
@@ -84,7 +84,7 @@ def test_rates_are_adjustable():
     assert chosen.any()
 
 
-def test_replacements_are_all_tokens_but_special_and_unused_ones():
+def test_replacements_are_all_tokens_except_special_and_unused_ones():
     ids, maskable = text(3000, 69)
     masked, chosen = mask(ids, maskable, mask_mask_rate=0, mask_random_rate=1)
     counts = np.bincount(masked[chosen == 1], minlength=len(VOCABULARY))
@@ -104,7 +104,7 @@ def test_special_tokens_of_the_text_are_not_chosen(unit):
     assert (chosen == (maskable & ~np.isin(ids, (UNK, MASK)))).all()
 
 
-def test_every_place_is_chosen_as_often():
+def test_every_position_is_chosen_equally_often():
     ids, maskable = text(4000, 45)  # 6 of 40
     _, chosen = mask(ids, maskable)
     assert all(within(rate, 6 / 40, 4000) for rate in chosen.mean(axis=0)[maskable[0]])
@@ -113,7 +113,7 @@ def test_every_place_is_chosen_as_often():
 
 
 @pytest.mark.parametrize("unit", ["whole_word", "ngram"])
-def test_words_are_chosen_whole(unit):
+def test_whole_words_are_chosen(unit):
     ids, maskable = text(400, 105)
     _, chosen = mask(ids, maskable, unit=unit)
     words = word_numbers(ids)
@@ -124,17 +124,17 @@ def test_words_are_chosen_whole(unit):
     assert chosen.sum(axis=1).max() == 15
 
 
-def test_a_word_does_not_go_on_behind_a_special_token():
+def test_a_word_does_not_continue_after_a_special_token():
     ids, maskable = text(1, 20, pieces=1.0)
     units = masking_units(keys(0, 0, np.arange(1)), ids, maskable, TABLES, 1)[0]
     assert len(set(units[maskable[0]])) == 2
 
 
 @pytest.mark.parametrize("longest", [2, 3, 5])
-def test_runs_of_n_words_come_with_a_probability_of_1_by_n(longest):
+def test_spans_of_n_words_have_a_probability_proportional_to_1_by_n(longest):
     ids = np.full((300, 500), WORDS)
     units = masking_units(keys(0, 0, np.arange(300)), ids, np.ones(ids.shape, bool), TABLES, longest)
-    sizes = np.concatenate([np.bincount(row)[:-1] for row in units])  # the last run may be cut
+    sizes = np.concatenate([np.bincount(row)[:-1] for row in units])  # the last span may be cut
     weights = 1 / np.arange(1, longest + 1)
     for n, expected in enumerate(weights / weights.sum(), start=1):
         assert within((sizes == n).mean(), expected, len(sizes))
@@ -158,7 +158,7 @@ def test_words_longer_than_the_budget_are_masked_if_they_fit_the_limit():
     assert not mask(ids, maskable, limit=2, unit="whole_word")[1].any()
 
 
-def test_an_example_is_masked_alike_in_every_batch():
+def test_an_example_is_masked_identically_in_every_batch():
     ids, maskable = text(50, 69)
     for unit in UNITS:
         together = mask(ids, maskable, unit=unit)
@@ -174,7 +174,7 @@ def test_an_example_is_masked_alike_in_every_batch():
     st.sampled_from(list(UNITS)),
     st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_masking_never_takes_more_than_it_may(available, limit, seed, unit, pieces):
+def test_masking_never_exceeds_its_limit(available, limit, seed, unit, pieces):
     ids = np.array([[PIECES if piece else WORDS for piece in pieces]])
     maskable = np.zeros((1, 12), bool)
     maskable[0, :available] = True

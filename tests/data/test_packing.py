@@ -38,7 +38,7 @@ def test_rows_are_nearly_full(rng):
 
 
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_a_pass_has_every_token_once(corpus, epoch):
+def test_an_epoch_has_every_token_once(corpus, epoch):
     data = PackedBatches(corpus, 1, SEQ_LEN, 10, seed=2)
     labels = np.concatenate([data.batch(epoch, i).labels.ravel() for i in range(len(data))])
     assert sorted(labels[labels >= FIRST]) == list(range(FIRST, FIRST + corpus.num_tokens))
@@ -72,7 +72,7 @@ def test_a_batch_depends_on_seed_epoch_and_index_alone(corpus):
         assert (other.tokens != wanted).any()
 
 
-def test_which_sequences_meet_differs_from_pass_to_pass(corpus):
+def test_which_sequences_share_a_row_differs_between_epochs(corpus):
     data = PackedBatches(corpus, 1, SEQ_LEN, 10)
 
     def meetings(epoch):

@@ -1,4 +1,4 @@
-"""Nothing but the text tells whether a second segment follows: not lengths, edges or boundaries."""
+"""Only the text reveals whether a second segment follows: not lengths, edges or boundaries."""
 
 import functools
 
@@ -12,26 +12,26 @@ from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
 
 FIRST = len(SPECIAL)
 EXAMPLES = 12_000
-# Two points, and half of them are judged: a standard deviation is 0.6 of a point.
+# Two percentage points, and half of the examples are judged: a standard deviation is 0.6 points.
 MARGIN = 0.02
 
 
 @functools.cache
 def halves(form):
-    """Two corpora without a document in common: one to learn from, one to judge."""
+    """Two corpora without a document in common: one to train on, one to evaluate."""
     documents = {"paragraphs": paragraphs, "sentences": sentences}[form]()
     return corpus(documents[::2]), corpus(documents[1::2])
 
 
 def placed(text):
-    """The corpus with ids that tell where a token stands: its position and 5."""
+    """The corpus with ids that encode where a token is: its index plus 5."""
     words = [text.vocabulary[i] for i in text.ids]
     ids = np.arange(FIRST, FIRST + text.num_tokens, dtype="int32")
     return TokenCorpus(ids, text.passage_starts, text.document_starts, [*SPECIAL, *words])
 
 
 def segments(text, kind, seq_len, seed=0):
-    """The places in the corpus where both segments of examples start and end, `(examples, 4)`, and their labels."""
+    """The indices in the corpus where both segments of examples start and end, `(examples, 4)`, and their labels."""
     batch_size = 250
     data = PretrainingBatches(placed(text), batch_size, seq_len, 1, seed, next_sentence=kind, steps_per_epoch=10**6)
     (ids, first, last), labels = examples_of(data, range(EXAMPLES // 2 // batch_size))
@@ -40,7 +40,7 @@ def segments(text, kind, seq_len, seed=0):
 
 
 def columns_of(text, places, seq_len):
-    """What the probe is told, and more: whether passages or documents begin or end there, any two facts, each with each length."""
+    """The features of the probe, and more: whether passages or documents start or end there, all pairs, each with each length."""
     at_edges = [text.ids[place] for place in (places - [0, 1, 0, 1]).T]
     facts = [np.isin(place, starts).astype(int) for place in places.T for starts in (text.passage_starts, text.document_starts)]
     first, second = places[:, 1] - places[:, 0], places[:, 3] - places[:, 2]
@@ -52,10 +52,10 @@ def columns_of(text, places, seq_len):
 
 
 def judged(form, seq_len, segments_of):
-    """The probe, learnt on the documents of one half and judged on those of the other."""
+    """The accuracy of the probe, trained on the documents of one half and evaluated on those of the other."""
     learn, judge = halves(form)
     (places, labels), (others, right) = segments_of(learn), segments_of(judge)
-    # The words of the two halves have other numbers: by their text.
+    # The two halves number their words differently: match them by text.
     numbers = {word: i for i, word in enumerate(dict.fromkeys([*learn.vocabulary, *judge.vocabulary]))}
     parts = []
     for text, place in ((learn, places), (judge, others)):
@@ -68,7 +68,7 @@ def judged(form, seq_len, segments_of):
 @pytest.mark.parametrize("form", ["paragraphs", "sentences"])
 @pytest.mark.parametrize("seq_len", [32, *(pytest.param(length, marks=pytest.mark.slow) for length in (64, 128, 512))])
 @pytest.mark.parametrize("kind", ["nsp", "sop"])
-def test_edges_boundaries_and_lengths_tell_nothing_of_the_label(kind, seq_len, form):
+def test_edges_boundaries_and_lengths_do_not_reveal_the_label(kind, seq_len, form):
     found = judged(form, seq_len, lambda text: segments(text, kind, seq_len))
     assert found.accuracy <= found.prior + MARGIN
 
@@ -87,7 +87,7 @@ def test_every_length_has_the_same_share_of_each_label(kind, seq_len, form):
 
 
 def cut_anywhere(text, seq_len=64, examples=EXAMPLES // 2):
-    """Swapped pairs as one would cut them at first: from the start of a passage, divided and ended at any token."""
+    """Swapped pairs cut the naive way: from the start of a passage, divided and ended at any token."""
     rng = np.random.default_rng(0)
     start = rng.choice(text.passage_starts[text.passage_starts < text.num_tokens - seq_len], examples)
     middle, labels = start + rng.integers(1, seq_len - 1, examples), rng.integers(0, 2, examples)
@@ -95,7 +95,7 @@ def cut_anywhere(text, seq_len=64, examples=EXAMPLES // 2):
     return np.where(labels[:, None] == 1, in_order[:, [2, 3, 0, 1]], in_order), labels
 
 
-def test_the_probe_sees_through_pairs_that_are_cut_anywhere():
+def test_the_probe_detects_pairs_that_are_cut_anywhere():
     found = judged("paragraphs", 64, cut_anywhere)
     assert found.accuracy > 0.8
     assert found.prior < 0.52
@@ -111,7 +111,7 @@ def test_the_probe_finds_a_difference_of_length():
     assert found.accuracy > found.prior + 0.2
 
 
-def test_batches_are_probed_as_they_are_trained_on():
+def test_the_probe_reads_the_batches_of_training():
     learn, judge = halves("sentences")
     train, other = (PretrainingBatches(text, 100, 64, 10, next_sentence="nsp", lengths=[32]) for text in (learn, judge))
     found = probe_of_pairs(train, examples=2000)

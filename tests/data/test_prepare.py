@@ -1,4 +1,4 @@
-"""Preparing a corpus: the same bytes however it is done, and again after a kill."""
+"""Preparing a corpus: the same bytes for every number of workers and parts, and after a kill."""
 
 import gc
 import gzip
@@ -70,7 +70,7 @@ def stored(store):
     return [passages[a:b] for a, b in pairwise(places)]
 
 
-def test_a_store_is_tokenised_with_the_settings_beside_the_vocabulary(tmp_path, corpus):
+def test_a_store_is_tokenised_with_the_settings_next_to_the_vocabulary(tmp_path, corpus):
     folder = tmp_path / "model"
     folder.mkdir()
     vocabulary = folder / "vocab.txt"
@@ -88,7 +88,7 @@ def test_a_store_is_tokenised_with_the_settings_beside_the_vocabulary(tmp_path, 
 
 
 @pytest.mark.parametrize("block_bytes", [300, 10**6])
-def test_a_store_holds_what_tokenising_gives(tmp_path, corpus, vocabulary, block_bytes):
+def test_a_store_holds_the_tokenised_ids(tmp_path, corpus, vocabulary, block_bytes):
     calls = []
     done = prepare(corpus, vocabulary, tmp_path / "out", workers=1, block_bytes=block_bytes, progress=lambda *a: calls.append(a))
     store = TokenStore(tmp_path / "out")
@@ -131,7 +131,7 @@ def test_a_shard_without_a_token_ends_a_document(tmp_path, vocabulary, first):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_document_of_many_shards_is_one_document(tmp_path, vocabulary, workers):
-    """Also where it is made in parts, one of them twice."""
+    """Also when it is made in parts, one of them twice."""
     documents = [["a boat"] * 3, [f"the river {word}" for word in WORDS * 4], ["boats ."] * 2, list(WORDS * 9)]
     (tmp_path / "a.txt").write_text("\n\n".join("\n".join(document) for document in documents), encoding="utf-8")
     for part in ((1, 2), (0, 2), (1, 2)):
@@ -183,7 +183,7 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path, corpus, vocabular
     assert contents(tmp_path / "out1") == contents(tmp_path / "out2") == contents(tmp_path / "out3")
 
 
-def test_parts_make_the_whole_together_and_nothing_less(tmp_path, corpus, vocabulary):
+def test_only_all_parts_together_make_a_store(tmp_path, corpus, vocabulary):
     prepare(corpus, vocabulary, tmp_path / "whole", workers=1, block_bytes=400)
     for i in (2, 0, 1):
         prepare(corpus, vocabulary, tmp_path / f"part{i}", workers=1, block_bytes=400, part=(i, 3))
@@ -202,14 +202,14 @@ def test_parts_make_the_whole_together_and_nothing_less(tmp_path, corpus, vocabu
     TokenStore(together).verify()
 
 
-def test_more_parts_than_blocks_are_no_harm(tmp_path, vocabulary):
+def test_there_may_be_more_parts_than_blocks(tmp_path, vocabulary):
     (tmp_path / "a.txt").write_text("a boat")
     for i in range(3):
         prepare(tmp_path / "a.txt", vocabulary, tmp_path / "out", workers=1, part=(i, 3))
     assert TokenStore(tmp_path / "out").num_tokens == 2
 
 
-# Every replace, unlink and write of an array is a point to be killed at, before and after.
+# The process is killed before and after every replace, unlink and write of an array.
 KILLED = """
 import os, pathlib, signal, sys
 package = type(sys)("keras_bert_rebuild")
@@ -255,7 +255,7 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-def test_a_run_killed_at_any_point_goes_on_to_the_same_bytes(tmp_path, corpus, vocabulary):
+def test_a_run_killed_at_any_point_resumes_to_the_same_bytes(tmp_path, corpus, vocabulary):
     prepare(corpus, vocabulary, tmp_path / "whole", workers=1, block_bytes=2500)
     (tmp_path / "runs").mkdir()
     arguments = map(str, (PACKAGE, corpus, vocabulary, tmp_path / "runs"))
@@ -277,7 +277,7 @@ print(prepare(*sys.argv[2:5], workers=2, block_bytes=40_000).made)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with signals")
-def test_a_run_of_several_processes_that_is_killed_or_interrupted_goes_on(tmp_path, vocabulary):
+def test_a_killed_or_interrupted_run_of_several_processes_resumes(tmp_path, vocabulary):
     lines = (f"a boat by the river {i} and {i * 7} boats {i * i}" + "\n" * (i % 9 == 0) for i in range(50_000))
     (tmp_path / "large.txt").write_text("\n".join(lines))
 
@@ -304,7 +304,7 @@ def test_a_run_of_several_processes_that_is_killed_or_interrupted_goes_on(tmp_pa
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_what_is_done_is_not_done_again_and_what_is_damaged_is(tmp_path, corpus, vocabulary):
+def test_finished_shards_are_reused_and_damaged_ones_are_redone(tmp_path, corpus, vocabulary):
     output = tmp_path / "out"
     made = prepare(corpus, vocabulary, output, workers=1, block_bytes=400)
     whole = contents(output)
@@ -367,7 +367,7 @@ def test_a_folder_of_another_version_is_refused_and_left_alone(tmp_path, corpus,
     assert contents(output) == before
 
 
-def test_capitals_in_the_vocabulary_make_it_cased_unless_told_otherwise(tmp_path, corpus, vocabulary):
+def test_capitals_in_the_vocabulary_make_it_cased_unless_set_otherwise(tmp_path, corpus, vocabulary):
     assert not prepare(corpus, vocabulary, tmp_path / "1", workers=1).cased
     assert prepare(corpus, vocabulary, tmp_path / "2", workers=1, cased=True).cased
     vocabulary.write_text("\n".join([*TOKENS, "Boat"]), encoding="utf-8")
@@ -416,7 +416,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     assert contents(tmp_path / "other") == {"vocab.txt": b"mine"}
 
 
-def test_a_vocabulary_that_lay_in_the_folder_outlives_a_corpus_without_words(tmp_path, vocabulary):
+def test_a_vocabulary_in_the_folder_survives_a_corpus_without_words(tmp_path, vocabulary):
     (tmp_path / "out").mkdir()
     own = vocabulary.rename(tmp_path / "out" / "vocab.txt")
     (tmp_path / "wordless.txt").write_text("\u200b\n", encoding="utf-8")
@@ -425,7 +425,7 @@ def test_a_vocabulary_that_lay_in_the_folder_outlives_a_corpus_without_words(tmp
     assert list(contents(tmp_path / "out")) == ["vocab.txt"]
 
 
-def test_a_vocabulary_that_lies_in_the_folder_already_is_used(tmp_path, corpus, vocabulary):
+def test_a_vocabulary_in_the_folder_is_used(tmp_path, corpus, vocabulary):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "vocab.txt").write_bytes(vocabulary.read_bytes())
     prepare(corpus, tmp_path / "out" / "vocab.txt", tmp_path / "out", workers=1)

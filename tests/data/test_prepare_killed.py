@@ -1,4 +1,4 @@
-"""Preparing a corpus that is killed at random times: the same bytes in the end, and no process is left."""
+"""Preparing a corpus, killed at random times: the same bytes in the end, and no process remains."""
 
 import random
 import shutil
@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "boat", "##s", "the", "river", *"0123456789"]
 LONG = 300
 
-# The command without its import of Keras, which takes longer than the work.
+# The command without importing Keras, which takes longer than the work.
 PREPARE = """
 import sys
 package = type(sys)("keras_bert_rebuild")
@@ -34,14 +34,14 @@ def whole_command(corpus, vocabulary, output):
 
 
 def run(arguments, seconds):
-    """Start Python and kill it when the time is over; whether it ended before."""
+    """Start Python and kill it when the time is over; whether it finished before."""
     command = [sys.executable, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-        # Its workers write errors to the same pipe, which ends when the last of them does; else this is the error of the test.
+        # Its workers write errors to the same pipe, which closes when the last of them ends; a timeout here fails the test.
         errors = process.communicate(timeout=20)[1].decode()
     assert process.returncode in (0, -signal.SIGKILL), errors
     return process.returncode == 0
@@ -59,7 +59,7 @@ def contents(folder):
         pytest.param(whole_command, 400_000, 50, id="many", marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)]),
     ],
 )
-def test_a_run_killed_at_random_times_goes_on_to_the_same_bytes(tmp_path, command, lines, kills):
+def test_a_run_killed_at_random_times_resumes_to_the_same_bytes(tmp_path, command, lines, kills):
     corpus, vocabulary, output = tmp_path / "corpus.txt", tmp_path / "v.txt", tmp_path / "out"
     corpus.write_text("\n".join(f"a boat by the river {i} and {i * 7} boats {i * i}" + "\n" * (i % 9 == 0) for i in range(lines)))
     vocabulary.write_text("\n".join(TOKENS))

@@ -43,7 +43,7 @@ def digest(*many):
 
 
 def go_through(data):
-    """The batches of an epoch, asked for as Keras does."""
+    """The batches of an epoch, requested as Keras does."""
     data.on_epoch_begin()
     asked = [data[i] for i in range(len(data))]
     data.on_epoch_end()
@@ -86,7 +86,7 @@ def test_seeds_and_epochs_give_other_batches(corpus):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [2, 4])
-def test_processes_share_a_batch_between_them(corpus, kind, count):
+def test_processes_share_a_batch(corpus, kind, count):
     whole = batches(corpus, next_sentence=kind).batch(1, 2)
     parts = [batches(corpus, next_sentence=kind, process_index=i, process_count=count).batch(1, 2) for i in range(count)]
     joined = [np.concatenate(slices) for slices in zip(*map(arrays, parts), strict=True)]
@@ -126,7 +126,7 @@ def test_examples_have_the_form_of_bert(corpus):
             np.testing.assert_array_equal(ids[row][chosen[row] == 0], labels[row][chosen[row] == 0])
 
 
-def test_swapped_parts_are_of_one_document(corpus):
+def test_swapped_parts_are_from_one_document(corpus):
     data = batches(corpus, next_sentence="sop", short_seq_prob=0)
     for index in range(10):
         _, (labels, swapped) = data.batch(0, index)
@@ -161,7 +161,7 @@ def test_any_corpus_makes_batches(documents, longest, kind, masking, seq_len, se
     assert (chosen[labels < FIRST] == 0).all()
 
 
-def test_epochs_of_so_many_steps_go_on_through_the_passes(corpus):
+def test_epochs_with_a_number_of_steps_continue_through_the_corpus(corpus):
     data = batches(corpus, batch_size=1, next_sentence=None, short_seq_prob=0)
     count = len(data)
     longer = batches(corpus, batch_size=1, next_sentence=None, short_seq_prob=0, steps_per_epoch=count + 3)
@@ -172,11 +172,11 @@ def test_epochs_of_so_many_steps_go_on_through_the_passes(corpus):
     assert batches(small_corpus(documents=2, passages=2), batch_size=64, steps_per_epoch=1)[0][0][0].shape == (64, SEQ_LEN)
 
 
-def test_a_dataset_goes_on_or_repeats(corpus):
+def test_a_dataset_continues_or_repeats(corpus):
     data = batches(corpus)
     first = data[0]
     data.on_epoch_end()
-    assert same(data[0], first)  # not all of the epoch was asked for
+    assert same(data[0], first)  # only a part of the epoch was requested
     go_through(data)
     assert same(data[0], data.batch(1, 0))
     assert same(batches(corpus, start_epoch=1)[0], data[0])
@@ -187,7 +187,7 @@ def test_a_dataset_goes_on_or_repeats(corpus):
 
 
 class Recorded(PretrainingBatches):
-    """Batches that remember which were asked for."""
+    """Batches that record which were requested."""
 
     def batch(self, epoch, index):
         self.__dict__.setdefault("asked", []).append((epoch, index))
@@ -206,7 +206,7 @@ def test_a_model_trains_on_them(corpus, kind, heads):
     data = Recorded(corpus, 8, SEQ_LEN, 4, next_sentence=kind, steps_per_epoch=2)
     history = model.fit(data, epochs=2, shuffle=False, verbose=0).history
     assert np.isfinite(history["loss"]).all()
-    # Before it trains, Keras takes the first batch for a look; when it has trained, TensorFlow reads ahead.
+    # Keras reads the first batch before it trains, and TensorFlow reads ahead.
     seen = dict.fromkeys(data.asked)
     assert list(seen)[:4] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert data.epoch == 2
@@ -248,19 +248,19 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
         ({"steps_per_epoch": 0}, "at least one batch of 8; steps_per_epoch is 0"),
     ],
 )
-def test_what_cannot_be_done_is_an_error(corpus, change, match):
+def test_unsupported_combinations_are_an_error(corpus, change, match):
     with pytest.raises(ValueError, match=match):
         batches(corpus, **change)
 
 
-def test_lengths_that_cannot_be_are_errors(corpus):
+def test_invalid_lengths_are_errors(corpus):
     with pytest.raises(ValueError, match="seq_len must be at least 5, for 3 special tokens and 2 more; got 4"):
         pretraining_batches(corpus, 8, 4, 1)
     with pytest.raises(ValueError, match="max_predictions must be at least 1; got 0"):
         pretraining_batches(corpus, 8, 24, 0)
 
 
-def test_pairs_want_two_documents():
+def test_pairs_need_two_documents():
     store = small_corpus(documents=1)
     with pytest.raises(ValueError, match="'nsp' needs a corpus of 2 documents or more; got 1"):
         batches(store, batch_size=1)
@@ -269,7 +269,7 @@ def test_pairs_want_two_documents():
 
 def test_documents_are_flattened():
     store = encode_documents([["ab", ""], [""], ["c", "def"]], lambda passage: [ord(c) for c in passage], ["x"] * 128, cased=True)
-    assert store.passage_starts.tolist() == [0, 2, 3, 6]  # an empty passage is none
+    assert store.passage_starts.tolist() == [0, 2, 3, 6]  # an empty passage is dropped
     assert store.document_starts.tolist() == [0, 2, 6]
     assert (store.num_tokens, store.cased, len(store.vocabulary)) == (6, True, 128)
     assert store.ids_at(np.array([[0, 1], [5, 2]])).tolist() == [[97, 98], [102, 99]]

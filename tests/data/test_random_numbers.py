@@ -1,4 +1,4 @@
-"""Counter-based draws are even, know nothing of their neighbours, and are the same everywhere."""
+"""Counter-based draws are uniform, independent of their neighbours, and the same everywhere."""
 
 import collections
 import hashlib
@@ -25,7 +25,7 @@ def correlation_in_sigmas(a, b):
     return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) * math.sqrt(a.size)
 
 
-def test_draws_are_even(draws):
+def test_draws_are_uniform(draws):
     counts = np.histogram(draws, bins=100, range=(0, 1))[0]
     expected = draws.size / 100
     chi_squared = ((counts - expected) ** 2 / expected).sum()
@@ -58,7 +58,7 @@ def test_keys_are_distinct():
     assert len({int(keys(seed, epoch, 0)) for seed in range(50) for epoch in range(50)}) == 2500
 
 
-def test_a_draw_does_not_depend_on_what_else_is_asked_for(draws):
+def test_a_draw_does_not_depend_on_the_other_draws_of_a_call(draws):
     assert uniform_at(keys(0, 0, 17), 9, Stream.UNIT) == draws[17, 9]
     assert (uniform(keys(0, 0, np.array([17])), 10, Stream.UNIT) == draws[17, :10]).all()
 
@@ -84,7 +84,7 @@ def test_a_permutation_has_every_number_once(n, seed):
     assert sorted(permuted(keys(seed, 0, 0), n, np.arange(n))) == list(range(n))
 
 
-def test_a_permutation_of_many_is_had_at_some_places():
+def test_a_large_permutation_can_be_evaluated_at_some_indices():
     n = 10**12
     places = permuted(keys(0, 0, 0), n, np.arange(2000))
     assert len(np.unique(places)) == 2000
@@ -92,14 +92,14 @@ def test_a_permutation_of_many_is_had_at_some_places():
     assert abs(places.mean() / n - 0.5) < 5 / math.sqrt(12 * 2000)
 
 
-def test_all_orders_of_four_come_as_often():
+def test_all_orders_of_four_are_equally_frequent():
     orders = permuted(keys(1, np.arange(48000)[:, None], 0), 4, np.arange(4))
     counts = collections.Counter(map(tuple, orders.tolist()))
     chi_squared = sum((counts[order] - 2000) ** 2 / 2000 for order in itertools.permutations(range(4)))
     assert abs(chi_squared - 23) < 5 * math.sqrt(2 * 23)
 
 
-def test_where_a_number_goes_is_even_and_its_neighbour_goes_elsewhere():
+def test_the_image_of_a_number_is_uniform_and_independent_of_its_neighbour():
     order = permuted(keys(2, np.arange(20000)[:, None], 0), 50, np.array([0, 1, 49]))
     for column in order.T:
         chi_squared = ((np.bincount(column, minlength=50) - 400) ** 2 / 400).sum()

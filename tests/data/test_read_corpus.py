@@ -22,7 +22,7 @@ def documents_of(path, **options):
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize(("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
-def test_plain_and_compressed_files_are_read_alike(tmp_path, suffix, pack, line_end):
+def test_plain_and_compressed_files_give_the_same_documents(tmp_path, suffix, pack, line_end):
     path = tmp_path / f"corpus.txt{suffix}"
     path.write_bytes(pack(("\ufeff" + TEXT.replace("\n", line_end)).encode()))
     documents, reader = documents_of(path)
@@ -44,7 +44,7 @@ def test_a_folder_is_read_by_name_with_sub_folders_and_nothing_but_text(tmp_path
     assert documents_of(tmp_path)[0] == [[name] for name in names]
 
 
-def test_a_file_can_be_a_document_whatever_blank_lines_are_in_it(tmp_path):
+def test_a_file_can_be_one_document_with_blank_lines(tmp_path):
     (tmp_path / "1.txt").write_text("a\n\n\nb\n")
     (tmp_path / "2.txt").write_text("\nc")
     assert documents_of(tmp_path, document_per_file=True)[0] == [["a", "b"], ["c"]]
@@ -67,7 +67,7 @@ def test_only_the_first_bad_lines_are_named(tmp_path):
     assert reader.notes()[-1] == "and 5 more lines that are not UTF-8"
 
 
-def test_a_strict_reader_tells_the_place_of_what_is_not_utf8(tmp_path):
+def test_a_strict_reader_reports_where_the_text_is_not_utf8(tmp_path):
     (tmp_path / "a.txt").write_bytes("\ufeffé\nok ".encode() + b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt is not, at byte 9 \(line 2\)\.$"):
         read_documents(tmp_path)
@@ -84,7 +84,7 @@ def test_a_strict_reader_tells_the_place_of_what_is_not_utf8(tmp_path):
         ("other.txt.xz", TEXT.encode()),
         ("empty.txt.xz", b""),
     ],
-    # gzip writes the time: ids of the content would differ between two workers.
+    # gzip writes the time: digests of the content would differ between two workers.
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path, name, content):
@@ -112,7 +112,7 @@ def test_a_long_line_is_cut_at_a_space_and_counted(tmp_path):
 
 
 @given(st.text("aé博🙂 ", min_size=1, max_size=60), st.integers(8, 20))
-def test_nothing_of_a_long_line_is_lost(tmp_path_factory, text, line_bytes):
+def test_no_part_of_a_long_line_is_lost(tmp_path_factory, text, line_bytes):
     path = tmp_path_factory.mktemp("corpus") / "a.txt"
     path.write_text(f"start\n{text}\nend", encoding="utf-8")
     documents, reader = documents_of(path, line_bytes=line_bytes)

@@ -1,4 +1,4 @@
-"""Files of examples are read as they are meant, or refused in a sentence with file and line."""
+"""Files of examples are read correctly, or refused in a sentence with file and line."""
 
 import gzip
 import json
@@ -118,7 +118,7 @@ def test_compressed_files_are_read(write, end, packed):
     assert [example.text for example in read_examples(path, "classification")] == ["a", "b"]
 
 
-def test_the_place_is_the_line_of_the_file(write):
+def test_an_example_has_its_file_and_line(write):
     path = write("a.csv", 'text,label\n"a\nb",x\n\nc,y\n')
     assert [example.where for example in read_examples(path, "classification")] == [f"{path}, line 2", f"{path}, line 5"]
 
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_one_sentence_with_file_and_line(write, name, con
 
 
 @pytest.mark.parametrize(("name", "kind"), [("a.jsonl", "classification"), ("a.json", "questions")])
-def test_json_that_nests_without_end_is_one_sentence(write, name, kind):
+def test_deeply_nested_json_is_one_sentence(write, name, kind):
     with pytest.raises(ValueError, match=rf"{name}(, line 1)? nests too deep\.$"):
         read_examples(write(name, "[" * 100_000), kind)
 
@@ -258,7 +258,7 @@ def test_two_questions_may_not_have_one_id(write):
 
 
 @pytest.mark.parametrize("name", ["nothing.tsv", ""])
-def test_no_file_is_an_error(tmp_path, name):
+def test_a_missing_file_is_an_error(tmp_path, name):
     with pytest.raises(ValueError, match=r"expected a file of examples; (a folder|nothing) is at"):
         read_examples(tmp_path / name, "classification", format="tsv")
 

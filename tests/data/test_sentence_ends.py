@@ -1,4 +1,4 @@
-"""Sentences begin behind the marks that end one, as a plain reading of the tokens says."""
+"""Sentences start after the marks that end one, compared with a plain reading of the tokens."""
 
 import numpy as np
 from hypothesis import given
@@ -10,7 +10,7 @@ TOKENS = ["a", "b", "##c", ".", "?", "”", ")", '"']
 
 
 def plainly(tokens, place):
-    """Whether a sentence begins at a place: an end before it, at most two closing marks between, and no mark there."""
+    """Whether a sentence starts at an index: an end before it, at most two closing marks between, and no mark there."""
     if tokens[place] in ENDS | CLOSES | EITHER:
         return False
     before = place - 1
@@ -29,11 +29,11 @@ def test_a_sentence_begins_where_a_plain_reading_says(tokens):
     assert begins(tokens) == [plainly(tokens, place) for place in range(len(tokens))]
 
 
-def test_rows_know_nothing_of_each_other():
+def test_rows_are_independent():
     rows = sentence_marks(TOKENS)[[[0, 0, 0, 3, 1], [3, 0, 3, 5, 0]]]
     assert sentence_begins(rows).tolist() == [[False, True], [False, True]]
 
 
-def test_no_sentence_begins_beside_a_quotation_mark_that_opens_and_closes_alike():
+def test_no_sentence_begins_at_an_ambiguous_quotation_mark():
     assert not any(begins(["a", ".", '"', "b"]))
     assert begins(["a", ".", "”", "b"]) == [False, False, False, True]

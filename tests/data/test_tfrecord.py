@@ -1,4 +1,4 @@
-"""Google's pretraining files are written and read as TensorFlow does, and damage is told by file and record."""
+"""Google's pretraining files are written and read as TensorFlow does, and damage is reported by file and record."""
 
 import keras
 import numpy as np
@@ -56,7 +56,7 @@ def test_examples_are_read_as_they_were_written(features):
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_example_are_a_value_error_or_have_no_features_of_ours(data):
+def test_bytes_that_are_not_an_example_are_a_value_error_or_lack_our_features(data):
     try:
         features = decode_example(data)
     except ValueError:
@@ -77,13 +77,13 @@ def test_bytes_that_are_no_example_are_a_value_error_or_have_no_features_of_ours
     ],
     ids=["features", "feature", "name", "value", "list", "bytes", "float"],
 )
-def test_a_number_in_the_place_of_bytes_is_an_error(data):
+def test_a_number_instead_of_bytes_is_an_error(data):
     with pytest.raises(ValueError, match=r"must have bytes in field [12]; got the number 5"):
         decode_example(data)
 
 
 def test_a_list_that_is_not_packed_is_read():
-    # Feature of int64_list { value: 5 value: 300 }, one number a field.
+    # Feature of int64_list { value: 5 value: 300 }, one field per number.
     numbers = b"\x08\x05\x08\xac\x02"
     feature = b"\x1a" + bytes([len(numbers)]) + numbers
     entry = b"\x0a\x01a\x12" + bytes([len(feature)]) + feature
@@ -129,7 +129,7 @@ def test_too_many_predictions_are_an_error_and_leave_no_file_that_looks_whole(ba
     assert not (tmp_path / "p").exists()
 
 
-def test_damage_is_told_by_file_and_record(batch, tmp_path):
+def test_damage_is_reported_by_file_and_record(batch, tmp_path):
     path = tmp_path / "p.tfrecord"
     write_pretraining_records(path, [batch], 4)
     whole = path.read_bytes()

@@ -55,7 +55,7 @@ def test_starts_are_those_of_passages_and_documents_that_have_tokens(folder):
 
 
 def as_version_1(folder, cut_documents):
-    """Every shard starts a document, as it was in version 1."""
+    """Every shard starts a document, as in version 1."""
     for path in folder.glob("*.documents.npy"):
         np.save(path, np.union1d([0], np.load(path)))
 
@@ -85,14 +85,14 @@ def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabul
     assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
 
 
-def test_a_position_that_is_none_is_an_error(folder):
+def test_an_invalid_position_is_an_error(folder):
     store = TokenStore(folder)
     for positions in ([-1], [store.num_tokens], [[0, 1], [2, 1000]]):
         with pytest.raises(IndexError, match=rf"\[0, {store.num_tokens}\)"):
             store.ids_at(positions)
 
 
-def test_a_store_goes_to_other_processes_as_its_path(folder):
+def test_a_store_is_pickled_as_its_path(folder):
     store = TokenStore(folder)
     store.ids_at([0])
     packed = pickle.dumps(store)
@@ -100,7 +100,7 @@ def test_a_store_goes_to_other_processes_as_its_path(folder):
     assert (pickle.loads(packed).ids_at(np.arange(20)) == store.ids_at(np.arange(20))).all()
 
 
-def test_few_files_are_open_at_a_time(folder, monkeypatch):
+def test_few_files_are_open_at_once(folder, monkeypatch):
     monkeypatch.setattr("keras_bert_rebuild.data.token_store._MAPS_OPEN", 2)
     store, ids = TokenStore(folder), flat(folder)
     for _ in range(3):
@@ -155,7 +155,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_folder_that_is_not_whole_is_one_sentence(folder, damage):
+def test_an_incomplete_folder_is_one_sentence(folder, damage):
     change, message = DAMAGED[damage]
     change(folder)
     with pytest.raises(ValueError, match=message) as error:
@@ -188,7 +188,7 @@ def test_parts_of_two_versions_do_not_make_a_store(tmp_path, vocabulary):
         TokenStore(tmp_path / "out")
 
 
-def test_the_digest_of_a_store_is_of_its_bytes_alone(tmp_path, vocabulary):
+def test_the_digest_of_a_store_depends_on_its_bytes_alone(tmp_path, vocabulary):
     texts = ["one two\n\nthree", "one two\n\nthree", "one\n\ntwo three", "two one\n\nthree"]
     for i, text in enumerate(texts):
         (tmp_path / f"{i}.txt").write_text(text)
@@ -204,7 +204,7 @@ def test_the_digest_of_a_store_is_of_its_bytes_alone(tmp_path, vocabulary):
     assert TokenStore(tmp_path / "out").sha256 not in digests
 
 
-def test_a_changed_byte_is_found_by_verify_alone(folder):
+def test_a_changed_byte_is_found_only_by_verify(folder):
     path = folder / "shard-000000.ids.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
@@ -227,7 +227,7 @@ def test_an_array_of_another_kind_is_one_sentence(folder):
             TokenStore(folder).ids_at([0])
 
 
-def test_a_look_reads_no_more_than_it_must(folder):
+def test_inspecting_a_store_reads_no_more_than_needed(folder):
     store = TokenStore(folder)
     store.ids_at([0])
     assert len(store._maps) == 1
@@ -238,7 +238,7 @@ def test_a_look_reads_no_more_than_it_must(folder):
 
 
 def changed(folder, kind, change):
-    """Change an array of the first shard, and say so in the index, as somebody would who means harm."""
+    """Change an array of the first shard and its digest in the index, as an attacker would."""
     path = folder / f"shard-000000.{kind}.npy"
     array = np.load(path)
     change(array)
@@ -274,7 +274,7 @@ CHANGES = (far_end, backwards, first_below)
         *((kind, change) for kind in ("passages", "documents") for change in (far_end, backwards, first_below)),
     ],
 )
-def test_parts_that_are_none_of_the_tokens_are_refused(folder, kind, change):
+def test_boundaries_outside_of_the_tokens_are_refused(folder, kind, change):
     changed(folder, kind, change)
     with pytest.raises(ValueError, match=r"expected (ascending starts|documents that begin where a passage does)"):
         TokenStore(folder).verify()

@@ -1,4 +1,4 @@
-"""Work spread over processes."""
+"""Tasks distributed over processes."""
 
 import functools
 import math
@@ -32,7 +32,7 @@ def test_every_task_is_done_once(workers):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_a_task_is_raised_here(workers):
+def test_an_error_in_a_task_is_raised_in_the_main_process(workers):
     with pytest.raises(ValueError, match="invalid literal"):
         list(run_tasks(functools.partial, (int,), ["1", "x"], workers))
 
@@ -42,7 +42,7 @@ def test_a_process_that_dies_is_one_sentence():
         list(run_tasks(functools.partial, (os._exit,), [3], 2))
 
 
-def test_tasks_are_made_only_when_a_process_is_about_to_be_free():
+def test_tasks_are_created_only_when_a_process_is_about_to_be_free():
     made = []
     results = run_tasks(functools.partial, (math.sqrt,), (made.append(i) or i for i in range(50)), 2)
     for done in range(1, 20):
@@ -75,7 +75,7 @@ def is_running(pid):
 
 
 def wait_for(condition):
-    """What a condition gives as soon as it is true, within 20 s."""
+    """The value of a condition as soon as it is true, within 20 s."""
     for _ in range(400):
         if value := condition():
             return value

@@ -1,4 +1,4 @@
-"""Files fetched from a server in a thread of the test and from the disk."""
+"""Files fetched from a server in a thread of the test, and from disk."""
 
 import hashlib
 import http.server
@@ -14,7 +14,7 @@ CONTENT = bytes(range(256)) * 1000
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """What the last part of the address says: whole, chunked, cut, cut_chunk, stuck; everything else is missing."""
+    """Answers by the last part of the address: whole, chunked, cut, cut_chunk, stuck; everything else is missing."""
 
     protocol_version = "HTTP/1.1"
 
@@ -111,7 +111,7 @@ def test_other_addresses_are_one_sentence(url, tmp_path):
         download(url, tmp_path / "file")
 
 
-def test_a_name_that_cannot_be_written_is_an_error_of_the_disk_and_not_of_the_network(tmp_path):
+def test_a_name_that_cannot_be_written_is_a_disk_error_and_not_a_network_error(tmp_path):
     (tmp_path / "source").write_bytes(CONTENT)
     with pytest.raises(FileNotFoundError):
         download((tmp_path / "source").as_uri(), tmp_path / "no folder" / "file")

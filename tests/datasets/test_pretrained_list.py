@@ -1,4 +1,4 @@
-"""Released checkpoints, fetched from an archive that the test makes."""
+"""Released checkpoints, fetched from an archive made by the test."""
 
 import hashlib
 import http.server
@@ -45,7 +45,7 @@ def test_only_the_folder_stays_in_the_cache(cache, archive):
     assert (cache / "tiny_bert").stat().st_mode == plain.stat().st_mode  # others may read it
 
 
-def test_the_folder_gets_the_name_that_is_asked_for(cache, archive):
+def test_the_folder_gets_the_requested_name(cache, archive):
     folder = get_pretrained(PretrainedInfo(archive.as_uri(), "tiny_bert", "my_bert"))
     assert folder == str(cache / "my_bert")
     assert os.listdir(folder) == ["bert_config.json"]
@@ -104,7 +104,7 @@ def test_a_truncated_archive_leaves_nothing_behind(cache, archive):
     assert os.listdir(cache) == []
 
 
-def test_a_member_that_climbs_leaves_nothing_behind(cache, archive):
+def test_a_member_outside_the_folder_leaves_nothing_behind(cache, archive):
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("tiny_bert/../../../evil", "")
     with pytest.raises(ValueError, match=r"its member 'tiny_bert/\.\./\.\./\.\./evil' would be written outside"):
@@ -112,7 +112,7 @@ def test_a_member_that_climbs_leaves_nothing_behind(cache, archive):
     assert os.listdir(cache) == []
 
 
-def test_without_a_network_the_sentence_says_what_to_do(cache):
+def test_without_a_network_the_message_says_what_to_do(cache):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/tiny_bert.zip"
@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_nothing_behind(cache, archive, monkeypatch):
     assert os.listdir(cache) == []
 
 
-def test_of_two_downloads_at_once_the_first_one_stays(cache, archive, monkeypatch):
+def test_the_first_of_two_simultaneous_downloads_stays(cache, archive, monkeypatch):
     def unpack_late(path, folder, origin):
         shutil.copytree(archive.parent / "first", cache / "tiny_bert")
         unpack(path, folder, origin)
@@ -177,7 +177,7 @@ def test_a_cache_that_cannot_be_written_is_one_sentence(cache, archive):
         get_pretrained(archive.as_uri())
 
 
-def test_a_file_in_the_place_of_the_folder_is_one_sentence(cache, archive):
+def test_a_file_instead_of_the_folder_is_one_sentence(cache, archive):
     cache.mkdir(parents=True)
     (cache / "tiny_bert").write_text("")
     with pytest.raises(ValueError, match=rf"expected a folder or a free path at {cache / 'tiny_bert'}; it is a file\."):

@@ -1,4 +1,4 @@
-"""Archives that would write elsewhere, grow without end or are damaged; made by the tests."""
+"""Archives that would write elsewhere, expand without limit or are damaged; made by the tests."""
 
 import gzip
 import io
@@ -16,7 +16,7 @@ ORIGIN = "https://example.org/tiny_bert.zip"
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder of its own, so that a climb would be seen in it."""
+    """A separate folder, so that a path traversal would be visible in it."""
     place = tmp_path / "place"
     place.mkdir()
     return place
@@ -106,7 +106,7 @@ def test_a_link_in_a_zip_is_refused_by_name(place):
 
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a")])
-def test_two_members_of_one_place_are_one_sentence(place, names):
+def test_two_members_with_one_path_are_one_sentence(place, names):
     with pytest.raises(ValueError, match="has the path of another member"):
         unpack(write_zip(place, *names), place / "unpacked", ORIGIN)
 
@@ -125,7 +125,7 @@ def test_many_members_that_are_a_bomb_together_are_refused(place, monkeypatch):
     monkeypatch.setattr(module, "RATIO_FROM", 10_000_000)
     with zipfile.ZipFile(place / "archive", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("0", bytes(9_000_000))
-        # What such bombs do: many entries of the directory, all at the same data.
+        # As such bombs do: many directory entries that point to the same data.
         archive.filelist += archive.filelist * 9
     is_refused(place / "archive", "with its member '0' it states 18,000,000 bytes, absurd for ")
 
@@ -137,7 +137,7 @@ def test_many_members_that_are_a_bomb_together_are_refused(place, monkeypatch):
         (
             {"size": -512},
             "with its member 'bomb' it states -512 bytes, absurd for |invalid offset",
-        ),  # newer Pythons refuse it themselves
+        ),  # newer Python versions refuse it themselves
         ({"size": 1 << 30, "type": tarfile.XHDTYPE}, "the length of a header in it is absurd"),
     ],
 )
@@ -155,7 +155,7 @@ def test_too_many_members_are_refused(place, monkeypatch):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_methods_that_unpack_without_bound_are_refused(place, method):
+def test_methods_that_unpack_without_limit_are_refused(place, method):
     is_refused(write_zip(place, method=method), "its member 'tiny_bert/vocab.txt' is packed by a method other than deflate")
 
 
@@ -188,6 +188,6 @@ def test_a_zip_with_a_password_is_one_sentence(place):
         unpack(archive, place / "unpacked", ORIGIN)
 
 
-def test_what_is_no_archive_is_one_sentence(place):
+def test_a_file_that_is_not_an_archive_is_one_sentence(place):
     Path(place / "archive").write_text("<html>please log in</html>")
     is_refused(place / "archive", r"it is neither a \.zip nor a \.tar\.gz file")

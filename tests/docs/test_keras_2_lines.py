@@ -1,4 +1,4 @@
-"""The page of Keras 2's lines: every old line is refused as the page says, and the new line under it runs."""
+"""The page on migrating from Keras 2: every old line fails as the page says, and the new line under it runs."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ OLD_ON = {
 }
 NEW_ON = {"K.gradients": {"tensorflow"}}
 
-# What the issue of this page names, in its order.
+# What the page must cover, in its order.
 NAMED = (
     ".output_shape",
     "K.function",
@@ -60,7 +60,7 @@ def cases():
 
 
 def _side(diff, sign):
-    """The program of one side: its own lines and those that stay."""
+    """The program of one side: its own lines and the unchanged ones."""
     lines = [line for line in diff.splitlines() if not line or line[0] in (sign, " ")]
     return "\n".join(line[2:] for line in lines)
 
@@ -69,7 +69,7 @@ CASES = cases()
 
 
 def run(code, folder, monkeypatch):
-    """What stands defined behind the model of the page and a piece of it, run in a folder of its own."""
+    """The names defined after the model of the page and one block of it have run, in a separate folder."""
     monkeypatch.chdir(folder)
     keras.utils.set_random_seed(1)
     namespace = {"__name__": "__main__"}
@@ -80,7 +80,7 @@ def run(code, folder, monkeypatch):
 
 
 def matches(said, error):
-    """Whether an error is what the page says it is."""
+    """Whether an error is the one that the page states."""
     name, _, text = said.partition(": ")
     pattern = ".*".join(re.escape(part.strip()) for part in text.split("..."))
     message = re.sub(r"\x1b\[\d+m", "", str(error))
@@ -92,7 +92,7 @@ def skip_but_on(backends):
         pytest.skip(f"the line is of {' and '.join(sorted(backends))}")
 
 
-# Of the order of a generator, and of a Lambda that knows no mask, which the page speaks of.
+# For the order of a generator, and a Lambda that does not support masks, which the page explains.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*shuffle=True"),
     pytest.mark.filterwarnings(r"ignore:[\s\S]*does not support masking"),
@@ -113,19 +113,19 @@ def test_a_new_line_runs(case, tmp_path, monkeypatch):
     run(case.new, tmp_path, monkeypatch)
 
 
-def test_the_page_has_every_line_that_was_asked_for():
+def test_the_page_has_every_required_line():
     titles = [case.title for case in CASES]
     assert {*NAMED} <= {*titles}
     assert {*OLD_ON, *NEW_ON} <= {*titles}
 
 
-def test_every_block_of_lines_has_what_keras_says_of_the_old_one():
+def test_every_block_has_the_error_of_keras_for_the_old_line():
     assert PAGE.count("```diff") == PAGE.count("```text") == len(CASES) > 20
     for title in re.findall(r"^### (.+)$", PAGE, re.MULTILINE):
         assert title in {case.title for case in CASES}
 
 
-def test_the_new_lines_mean_what_the_old_ones_meant(tmp_path, monkeypatch):
+def test_the_new_lines_mean_the_same_as_the_old_ones(tmp_path, monkeypatch):
     new = {case.title: case.new for case in CASES}
     found = run(new[".output_shape"], tmp_path, monkeypatch)
     assert (found["rows"], found["width"]) == (8, 16)

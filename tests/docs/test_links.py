@@ -1,4 +1,4 @@
-"""Links between the pages lead somewhere, in the repository and on the site, and the site has every page."""
+"""Links between the pages work in the repository and on the site, and the site has every page."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]*))?\)")
 
 
 def anchors(page):
-    """Those of the titles of a page, as mkdocs and code hosts make them."""
+    """The anchors of the titles of a page, as mkdocs and code hosts make them."""
     titles = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     plain = (unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode() for title in titles)
     return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in plain}

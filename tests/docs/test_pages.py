@@ -11,8 +11,8 @@ from keras_bert_rebuild import fill_mask
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 
-# What a page says holds on every backend, and torch, which compiles nothing, is through first.
-# Graphs that take text are TensorFlow's.
+# What a page says is true on every backend; torch compiles nothing and is the fastest.
+# Graphs that take text need TensorFlow.
 ON_TENSORFLOW = ("serving",)
 
 pytestmark = pytest.mark.slow
@@ -25,13 +25,13 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
         pytest.skip(f"run on {backend}")
     monkeypatch.chdir(tmp_path)
     namespace = run_blocks(page)
-    if page.stem == "tutorial":  # what it says has been learnt
+    if page.stem == "tutorial":  # the page says that it has learnt
         found = fill_mask(namespace["model"], namespace["tokenizer"], ["the cow eats [MASK] .", "the [MASK] squeaks ."], top_k=1)
         assert [mask[0][0] for (mask,) in found] == ["grass", "mouse"]
 
 
 def test_every_python_block_of_a_page_is_run():
-    """No other word for the language hides one."""
+    """No other name for the language hides one."""
     for page in PAGES:
         words = {language for language, _ in blocks(page)}
         assert words <= {"", "python", "sh", "diff", "text", "yaml"}, page

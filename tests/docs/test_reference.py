@@ -1,4 +1,4 @@
-"""The reference names everything that is public, under the name that it has, and every option of the command line."""
+"""The reference lists everything public under its name, and every option of the command line."""
 
 import importlib
 import re
@@ -10,14 +10,14 @@ import keras_bert_rebuild
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(REFERENCE.glob("*.md"))}
-# What a page has mkdocstrings show.
+# The names that a page shows through mkdocstrings.
 SHOWN = [path for text in PAGES.values() for path in re.findall(r"^::: (\S+)$", text, re.MULTILINE)]
-# What a page says in its own words.
+# The names that a page lists in its own text.
 SAID = {name for text in PAGES.values() for name in re.findall(r"`(?:keras_bert_rebuild\.)?(\w+)[`(]", text)}
 
 
 def found(path):
-    """The object at a path; of a module the module."""
+    """The object at a path, which may be a module."""
     module, _, name = path.rpartition(".")
     parent = importlib.import_module(module)
     return getattr(parent, name) if hasattr(parent, name) else importlib.import_module(path)
@@ -35,20 +35,20 @@ def test_the_index_lists_the_names_of_the_package():
     assert listed == set(keras_bert_rebuild.__all__)
 
 
-def test_a_program_is_meant_to_call_about_sixty_names():
+def test_the_face_has_about_sixty_names():
     assert len(keras_bert_rebuild.__all__) == len(set(keras_bert_rebuild.__all__)) <= 70
 
 
 def test_every_public_name_is_in_the_reference():
     shown = {path.rpartition(".")[2] for path in SHOWN}
     assert not set(keras_bert_rebuild.__all__) - shown - SAID
-    # What has a docstring of its own is shown with it.
+    # Whatever has its own docstring is shown with it.
     constants = {"PretrainedInfo", "__version__"}
     assert {name for name in keras_bert_rebuild.__all__ if not name.startswith(("TOKEN_", "POOL_"))} - constants <= shown
 
 
-def test_what_is_shown_is_there_has_a_docstring_and_is_what_the_public_name_means():
-    # The packages that can be called are these functions.
+def test_what_is_shown_exists_has_a_docstring_and_is_the_public_object():
+    # The callable packages are these functions.
     called = {"keras_bert_rebuild.explain.explanation.explain", "keras_bert_rebuild.export.export_model.export"}
     for path in SHOWN:
         name = path.rpartition(".")[2]
@@ -58,9 +58,9 @@ def test_what_is_shown_is_there_has_a_docstring_and_is_what_the_public_name_mean
             assert shown is getattr(keras_bert_rebuild, name), path
 
 
-def test_what_is_shown_beside_the_face_can_be_imported_from_the_module_that_the_index_names():
+def test_other_names_can_be_imported_from_the_module_in_the_index():
     beside = {name: ["layers"] for name in keras_bert_rebuild.layers.__all__}
-    beside |= {name: modules for modules, names in rows("Beside the face")[1:] for name in names}
+    beside |= {name: modules for modules, names in rows("Outside the face")[1:] for name in names}
     here = {*dir(keras_bert_rebuild), "labelled_examples"}  # a page of records, not a name
     for path in SHOWN:
         name = path.rpartition(".")[2]
@@ -69,7 +69,7 @@ def test_what_is_shown_beside_the_face_can_be_imported_from_the_module_that_the_
             assert any(getattr(module, name, None) is found(path) for module in modules), path
 
 
-def test_what_left_the_face_is_not_imported_from_the_package():
+def test_names_removed_from_the_face_are_not_imported_from_the_package():
     assert not {*keras_bert_rebuild.layers.__all__, "Perplexity", "add_tokens", "Plan"} - {"gelu"} & set(dir(keras_bert_rebuild))
 
 
@@ -77,8 +77,8 @@ def test_nothing_is_shown_twice():
     assert len(SHOWN) == len(set(SHOWN))
 
 
-def test_the_page_of_the_command_line_is_what_the_parser_says():
-    """`python tests/helpers/command_line_page.py` writes it anew."""
+def test_the_page_of_the_command_line_equals_the_parser():
+    """`python tests/helpers/command_line_page.py` writes the page."""
     assert PAGES["command-line.md"] == command_line_page.page()
 
 

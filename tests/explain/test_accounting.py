@@ -1,4 +1,4 @@
-"""The accounting of a config is that of the article, of the published models, and of what is built."""
+"""The accounting of a config equals the article, the published models and the built models."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, train_flops
 
-# What the article says of each of its steps, with its own spaces.
+# The article's text for each of its steps, with its own spaces.
 ARTICLE = {
     1: (0, "0"),
     2: (23040000, "30,000·768"),
@@ -52,7 +52,7 @@ PUBLISHED = {
 
 @st.composite
 def configs(draw):
-    """A small config of any family, with any heads that its steps know."""
+    """A small config of any family, with any supported heads."""
     number = lambda least, most: draw(st.integers(least, most))  # noqa: E731
     heads = number(1, 3)
     groups = draw(st.sampled_from([None, 1, 2]))
@@ -101,10 +101,10 @@ def test_published_sizes_come_from_configs_alone(monkeypatch):
             assert sum(math.prod(shape) for _, shape in weights_of(config.encoder(), heads).values()) == count
 
 
-# A config is counted alike on every backend; JAX compiles something for every new shape.
+# The counts of a config are the same on every backend; JAX compiles something for every new shape.
 @settings(max_examples=3 if keras.config.backend() == "jax" else 12)
 @given(configs())
-def test_steps_and_shapes_are_those_of_the_model_that_is_built(drawn):
+def test_steps_and_shapes_equal_those_of_the_built_model(drawn):
     config, heads = drawn
     with skipped_initialization(np.zeros):
         model = build_model(config, heads)
@@ -121,7 +121,7 @@ def test_steps_and_shapes_are_those_of_the_model_that_is_built(drawn):
 
 
 @given(configs(), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
-def test_operations_are_those_that_a_training_run_counts(drawn, batch, length, predictions):
+def test_operations_equal_those_of_a_training_run(drawn, batch, length, predictions):
     config, _ = drawn
     length = min(length, config.max_length)
     predictions = min(predictions, length)
@@ -131,11 +131,11 @@ def test_operations_are_those_that_a_training_run_counts(drawn, batch, length, p
     assert explanation.total("train") == train_flops(config, work)
 
 
-def test_a_block_keeps_what_the_literature_counts():
+def test_the_retained_activations_of_a_block_equal_the_literature():
     config = BertConfig()
     explanation = explain(config, [], batch=3, length=128, dtype="mixed_bfloat16")
     s, b, h, a = 128, 3, 768, 12
-    # Korthikanti et al., 2022, equation 1, without the masks of dropout (2 sbh, a s² b) and the probabilities it leaves (2 a s² b).
+    # Korthikanti et al., 2022, equation 1, without dropout's masks (2 sbh, a s² b) and its output probabilities (2 a s² b).
     expected = 12 * (34 * s * b * h - 2 * s * b * h + 5 * a * s * s * b - 3 * a * s * s * b)
     assert sum(step.kept for step in explanation.steps if step.part == "Encoder block") == expected
 
@@ -179,7 +179,7 @@ def _keras_bert_names(sizes):
     return {names[field]: value for field, value in sizes.items()}
 
 
-def test_layers_added_to_a_model_are_listed_and_a_config_is_read_from_layers():
+def test_added_layers_are_listed_and_a_config_is_read_from_layers():
     config = BertConfig(
         family="albert", vocab_size=30, hidden_size=8, embedding_size=4, num_hidden_layers=4, num_hidden_groups=2,
         num_attention_heads=2, intermediate_size=9, max_position_embeddings=12, type_vocab_size=3,
@@ -194,7 +194,7 @@ def test_layers_added_to_a_model_are_listed_and_a_config_is_read_from_layers():
     assert explain(encoder, length=6).total("params") == encoder.count_params()
 
 
-def test_a_layer_that_is_called_like_a_step_counts_where_it_stands():
+def test_a_layer_with_the_name_of_a_step_is_counted_where_it_is():
     config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9)
     encoder, predictor = build_model(config), build_model(config, ["mlm"])
     inputs = [keras.Input((None,), dtype="int32"), keras.Input((None,), dtype="int32")]
@@ -208,7 +208,7 @@ def test_a_layer_that_is_called_like_a_step_counts_where_it_stands():
         assert explanation.heads == ()
 
 
-def test_the_activation_of_a_model_put_together_by_hand_is_that_of_its_layers():
+def test_the_activation_of_a_hand_built_model_is_that_of_its_layers():
     sizes = {"embed_dim": 8, "head_num": 2, "transformer_num": 1, "feed_forward_dim": 9, "pos_num": 6, "seq_len": 6}
     for activation, said in (("gelu_erf", "The function here is gelu_erf."), ("relu", None)):
         model = keras.Model(*get_model(30, training=False, feed_forward_activation=activation, **sizes))
@@ -216,7 +216,7 @@ def test_the_activation_of_a_model_put_together_by_hand_is_that_of_its_layers():
         assert [sentence.endswith(said) for sentence in steps] == ([True] if said else [])
 
 
-def test_bytes_are_those_of_the_policy_of_the_model():
+def test_bytes_follow_the_dtype_policy_of_the_model():
     keras.config.set_dtype_policy("mixed_bfloat16")
     config = BertConfig(vocab_size=30, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=9)
     model = build_model(config)

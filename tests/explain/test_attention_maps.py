@@ -1,4 +1,4 @@
-"""Attention as arrays is what the model computes."""
+"""Attention maps equal what the model computes."""
 
 import keras
 import numpy as np
@@ -41,7 +41,7 @@ def model_of(family, rng):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert"])
-def test_rows_sum_to_one_padding_gets_zero_and_the_maps_give_the_layer_back(family, rng):
+def test_rows_sum_to_one_padding_gets_zero_and_the_maps_reproduce_the_layer(family, rng):
     model = model_of(family, rng)
     ids = ids_of(model.config, rng)
     inputs = [ids, ids % 2 * 0] if model.config.type_vocab_size else ids
@@ -68,13 +68,13 @@ def test_rows_sum_to_one_padding_gets_zero_and_the_maps_give_the_layer_back(fami
 
 
 def _layer_by_layer(model, layer, x, mask):
-    """What the attention half of a layer of the model makes of its input, by the model's own layers."""
+    """The output of the attention part of a block, computed with the model's own layers."""
     name = f"Encoder-{model.config.block_of_layer(layer) + 1}-MultiHeadSelfAttention"
     attended = model.get_layer(name)(x, mask=keras.ops.convert_to_tensor(mask))
     return model.get_layer(f"{name}-Norm")(model.get_layer(f"{name}-Add")([x, attended]))
 
 
-def test_a_position_that_looks_back_only_gives_nothing_to_what_follows(rng):
+def test_history_only_attention_gives_nothing_to_later_positions(rng):
     from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
     model = small_model(training=False)
@@ -91,7 +91,7 @@ def test_a_position_that_looks_back_only_gives_nothing_to_what_follows(rng):
     np.testing.assert_allclose(maps.outputs[-1], output, atol=1e-5)
 
 
-def test_chosen_layers_and_heads_are_parts_of_the_whole_in_the_order_asked_for(rng):
+def test_chosen_layers_and_heads_equal_the_whole_in_the_requested_order(rng):
     model = model_of("albert", rng)
     ids = ids_of(model.config, rng)
     whole = attention_maps(model, [ids, ids * 0], vectors=True)
@@ -105,7 +105,7 @@ def test_chosen_layers_and_heads_are_parts_of_the_whole_in_the_order_asked_for(r
     np.testing.assert_allclose(part.probabilities[0, 0, 0, 0, :6], row / row.sum(), rtol=1e-5)
 
 
-def test_layers_not_asked_for_run_by_the_fused_operation_and_the_model_stays_as_it_is(rng, monkeypatch):
+def test_other_layers_use_the_fused_operation_and_the_model_is_unchanged(rng, monkeypatch):
     model = compiled(small_model())
     spread(model, rng)
     (ids, segments, chosen), _ = small_batch(rng, 2)
@@ -135,7 +135,7 @@ def test_bfloat16_gives_probabilities_in_float32_near_those_of_float32(rng):
     np.testing.assert_allclose(maps.probabilities, expected.probabilities, atol=0.05)
 
 
-def test_models_put_around_an_encoder_have_its_maps(rng, tmp_path):
+def test_models_around_an_encoder_have_its_maps(rng, tmp_path):
     encoder = model_of("bert", rng)
     ids = ids_of(encoder.config, rng)
     expected = attention_maps(encoder, [ids, ids * 0]).probabilities
@@ -161,7 +161,7 @@ def test_maps_that_would_fill_the_memory_are_refused_before_they_are_made(monkey
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
-def test_quantised_projections_are_the_layers_own(rng):
+def test_quantised_projections_use_the_layer_itself(rng):
     model = model_of("bert", rng)
     ids = ids_of(model.config, rng)
     model.quantize("int8")
@@ -170,7 +170,7 @@ def test_quantised_projections_are_the_layers_own(rng):
     np.testing.assert_allclose(maps.outputs[-1], answers(model, ids, ids * 0)[0], atol=1e-5)
 
 
-def test_an_explicit_padding_mask_is_obeyed(rng):
+def test_an_explicit_padding_mask_is_used(rng):
     model = spread(build_model(config_of("bert"), padding_mask=True), rng)
     ids = rng.integers(0, 60, (3, 9))
     mask = np.ones_like(ids)
@@ -202,14 +202,14 @@ def test_texts_come_with_tokens_words_and_sentences_and_a_text_alone_without_pad
 
 
 @pytest.mark.parametrize("kind", [WordPieceTokenizer, Tokenizer])
-def test_ids_with_a_tokenizer_are_named(kind):
+def test_ids_with_a_tokenizer_have_token_names(kind):
     ids = np.array([[2, 5, 6, 3, 7, 3, 0, 0, 0, 0, 0, 0]])
     maps = attention_maps(small_model(token_num=len(VOCABULARY)), [ids, ids * 0], tokenizer=kind(VOCABULARY, cased=False))
     assert maps.tokens[0][:6] == ("[CLS]", "the", "cat", "[SEP]", "sat", "[SEP]")
     assert maps.sentences.tolist() == [[-1, 0, 0, -1, 1, -1, -1, -1, -1, -1, -1, -1]]
 
 
-def test_a_query_with_nothing_to_look_at_gives_nothing(rng):
+def test_a_fully_masked_query_has_zero_attention(rng):
     q, k = rng.normal(size=(2, 1, 1, 3, 4)).astype("float32")
     got = attention_probabilities(q, k, np.array([[False, True, True]]), near=np.tri(3, dtype=bool))
     assert not got[0, 0, 0].any()

@@ -40,14 +40,14 @@ VOCABULARY = {token: i for i, token in enumerate(WORDS)}
 
 
 def data_of(page):
-    """What stands in the page's script element of data, and the page without it."""
+    """The contents of the page's data script element, and the page without it."""
     element = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
     (text,) = element.findall(page)
     return json.loads(text), element.sub("", page)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_packed_arrays_come_back_within_what_is_said(precision, rng):
+def test_packed_arrays_come_back_within_the_stated_error(precision, rng):
     array = rng.uniform(0, 1, (3, 5, 7)).astype("float32") ** 4
     if precision not in ("uint16", "root8"):
         array = array * 40 - 8
@@ -67,7 +67,7 @@ def test_packed_arrays_come_back_within_what_is_said(precision, rng):
     assert (back[array == 0] == 0).all()
 
 
-def test_what_is_no_number_or_too_large_is_refused():
+def test_values_that_are_nan_or_too_large_are_refused():
     with pytest.raises(ValueError, match="must hold finite numbers; 1 of 3 values are not finite"):
         pack([0, np.nan, 1], "uint16")
     with pytest.raises(ValueError, match="below 65504; got 70000"):
@@ -121,7 +121,7 @@ def test_hostile_tokens_stay_in_the_data(rng):
     page.encode("utf-8")
 
 
-def test_a_page_is_of_one_text_with_tokens(rng):
+def test_a_page_shows_one_text_with_tokens(rng):
     maps = random_maps(rng)
     with pytest.raises(ValueError, match="one text and its tokens; got 1 texts without"):
         attention_page(replace(maps, tokens=None))
@@ -129,7 +129,7 @@ def test_a_page_is_of_one_text_with_tokens(rng):
         attention_page(maps, random_anatomy(rng, random_maps(rng, length=5)))
 
 
-def test_long_texts_have_as_many_heads_as_a_page_holds():
+def test_pages_of_long_texts_have_as_many_heads_as_fit():
     assert heads_that_fit(12, 12, 128, 64) == (tuple(range(12)), tuple(range(12)))
     assert precision_that_fits(144, 128, 64) == "root8"
     assert precision_that_fits(144, 64, 64) == "uint16"
@@ -148,7 +148,7 @@ def test_long_texts_have_as_many_heads_as_a_page_holds():
 
 @pytest.mark.slow
 def test_the_largest_page_of_bert_base_stays_under_10_mb(rng):
-    maps = random_maps(rng, 12, 12, 128, 64)  # noise, which hardly any compression makes smaller
+    maps = random_maps(rng, 12, 12, 128, 64)  # noise, which hardly compresses
     assert len(attention_page(maps, random_anatomy(rng, maps, 768))) < 10_000_000
 
 
@@ -182,7 +182,7 @@ def test_a_head_of_minilm_is_named_after_its_pattern():
     assert patterns["scores"][patterns["names"].index("previous token")][0][2] > 0.9
 
 
-def test_without_matplotlib_one_sentence_says_so(monkeypatch, rng):
+def test_without_matplotlib_the_error_is_one_sentence(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install matplotlib\."):

@@ -1,4 +1,4 @@
-"""Heads that follow a pattern purely score one, and others what one works out by hand."""
+"""Heads that follow a pattern purely score one, and others score what a hand computation gives."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SENTENCES = [-1, 0, 0, -1, 1, 1, -1]
 
 
 def head(looks_at):
-    """A map in which query q gives everything to the places of looks_at[q], alike."""
+    """A map in which query q attends equally to the positions of looks_at[q]."""
     probabilities = np.zeros((7, 7))
     for query, keys in enumerate(looks_at):
         probabilities[query, keys] = 1 / len(keys)
@@ -40,7 +40,7 @@ def test_a_pure_head_scores_one_and_is_named_first():
         assert found.of_head(i, 0)[0] == (name, pytest.approx(1))
 
 
-def test_even_attention_scores_its_share_and_has_no_name():
+def test_uniform_attention_scores_its_share_and_has_no_name():
     even = np.full((7, 7), 1 / 7)
     found = scores_of([even])
     # Over words: same token (1 + 2 + 1 + 2) / 4, delimiters 3, own sentence 2, of 7 each.
@@ -50,7 +50,7 @@ def test_even_attention_scores_its_share_and_has_no_name():
     assert found.of_head(0, 0) == []
 
 
-def test_a_head_is_named_from_halfway_between_even_and_pure():
+def test_a_head_is_named_from_halfway_between_uniform_and_pure():
     even = np.full((7, 7), 1 / 7)
     for share, named in ((0.49, False), (0.51, True)):
         found = scores_of([share * PURE["next token"] + (1 - share) * even])
@@ -65,7 +65,7 @@ def test_scores_of_any_attention_are_from_zero_to_one(rng):
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-def test_one_sentence_says_nothing_of_sentences_and_one_token_nothing_of_neighbours():
+def test_a_pattern_that_a_text_cannot_show_has_no_score():
     one = attention_patterns(np.stack([PURE["same sentence"]])[:, None], TOKENS)
     assert one.scores[4, 0, 0] == one.even[4] == 0
     alone = attention_patterns(np.ones((1, 1, 1, 1)), ["[CLS]"])

@@ -55,7 +55,7 @@ def test_norms_and_cosines_are_those_of_the_vectors(rng):
     assert found.cosines_normalised.shape == (3, 4)
 
 
-def test_a_family_without_segments_has_two_parts_and_positions_begin_where_they_begin(rng):
+def test_a_family_without_segments_has_two_parts_and_its_own_first_position(rng):
     config = BertConfig(**SIZES, type_vocab_size=0, position_offset=2, max_position_embeddings=9)
     model = spread(build_model(config), rng)
     found = embedding_anatomy(model, tokenizer(), "cat")
@@ -84,7 +84,7 @@ def test_a_task_is_not_in_a_text():
         embedding_anatomy(model, tokenizer(), "cat")
 
 
-def test_nearest_tokens_are_those_of_the_largest_cosine(rng):
+def test_nearest_tokens_have_the_largest_cosine(rng):
     model = spread(small_model(token_num=len(WORDS)), rng)
     table = values(model, "Embedding-Token/embeddings").astype("float64")
     cosines = table @ table[6] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[6])

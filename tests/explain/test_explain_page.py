@@ -1,4 +1,4 @@
-"""What docs/explain.md says is so."""
+"""What docs/explain.md says is true."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from helpers import minilm
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
 
 
-def test_the_blocks_run_and_the_figures_of_the_text_are_theirs():
+def test_the_blocks_run_and_give_the_figures_of_the_text():
     said = {}
     page = PAGE.replace('load_tokenizer("bert-base")', 'load_tokenizer("bert-base", fast=False)')  # without tensorflow-text
     page = page.replace('"bert-base"', repr(str(minilm.FOLDER)))
@@ -19,7 +19,7 @@ def test_the_blocks_run_and_the_figures_of_the_text_are_theirs():
     name, score = found.of_head(0, 2)[0]
     assert (name, round(score, 2)) == ("previous token", 0.96)
     resting = [any(name == "delimiter" for name, _ in found.of_head(i, j)) for i in range(6) for j in range(12)]
-    assert f"{sum(resting)} of {len(resting)} heads rest on the delimiters" in PAGE
+    assert f"{sum(resting)} of {len(resting)} heads attend mostly to the delimiters" in PAGE
     cat = anatomy.tokens.index("cat")
     assert [round(float(norm), 1) for norm in (*anatomy.norms[:, cat], anatomy.norms[2, 0])] == [1.4, 0.5, 0.4, 2.4]
     assert [round(float(cosine), 2) for cosine in anatomy.cosines_summed[:, cat]] == [0.89, 0.25, 0.24]

@@ -1,4 +1,4 @@
-"""The tables fit the terminal and say what the accounting says."""
+"""The tables fit the terminal and show the accounting."""
 
 import io
 
@@ -31,7 +31,7 @@ def test_lines_fit_and_no_number_is_cut(name, width):
     assert f"{explanation.total('params'):,}" in text
 
 
-def test_the_page_corrects_the_articles():
+def test_the_table_corrects_the_article():
     text = " ".join(as_text(explain(BertConfig(vocab_size=30000)), 100).split())
     assert "9 · 12 = 108. A block has 8, and 8 · 12 = 96." in text
     assert "positions are not trained. The table is a weight like any other, 512 · 768 numbers." in text
@@ -44,7 +44,7 @@ def test_the_page_corrects_the_articles():
     assert "ReLU" not in text
 
 
-def test_shared_blocks_say_how_often_they_run():
+def test_shared_blocks_show_how_often_they_run():
     text = as_text(explain(*released()["albert-base-v2"]), 80)
     assert "Encoder block × 1, run 12 times" in text
     assert "in each of" not in text
@@ -62,7 +62,7 @@ def test_markdown_has_a_row_for_every_step_and_printing_gives_the_table():
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_names_are_whole_at_every_width(width):
+def test_names_are_never_cut(width):
     rows = weight_names(BertConfig(), ["pooler"])
     console = Console(file=io.StringIO(), width=width)
     console.print(names_as_table(rows, width))

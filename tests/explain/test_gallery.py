@@ -1,4 +1,4 @@
-"""What docs/gallery.md says of the trained model is so."""
+"""What docs/gallery.md says about the trained model is true."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pictures of the architecture hold every step, and fit into their frame."""
+"""The pictures of the architecture show every step and fit into their frame."""
 
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -26,7 +26,7 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_step_stands_in_the_picture_with_its_parameters(name):
+def test_every_step_is_in_the_picture_with_its_parameters(name):
     config, heads = CONFIGS[name]
     diagram = plot_model(config, heads)
     written = texts(diagram)
@@ -40,7 +40,7 @@ def test_every_step_stands_in_the_picture_with_its_parameters(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("block", [False, True])
-def test_boxes_lie_inside_and_texts_inside_their_boxes(name, block):
+def test_boxes_are_inside_the_frame_and_texts_inside_their_boxes(name, block):
     config, heads = CONFIGS[name]
     diagram = plot_model(config, heads, block=block)
     boxes = [part for part in diagram.parts if isinstance(part, Box) and part.kind != "frame"]
@@ -48,7 +48,7 @@ def test_boxes_lie_inside_and_texts_inside_their_boxes(name, block):
         assert box.x >= 0
         assert box.x + box.width <= diagram.width
         assert box.below <= diagram.height
-        # Letters of 11.5 are about 6 wide.
+        # Letters of size 11.5 are about 6 wide.
         assert 6 * len(box.detail) <= box.width, box.detail
     for i, a in enumerate(boxes):
         for b in boxes[:i]:

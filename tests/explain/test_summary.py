@@ -24,7 +24,7 @@ def test_rows_equal_the_table_of_the_article():
         assert [row.name, row.type, row.output_shape, str(row.params), ", ".join(row.connected_to) or "-"] == list(want.values())
 
 
-def test_the_printed_table_names_every_layer_whole():
+def test_the_printed_table_has_every_layer_name_in_full():
     lines = []
     model = small_model(dropout_rate=0.1)
     print_summary(model, print_fn=lines.append)

@@ -1,4 +1,4 @@
-"""The weights of a model under the names of others, from its config alone."""
+"""The weights of a model under the names of other libraries, from its config alone."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# What "Understanding BERT from huggingface" prints of BertModel: all but the layers between the first and the last, and these.
+# What "Understanding BERT from huggingface" prints for BertModel, without the layers between the first and the last.
 PRINTED = """
 embeddings.word_embeddings.weight (30522, 768)
 embeddings.position_embeddings.weight (512, 768)
@@ -53,7 +53,7 @@ def test_bert_model_has_the_199_parameters_that_huggingface_prints():
     assert len(rows) == len(expected) == 199
     assert {f"{row.name} {row.their_shape}" for row in rows} == set(expected)
     assert sum(row.parameters for row in rows) == 109_482_240
-    assert sum(row.name.endswith("query.weight") for row in rows) == 12  # one in a layer, not twelve
+    assert sum(row.name.endswith("query.weight") for row in rows) == 12  # one per layer, not twelve
     assert sentence_of(rows) == (
         "199 weights, 109,482,240 parameters. A layer has one query, one key and one value kernel, and in it all 12 heads: "
         "rows 0–63 head 0, … 704–767 head 11."
@@ -61,7 +61,7 @@ def test_bert_model_has_the_199_parameters_that_huggingface_prints():
 
 
 @pytest.mark.parametrize("format", ["huggingface", "google"])
-def test_the_part_of_a_head_computes_the_queries_keys_and_values_of_that_head(format, rng):
+def test_the_rows_of_a_head_compute_its_queries_keys_and_values(format, rng):
     model = spread(small_model(), rng)
     (ids, segments, _), _ = small_batch(rng, 2)
     maps = attention_maps(model, [ids, segments], vectors=True)
@@ -99,7 +99,7 @@ def test_every_released_model_has_all_its_names():
         assert sum(row.parameters for row in weight_names(config, heads)) == config.num_params(heads), name
 
 
-def test_tied_weights_have_second_names_that_count_nothing():
+def test_second_names_of_tied_weights_are_not_counted():
     rows = weight_names(BertConfig())
     assert [row.name for row in rows if not row.parameters] == ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"]
     assert sentence_of(rows).endswith(" 2 more names, at the end, are second names of tied weights.")

@@ -1,4 +1,4 @@
-"""The runtimes of others are where tox -e export installs them."""
+"""Skip the tests of other runtimes where these are not installed: tox -e export has them."""
 
 import importlib.util
 import sys

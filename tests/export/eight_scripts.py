@@ -1,4 +1,4 @@
-"""Texts in eight scripts and more, a small model with a vocabulary for them, and the answers of its own."""
+"""Texts in eight scripts and more, a small model with a vocabulary for them, and its own outputs."""
 
 import keras
 import numpy as np
@@ -48,14 +48,14 @@ def small_export(rng, heads=(), padding_mask=False, **changes):
 
 
 def static_export(rng):
-    """keras_bert's kind of model, of a static length."""
+    """A model like keras_bert's, with a static length."""
     tokens = vocabulary()
     built = small_model(training=False, token_num=len(tokens), pos_num=40, seq_len=40)
     return spread(BertModel(*built), rng), WordPieceTokenizer(tokens)
 
 
 def answers(model, tokenizer, texts, pairs=None):
-    """What the model itself answers, one output as a list of one, padded to the longest."""
+    """The outputs of the model itself, a single output as a list of one, padded to the longest."""
     encoded = tokenizer.encode_batch(texts, pairs, max_len=40, pad_to="longest")
     columns = {"Input-Token": encoded.ids, "Input-Segment": encoded.segments, "Input-Mask": encoded.mask}
     inputs = [columns.get(tensor.name, encoded.ids * 0) for tensor in model.inputs]

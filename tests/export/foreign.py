@@ -1,4 +1,4 @@
-"""Run a foreign runtime in a process of its own, which does not see this library."""
+"""Run a foreign runtime in a separate process that cannot import this library."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def run_foreign(script, folder, texts, scratch, seconds=300):
-    """The answers of an exported folder to texts, name to array."""
+    """The outputs of an exported folder for texts, arrays by name."""
     (scratch / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     command = [sys.executable, "-I", str(Path(__file__).parent / script), str(folder), str(scratch / "texts.json")]
     done = subprocess.run([*command, str(scratch / "answers.npz")], capture_output=True, text=True, timeout=seconds, check=False)

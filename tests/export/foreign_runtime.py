@@ -1,4 +1,4 @@
-"""Answer texts with an ONNX or OpenVINO folder where nothing of this library is: folder, texts, answers to write."""
+"""Run texts through an ONNX or OpenVINO folder without this library: folder, texts, output file."""
 
 import json
 import os

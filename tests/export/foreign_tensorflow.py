@@ -1,4 +1,4 @@
-"""Answer texts with a SavedModel where there is TensorFlow and nothing of this library: folder, texts, answers to write."""
+"""Run texts through a SavedModel with TensorFlow and without this library: folder, texts, output file."""
 
 import json
 import sys

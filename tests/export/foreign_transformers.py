@@ -1,4 +1,4 @@
-"""Answer texts with a Hugging Face folder where nothing of this library is: folder, texts, answers to write."""
+"""Run texts through a Hugging Face folder without this library: folder, texts, output file."""
 
 import json
 import sys

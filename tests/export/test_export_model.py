@@ -27,7 +27,7 @@ def test_the_package_is_the_function(tmp_path, rng):
     assert load_tokenizer(tmp_path / "folder").vocabulary == tokenizer.vocabulary
 
 
-def test_a_random_field_stands_beside_the_scores_of_labels(tmp_path, rng, monkeypatch):
+def test_a_random_field_is_next_to_the_scores_of_labels(tmp_path, rng, monkeypatch):
     model, tokenizer = small_export(rng, ["token_classification"], crf=True)
     layer = model.get_layer("Token-Classification-CRF")
     ids = np.array([[2, 6, 7, 3]])
@@ -48,7 +48,7 @@ def test_a_random_field_stands_beside_the_scores_of_labels(tmp_path, rng, monkey
 
 
 @pytest.mark.parametrize("cased", [False, True])
-def test_a_hugging_face_folder_keeps_what_the_tokenizer_is_told(tmp_path, rng, cased):
+def test_a_hugging_face_folder_has_the_tokenizer_settings(tmp_path, rng, cased):
     model, tokenizer = small_export(rng)
     export(model, WordPieceTokenizer(tokenizer.vocabulary, cased=cased), tmp_path / "folder", "huggingface", max_len=20)
     assert load_tokenizer(tmp_path / "folder").cased == cased
@@ -76,14 +76,14 @@ def test_a_pooled_model_keeps_the_files_of_its_tokenizer(tmp_path, monkeypatch):
         ("huggingface", {"poolings": "mean"}, "holds no poolings"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(tmp_path, rng, format, options, message):
+def test_mistakes_are_reported_in_a_sentence(tmp_path, rng, format, options, message):
     model, tokenizer = small_export(rng)
     with pytest.raises(ValueError, match=message):
         export(model, tokenizer, tmp_path / "folder", format, **options)
     assert not (tmp_path / "folder").exists()
 
 
-def test_a_folder_takes_the_place_of_no_file(tmp_path, rng):
+def test_a_file_is_not_replaced_by_a_folder(tmp_path, rng):
     (tmp_path / "model").write_text("mine")
     with pytest.raises(ValueError, match=r"expected a folder to write to; .* is a file"):
         export(*small_export(rng), tmp_path / "model", "saved_model")
@@ -94,7 +94,7 @@ def test_a_missing_package_is_named_with_the_command(monkeypatch):
         needed_package.needed_package("no_such_package", "onnx")
 
 
-def test_a_saved_model_asks_for_tensorflow(tmp_path, rng, monkeypatch):
+def test_a_saved_model_needs_tensorflow(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(saved_model.keras.config, "backend", lambda: "jax")
     with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
         export(*small_export(rng), tmp_path / "folder")

@@ -1,4 +1,4 @@
-"""ONNX files, answered with by ONNX Runtime in a process of its own."""
+"""ONNX files, run by ONNX Runtime in a separate process."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ HEADS = ["pooler", "mlm", "nsp", "sop", "classification", "token_classification"
 
 
 def compared(model, tokenizer, folder, scratch, expected_of=None):
-    """Export, answer there and here, and compare every output."""
+    """Export, run there and here, and compare every output."""
     keras_bert_rebuild.export(model, tokenizer, folder, "onnx", max_len=40)
     onnx.checker.check_model(str(folder / "model.onnx"), full_check=True)
     got = run_foreign("foreign_runtime.py", folder, TEXTS, scratch)
@@ -24,7 +24,7 @@ def compared(model, tokenizer, folder, scratch, expected_of=None):
     np.testing.assert_array_equal(got.pop("input_ids"), encoded.ids)
     assert len(got) == len(outputs)
     for value, expected in zip(got.values(), outputs, strict=True):
-        if expected.ndim == 3:  # what stands at padding means nothing
+        if expected.ndim == 3:  # values at padding are undefined
             value, expected = value[encoded.mask == 1], expected[encoded.mask == 1]
         np.testing.assert_allclose(value, expected, atol=1e-5)
     return got
@@ -61,7 +61,7 @@ def test_a_static_model_becomes_one_of_any_length_with_poolings(tmp_path, rng):
     assert [dim.dim_param for dim in dims] == ["batch", "length"]
 
 
-def test_weights_too_large_for_one_file_lie_beside_it(tmp_path, rng, monkeypatch):
+def test_weights_too_large_for_one_file_are_next_to_it(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(written, "MOST_BYTES", 1000)
     model, tokenizer = small_export(rng)
     compared(model, tokenizer, tmp_path / "folder", tmp_path)
@@ -69,7 +69,7 @@ def test_weights_too_large_for_one_file_lie_beside_it(tmp_path, rng, monkeypatch
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
-def test_what_has_no_counterpart_is_named(rng):
+def test_operations_without_counterpart_are_named(rng):
     model, _ = small_export(rng)
     odd = BertModel(model.inputs, keras.layers.GlobalMaxPooling1D(name="Odd")(model.outputs[0]))
     with pytest.raises(ValueError, match="Odd is a GlobalMaxPooling1D"):

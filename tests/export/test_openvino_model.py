@@ -1,4 +1,4 @@
-"""OpenVINO folders, answered with in a process of their own; MiniLM in float32 and in int8."""
+"""OpenVINO folders, run in a separate process; MiniLM in float32 and in int8."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_int8_keeps_the_direction_of_vectors(tmp_path, trained):
     assert sizes[1] < 0.3 * sizes[0]
 
 
-def test_half_of_the_rows_to_calibrate_with_are_short(rng):
+def test_half_of_the_calibration_rows_are_short(rng):
     _, tokenizer = small_export(rng)
     texts = [*(f"word {'word ' * int(n)}" for n in rng.integers(10, 30, 500)), *["word word"] * 5, "", " "]
     rows = calibration_rows(tokenizer, texts, max_len=40, count=60)

@@ -1,4 +1,4 @@
-"""Vectors in a parquet file, where pyarrow is."""
+"""Vectors in a parquet file, where pyarrow is installed."""
 
 import numpy as np
 import pyarrow.parquet

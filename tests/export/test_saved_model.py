@@ -1,4 +1,4 @@
-"""SavedModels, answered with in a process that has TensorFlow and tensorflow-text alone."""
+"""SavedModels, run in a process that has only TensorFlow and tensorflow-text."""
 
 import keras
 import numpy as np
@@ -44,7 +44,7 @@ def test_a_classifier_answers_with_labels_and_tokens_with_their_ids(tmp_path, rn
 
 
 @pytest.mark.slow
-def test_no_texts_and_no_rows_have_no_answers(tmp_path, rng):
+def test_empty_batches_have_empty_answers(tmp_path, rng):
     import tensorflow as tf
 
     model, tokenizer = small_export(rng, ["classification", "token_classification"])
@@ -81,7 +81,7 @@ def test_the_tokenizer_in_the_graph_has_every_setting(tmp_path, rng):
     assert load_tokenizer(tmp_path / "served") == tokenizer
 
 
-def test_only_googles_words_go_into_a_graph(tmp_path):
+def test_only_wordpiece_tokenizers_go_into_a_graph(tmp_path):
     tokenizer, model = given_tokenizers.given(given_tokenizers.pipeline, tmp_path, ())
     with pytest.raises(ValueError, match="takes text through a WordPieceTokenizer without added_tokens; got PipelineTokenizer"):
         keras_bert_rebuild.export(model, tokenizer, tmp_path / "served")
@@ -95,7 +95,7 @@ def test_a_number_has_no_probability_and_no_label(monkeypatch, labels):
 
 
 @pytest.mark.parametrize("labels", [("a",), ("a", "b", "c")])
-def test_labels_that_hold_at_once_have_a_probability_each_and_none_is_the_label(monkeypatch, labels):
+def test_multi_label_answers_have_a_probability_each_and_no_single_label(monkeypatch, labels):
     answer = _served_answer(monkeypatch, labels=labels, problem_type="multi_label_classification")
     assert list(answer) == ["logits", "probabilities"]
     np.testing.assert_allclose(answer["probabilities"], 1 / (1 + np.exp(-np.array(answer["logits"]))), atol=1e-6)
@@ -108,7 +108,7 @@ def _served_answer(monkeypatch, **config):
     return served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path, rng):
+def test_a_folder_of_another_kind_is_not_changed(tmp_path, rng):
     model, tokenizer = small_export(rng)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ValueError, match="holds a model and not an exported model"):

@@ -1,4 +1,4 @@
-"""The Python of docs/export.md, run as it stands there."""
+"""The Python of docs/export.md, run as written."""
 
 import re
 import subprocess

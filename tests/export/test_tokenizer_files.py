@@ -1,4 +1,4 @@
-"""The tokenizer's files beside an exported model, for tokenizers of every kind."""
+"""The tokenizer's files next to an exported model, for tokenizers of every kind."""
 
 import pytest
 from helpers import given_tokenizers, small_tokenizers
@@ -31,7 +31,7 @@ def test_an_exported_folder_has_the_tokenizer_that_was_given(tmp_path, monkeypat
     assert [row.type_ids for row in theirs] == [row.tolist() for row in ours.segments]
 
 
-def test_a_sentencepiece_model_of_other_rules_has_no_pipeline():
+def test_a_sentencepiece_model_with_other_rules_has_no_pipeline():
     pytest.importorskip("sentencepiece")
     pairs = small_tokenizers.sentencepiece("albert", model_type="bpe", vocab_size=120)
     assert sentencepiece_pipeline(SentencePieceTokenizer(pairs, "albert")) is None
@@ -56,7 +56,7 @@ def test_a_hugging_face_folder_has_the_tokenizer_that_was_given(tmp_path, kind):
     assert load_tokenizer(tmp_path / "folder") == tokenizer
 
 
-def test_the_files_that_came_with_a_model_give_way_to_a_tokenizer_that_is_given(tmp_path):
+def test_a_given_tokenizer_replaces_the_files_of_the_model(tmp_path):
     tokenizer, model = given_tokenizers.given(given_tokenizers.byte_level_bpe, tmp_path, ())
     save_pretrained(model, tmp_path / "came", vocabulary=tokenizer)
     came = from_pretrained(tmp_path / "came")

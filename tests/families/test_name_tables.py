@@ -1,4 +1,4 @@
-"""A family with BERT's modules and other names, whose files hold queries, keys and values in one array."""
+"""A family with BERT's modules under other names, whose files store queries, keys and values in one array."""
 
 from types import SimpleNamespace
 
@@ -87,12 +87,12 @@ def arrays_in(folder):
 
 
 def rewrite(folder, **arrays):
-    """Put arrays in the place of those of a file, or take them out of it where they are None."""
+    """Replace arrays of a file, or remove them where they are None."""
     arrays = arrays_in(folder) | arrays
     save_file({name: array for name, array in arrays.items() if array is not None}, folder / "model.safetensors")
 
 
-def test_three_kernels_of_ours_are_written_as_one_array_of_theirs_and_three_biases_too(model, folder):
+def test_three_kernels_and_three_biases_are_each_written_as_one_array(model, folder):
     weights, arrays = weights_of(model), arrays_in(folder)
     np.testing.assert_array_equal(arrays[f"{WQKV}.weight"], np.concatenate([weights[f"{part}/kernel"].T for part in PARTS]))
     np.testing.assert_array_equal(arrays[f"{WQKV}.bias"], np.concatenate([weights[f"{part}/bias"] for part in PARTS]))
@@ -100,7 +100,7 @@ def test_three_kernels_of_ours_are_written_as_one_array_of_theirs_and_three_bias
     assert sum(array.size for array in arrays.values()) == model.count_params()
 
 
-def test_an_array_that_holds_three_is_read_once_into_three(folder, rng, monkeypatch):
+def test_a_joined_array_is_read_once_into_three_variables(folder, rng, monkeypatch):
     joined, read, reads = rng.normal(size=(18, 6)).astype("float32"), SafetensorsFiles.read, []
     rewrite(folder, **{f"{WQKV}.weight": joined})
     monkeypatch.setattr(SafetensorsFiles, "read", lambda self, name: reads.append(name) or read(self, name))
@@ -112,7 +112,7 @@ def test_an_array_that_holds_three_is_read_once_into_three(folder, rng, monkeypa
 
 @pytest.mark.parametrize("limit", [5_000_000_000, 300])
 @pytest.mark.parametrize("heads", [("mlm",), ("pooler",), (), ("classification",), ("multiple_choice",)])
-def test_there_and_back_every_weight_keeps_its_bytes_in_one_file_and_in_shards(rng, tmp_path, heads, limit):
+def test_weights_round_trip_bit_exactly_in_one_file_and_in_shards(rng, tmp_path, heads, limit):
     model = build_model(CONFIG, heads)
     for variable in model.weights:
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
@@ -130,14 +130,14 @@ def test_there_and_back_every_weight_keeps_its_bytes_in_one_file_and_in_shards(r
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_a_joined_array_of_another_type_is_read_as_it_stands(folder, dtype):
+def test_a_joined_array_of_another_dtype_is_read(folder, dtype):
     joined = arrays_in(folder)[f"{WQKV}.weight"].astype(dtype)
     rewrite(folder, **{f"{WQKV}.weight": joined})
     weights = weights_of(from_pretrained(folder))
     np.testing.assert_array_equal(weights[f"{PARTS[1]}/kernel"], joined[6:12].T.astype("float32"))
 
 
-def test_what_is_wrong_with_a_joined_array_is_said_of_all_that_lies_in_it(folder):
+def test_an_error_in_a_joined_array_names_all_its_parts(folder):
     rewrite(folder, **{f"{WQKV}.weight": np.zeros((12, 6), "float32"), f"{WQKV}.bias": None})
     with pytest.raises(ValueError, match="does not fit") as error:
         from_pretrained(folder)
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_joined_array_is_said_of_all_that_lies_in_it(folder
     assert {path for path, _ in report.missing} == {f"{part}/{kind}" for part in PARTS for kind in ("kernel", "bias")}
 
 
-def test_numbers_that_are_not_finite_are_told_of_the_part_that_has_them(folder):
+def test_numbers_that_are_not_finite_are_reported_for_their_part(folder):
     joined = arrays_in(folder)[f"{WQKV}.weight"].copy()
     joined[7, 0] = np.nan
     rewrite(folder, **{f"{WQKV}.weight": joined})
@@ -160,7 +160,7 @@ def test_numbers_that_are_not_finite_are_told_of_the_part_that_has_them(folder):
     assert [str(one.message).split("; ")[1] for one in warned] == [f"{PARTS[1]}/kernel now holds them too."]
 
 
-def test_inspecting_names_all_that_an_array_holds(folder):
+def test_inspect_names_all_parts_of_an_array(folder):
     found = inspect_checkpoint(folder)
     assert found["heads"] == ["mlm"]
     paths = {row.name: row.path for row in found["names"]}
@@ -168,7 +168,7 @@ def test_inspecting_names_all_that_an_array_holds(folder):
     assert "?" not in paths.values()
 
 
-def test_the_table_of_names_says_which_rows_of_an_array_are_whose(model, folder):
+def test_the_table_of_names_has_the_rows_of_each_part(model, folder):
     rows = weight_names(CONFIG, ("mlm",))
     arrays, weights = arrays_in(folder), weights_of(model)
     assert sum(row.parameters for row in rows) == model.count_params()
@@ -181,7 +181,7 @@ def test_the_table_of_names_says_which_rows_of_an_array_are_whose(model, folder)
     assert '"part": [\n      0,\n      6,\n      12\n    ]' in names_as_json([key])
 
 
-def test_a_model_that_lacks_a_part_of_an_array_is_not_written(model, tmp_path):
+def test_a_model_without_one_part_of_an_array_is_not_written(model, tmp_path):
     variables = [variable for variable in model.weights if variable.path != f"{PARTS[1]}/bias"]
     with pytest.raises(ValueError, match=f"the format has no name for:\n  {PARTS[0]}/bias without {PARTS[1]}/bias"):
         list(arrays_to_write(variables, TOY.HUGGINGFACE.rows(2, ("mlm",))))

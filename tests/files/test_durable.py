@@ -1,4 +1,4 @@
-"""A file is there whole, as it was, or not at all, whoever else writes it."""
+"""A file is complete, unchanged or absent, whoever else writes it."""
 
 import contextlib
 import errno
@@ -10,7 +10,7 @@ import pytest
 from keras_bert_rebuild.files.durable import naming_full_disk, write_file, write_text, written_file
 
 
-def test_after_an_error_all_is_as_it_was(tmp_path):
+def test_after_an_error_nothing_has_changed(tmp_path):
     (tmp_path / "a").write_text("before")
     with contextlib.suppress(EOFError), written_file(tmp_path / "a") as file:
         file.write(b"half")
@@ -28,14 +28,14 @@ def test_a_link_planted_at_the_name_of_old_partial_files_is_not_followed(tmp_pat
     assert not (tmp_path / "a").is_symlink()
 
 
-def test_what_killed_writers_left_goes_and_that_of_other_names_stays(tmp_path):
+def test_partial_files_of_killed_writers_are_removed_and_other_files_stay(tmp_path):
     for name in (".a.0abcdef_.writing", ".a.b.0abcdef_.writing", ".a.note.writing"):
         (tmp_path / name).write_text("")
     write_text(tmp_path / "a", "new")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".a.b.0abcdef_.writing", ".a.note.writing", "a"]
 
 
-def test_the_rights_of_a_file_stay_and_a_new_one_has_the_usual(tmp_path):
+def test_a_file_keeps_its_permissions_and_a_new_one_has_the_default(tmp_path):
     (tmp_path / "a").write_text("")
     (tmp_path / "a").chmod(0o600)
     (tmp_path / "usual").write_text("")
@@ -60,7 +60,7 @@ def test_a_full_disk_is_named_as_such(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "other")
 
 
-def test_half_a_pair_of_surrogates_is_escaped_as_json_has_it(tmp_path):
+def test_half_a_surrogate_pair_is_escaped_as_in_json(tmp_path):
     write_text(tmp_path / "a.json", '"\udc80 é"')
     assert (tmp_path / "a.json").read_bytes() == rb'"\udc80 ' + "é".encode() + b'"'
 

@@ -1,4 +1,4 @@
-"""A folder is swapped in whole; of the user's own files in it none is lost."""
+"""A folder is replaced atomically, and none of the user's own files in it is lost."""
 
 import contextlib
 import errno
@@ -35,7 +35,7 @@ def before(tmp_path):
 
 
 @pytest.mark.parametrize("exchanges", [True, False])
-def test_a_folder_takes_the_place_of_another_with_the_files_of_the_user(before, monkeypatch, exchanges):
+def test_a_replaced_folder_has_the_files_of_the_user(before, monkeypatch, exchanges):
     if not exchanges:
         monkeypatch.setattr(folders, "exchange", lambda one, other: False)
     write(before, replaced=("old-*",))
@@ -54,7 +54,7 @@ def test_files_of_the_user_are_copied_where_links_cannot_be_made(before, monkeyp
     assert contents(before)["notes/deep/a"] == "old"
 
 
-def test_after_an_error_all_is_as_it_was(before):
+def test_after_an_error_nothing_has_changed(before):
     found = contents(before)
     with contextlib.suppress(EOFError), written_folder(before) as partial:
         (partial / "config").write_text("new")
@@ -115,10 +115,10 @@ def test_killed_at_any_point_a_folder_is_old_or_new_and_never_mixed(before, how)
         seen.add((found == whole, place == before))
         if done.returncode == 0:
             break
-        if found == whole:  # begin again with the old one
+        if found == whole:  # restart with the old one
             for name in ("config", "weights", "old-shard"):
                 (before / name).write_text("old")
     assert limit > 15
     assert {(False, True), (True, True)} <= seen
     assert ((False, False) in seen) == (how == "renames")
-    assert os.listdir(before.parent) == ["model"]  # the last run has removed what the killed ones left
+    assert os.listdir(before.parent) == ["model"]  # the last run has removed the leftovers of the killed ones

@@ -1,4 +1,4 @@
-"""JSON of others ends in a value or in one sentence."""
+"""Untrusted JSON gives a value or an error of one sentence."""
 
 import pytest
 
@@ -22,6 +22,6 @@ def test_deep_long_and_broken_texts_are_one_sentence(text, message):
     assert "\n" not in str(error.value)
 
 
-def test_what_is_within_the_limits_is_read():
+def test_json_within_the_limits_is_read():
     assert parse_json("[" * 64 + "]" * 64, "f") is not None
     assert parse_json('{"a": [1, NULL]}'.replace("NULL", "null"), "f") == {"a": [1, None]}

@@ -1,4 +1,4 @@
-"""Every limit is a number with a reason, and is asked for somewhere."""
+"""Every limit is a number with a reason, and is used somewhere."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ def test_a_limit_is_stated_once_used_and_in_the_page(name):
     assert unit
     assert why
     sources = [path for part in ("keras_bert_rebuild", "tests/hostile") for path in (ROOT / part).rglob("*.py")]
-    of_config = name in BertConfig.__dataclass_fields__  # asked for by the name of the field
+    of_config = name in BertConfig.__dataclass_fields__  # used by the name of the field
     used = of_config or [path for path in sources if path.name != "limits.py" and f'"{name}"' in path.read_text(encoding="utf-8")]
     assert used, f"nothing asks for {name}"
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     assert f"| `{name}` | {number:,} {unit} | {why} |\n" in page
 
 
-def test_what_is_at_a_limit_passes_and_what_is_above_is_one_sentence():
+def test_values_at_a_limit_pass_and_values_above_are_one_sentence():
     check_limit("yaml_depth", limit("yaml_depth"), "a.yaml")
     with pytest.raises(ValueError, match=r"^a\.yaml must have at most 32 levels; got 33\.$"):
         check_limit("yaml_depth", 33, "a.yaml")

@@ -1,4 +1,4 @@
-"""A lock keeps others out, tells of its holder, and dies with its process."""
+"""A lock excludes others, names its holder, and ends with its process."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ with locked(lock_file(sys.argv[1])):
 """
 
 
-def test_a_second_process_is_told_of_the_first_and_a_killed_one_holds_nothing(tmp_path):
+def test_a_second_process_names_the_first_and_a_killed_one_holds_nothing(tmp_path):
     output = tmp_path / "out.npy"
     with other_process(HOLD, output) as process:
         assert process.stdout.readline() == "held\n"
@@ -52,7 +52,7 @@ def test_a_second_process_is_told_of_the_first_and_a_killed_one_holds_nothing(tm
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
-def test_a_process_that_is_forked_off_has_no_lock_and_takes_none_away(tmp_path):
+def test_a_forked_process_has_no_lock_and_releases_none(tmp_path):
     script = """
 import os
 from keras_bert_rebuild.files.locked import BusyError, acquire, release
@@ -80,12 +80,12 @@ for _ in range(200):
 """
 
 
-def test_two_processes_are_never_inside_at_once_though_the_file_comes_and_goes(tmp_path):
+def test_two_processes_never_hold_the_lock_at_once_even_if_the_file_is_deleted(tmp_path):
     with other_process(RACE, tmp_path / "a") as one, other_process(RACE, tmp_path / "a") as two:
         assert (one.wait(), two.wait()) == (0, 0)
 
 
-def test_the_thread_that_has_it_may_take_it_again_and_another_may_not(tmp_path):
+def test_a_lock_is_reentrant_in_its_thread_only(tmp_path):
     lock = lock_file(tmp_path / "a")
     found = []
 
@@ -103,7 +103,7 @@ def test_the_thread_that_has_it_may_take_it_again_and_another_may_not(tmp_path):
     assert not lock.exists()
 
 
-def test_a_lock_may_be_waited_for(tmp_path):
+def test_waiting_for_a_lock(tmp_path):
     lock = lock_file(tmp_path / "a")
     held = acquire(lock)
     done = []
@@ -121,7 +121,7 @@ def test_a_lock_may_be_waited_for(tmp_path):
     assert done
 
 
-def test_what_lies_where_the_lock_should_be_is_not_written_to(tmp_path):
+def test_a_foreign_file_at_the_path_of_the_lock_is_not_written_to(tmp_path):
     lock, mine = lock_file(tmp_path / "a"), tmp_path / "mine"
     for content in ("", "mine"):
         mine.write_text(content)
@@ -136,6 +136,6 @@ def test_what_lies_where_the_lock_should_be_is_not_written_to(tmp_path):
     assert (mine.read_text(), lock.read_text()) == ("mine", "mine, too")
 
 
-def test_the_longest_name_of_a_file_system_has_a_lock(tmp_path):
+def test_the_longest_file_name_has_a_lock(tmp_path):
     with locked(lock_file(tmp_path / ("é" * 127))):
         assert len(list(tmp_path.iterdir())) == 1

@@ -1,4 +1,4 @@
-"""Names of others are shown, and do nothing."""
+"""Untrusted names are shown, and have no effect."""
 
 import xml.etree.ElementTree
 
@@ -19,7 +19,7 @@ EVIL = (
 
 
 @pytest.mark.parametrize("text", EVIL)
-def test_what_is_shown_stays_on_its_line_and_moves_nothing(text):
+def test_shown_text_stays_on_its_line_and_moves_no_cursor(text):
     shown = printable(text)
     assert shown.isprintable()
     assert "\\" in shown
@@ -37,7 +37,7 @@ def test_a_long_name_is_cut():
 
 
 @pytest.mark.parametrize("text", [*EVIL, "<script>alert(1)</script>", '"onload="x', "a & b", "]]>"])
-def test_markup_has_it_as_text(text):
+def test_markup_is_shown_as_text(text):
     page = f'<svg a="{in_xml(text)}"><title>{in_xml(text)}</title></svg>'
     found = xml.etree.ElementTree.fromstring(page)
     assert list(found) == [found[0]]
@@ -56,7 +56,7 @@ def test_markup_has_it_as_text(text):
         ("data/train_1.tsv", "data/train_1.tsv"),
     ],
 )
-def test_markdown_has_it_as_text(text, shown):
+def test_markdown_is_shown_as_text(text, shown):
     assert in_markdown(text) == shown
 
 

@@ -1,4 +1,4 @@
-"""Only files are opened, and none that is larger than its limit."""
+"""Only regular files are opened, and none that is larger than its limit."""
 
 import os
 import socket
@@ -33,7 +33,7 @@ def test_a_link_to_a_file_and_a_file_that_is_not_there_pass(tmp_path):
         read_bytes(tmp_path / "none", "json_bytes")
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path):
+def test_a_file_above_the_limit_is_not_read(tmp_path):
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)  # a hole
     with pytest.raises(ValueError, match=r"large must have at most 67,108,864 bytes; got 1,099,511,627,776\."):

@@ -1,4 +1,4 @@
-"""What a finished run left stays until the same run has finished again, wherever that is killed."""
+"""The results of a finished run stay until the same run has finished again, wherever it is killed."""
 
 import contextlib
 import os
@@ -28,12 +28,12 @@ def train_again(run):
             (place / name).write_text("second")
 
 
-def test_it_takes_its_place_in_the_end(run):
+def test_the_new_results_replace_the_old_ones_at_the_end(run):
     train_again(run)
     assert contents(run) == {"model/weights": "second", "report": "second", "settings": "first"}
 
 
-def test_an_error_leaves_what_was_there(run):
+def test_an_error_leaves_the_old_results(run):
     before = contents(run)
     with contextlib.suppress(EOFError), written_again(run) as place:
         (place / "report").write_text("half")
@@ -42,11 +42,11 @@ def test_an_error_leaves_what_was_there(run):
 
 
 class Killed(BaseException):
-    """Ends a process that nothing clears up behind."""
+    """Ends a process without any cleanup."""
 
 
 @pytest.mark.parametrize("last", range(1, 5))
-def test_a_kill_while_names_change_is_gone_on_with(run, monkeypatch, last):
+def test_a_kill_during_the_renames_is_completed(run, monkeypatch, last):
     calls = []
 
     def until_killed(function):

@@ -1,4 +1,4 @@
-"""The contract that every layer keeps, checked in one call."""
+"""The contract of every layer, checked in one call."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ def check_layer(make, arrays, output_shapes, *, input_dtypes=None, trains=True, 
     """Build, symbolic call, eager call, config round trip and one training step, under three dtype policies.
 
     Args:
-        make: from keyword arguments to the layer.
+        make: makes the layer from keyword arguments.
         arrays: one array, or a list of them.
         output_shapes: the shape of the output, or a list of shapes.
         input_dtypes: of the symbolic inputs, float32 if not given.
@@ -53,7 +53,7 @@ def _check_training(make, arrays, flat, dtypes):
     if len(output.shape) > 2:
         output = MaskedGlobalMaxPool1D()(output)
     model = keras.Model(inputs if isinstance(arrays, list) else inputs[0], keras.layers.Dense(1, dtype="float32")(output))
-    # A scaled loss overflows float16 in its first steps, which are then left out: this is one step.
+    # A scaled loss overflows float16 in its first steps, which are then skipped: this is one step.
     model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse", auto_scale_loss=False)
     before = [np.array(w) for w in layer.get_weights()]
     loss = model.train_on_batch(tuple(flat) if isinstance(arrays, list) else flat[0], np.full((len(flat[0]), 1), 3.0))

@@ -8,12 +8,12 @@ from keras_bert_rebuild.cli.main import main
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
 
-# The exit code, and what was written to both outputs.
+# The exit code, and the text on both outputs.
 Said = namedtuple("Said", ["code", "out", "err"])
 
 
 def run_verb(verb, capsys, *arguments):
-    """Run a verb with arguments, made strings; what it `Said`, which is never a traceback."""
+    """Run a verb with arguments, converted to strings; returns `Said`, which is never a traceback."""
     try:
         code = main([verb, *map(str, arguments)])
     except SystemExit as exit_:

@@ -1,4 +1,4 @@
-"""The page of the command line, made from the parser: `python tests/helpers/command_line_page.py` writes it."""
+"""The command line page, generated from the parser: `python tests/helpers/command_line_page.py` writes it."""
 
 import argparse
 import importlib
@@ -40,7 +40,7 @@ def _verb(verb, module, text):
 
 
 def _value(action):
-    """What stands for the value of an argument."""
+    """The placeholder for the value of an argument."""
     if action.choices and not action.metavar:
         return "|".join(map(str, action.choices))
     name = action.metavar or action.dest.upper()
@@ -53,7 +53,7 @@ def _help(action):
 
 
 def _code(text):
-    """Code in a cell of a table, in which no bar may stand."""
+    """Code in a table cell, which may not contain a bar."""
     return f"<code>{text.replace('|', '&#124;')}</code>" if "|" in text else f"`{text}`"
 
 

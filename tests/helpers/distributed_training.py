@@ -1,4 +1,4 @@
-"""An evaluation and twenty steps of a small BERT on the devices of `distribute`, with something to compare them by."""
+"""An evaluation and twenty steps of a small BERT on the devices of `distribute`, with values to compare."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ STEPS, BATCH, LENGTH, VOCAB = 20, 8, 12, 104
 
 
 def make_batch(number):
-    """A batch whose rows have from one to four labels, so that their parts have different numbers of them."""
+    """A batch whose rows have from one to four labels, so that its parts have different numbers of labels."""
     rng = np.random.default_rng([number, 3])
     ids = rng.integers(5, VOCAB, (BATCH, LENGTH))
     ids[np.arange(LENGTH) >= rng.integers(6, LENGTH + 1, (BATCH, 1))] = 0
@@ -21,10 +21,10 @@ def make_batch(number):
 
 
 class Trained:
-    """A model on some devices, with what it reports of an evaluation, the losses of all steps, its state before and in the middle.
+    """A model on some devices, with the results of an evaluation, the losses of all steps, its state before and in the middle.
 
     Args:
-        kind, **where: as of `distribute`.
+        kind, **where: see `distribute`.
         dropout: the rate of dropout, of hidden values and attention.
         blocks: encoder blocks.
     """
@@ -42,7 +42,7 @@ class Trained:
         )
         with self.where:
             self.model = build_model(config, ["mlm", "nsp"])
-            # A gradient is longer than this: clipping has something to do.
+            # Every gradient is longer than this, so it is clipped.
             compile_model(self.model, optimizer=AdamW(1e-3, global_clipnorm=0.5), max_predictions=4)
             if keras.config.backend() == "tensorflow":
                 make_variables(self.model)
@@ -64,7 +64,7 @@ class Trained:
         return losses
 
     def evaluate(self):
-        """What is reported of three batches, after each of them and in the end."""
+        """The results of three batches, after each of them and at the end."""
         logs = Logs()
         with self.where:
             batches = NumberedBatches(make_batch, 0, 3)

@@ -1,4 +1,4 @@
-"""The same training on one, eight and two by four devices of JAX; prints what came of it as JSON."""
+"""The same training on one, eight and two by four JAX devices; prints the results as JSON."""
 
 import json
 import tempfile
@@ -14,7 +14,7 @@ DROPOUT = 0.1
 
 
 def parts(model):
-    """The weights and moments that are cut: by path, the shape of the whole and of what a device has of it."""
+    """The weights and moments that are sharded: by path, the shape of the whole and of the part on a device."""
     variables = [*model.weights, *model.optimizer.variables]
     cut = [variable for variable in variables if not variable.value.is_fully_replicated]
     return {v.path: [list(v.shape), list(v.value.addressable_shards[0].data.shape)] for v in cut}
@@ -22,7 +22,7 @@ def parts(model):
 
 def main():
     one, data, model = Trained("none", DROPOUT), Trained("data", DROPOUT), Trained("model", DROPOUT, model_devices=4)
-    batch = data.model.predict_on_batch  # a model that was trained on several devices is used outside of the scope
+    batch = data.model.predict_on_batch  # a model trained on several devices is used outside of the scope
     answers = batch((np.full((3, 12), 9), np.zeros((3, 12), "int32"), np.ones((3, 12), "int32")))
     rows = []
     with tempfile.TemporaryDirectory() as folder:

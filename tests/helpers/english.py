@@ -1,4 +1,4 @@
-"""A corpus of real English that is on every machine: the docstrings of the standard library, in paragraphs or in sentences."""
+"""A corpus of real English available on every machine: the standard library's docstrings, as paragraphs or sentences."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind that are not as their files alone would make them, with a small encoder for each."""
+"""Tokenizers of every kind with settings that differ from their files, with a small encoder for each."""
 
 import importlib.util
 import json
@@ -53,6 +53,6 @@ if importlib.util.find_spec("sentencepiece"):
 
 
 def given(kind, folder, heads=("pooler",)):
-    """A tokenizer, and an encoder that knows it and came without one."""
+    """A tokenizer, and an encoder for it that has no tokenizer of its own."""
     tokenizer, family = kind(folder)
     return tokenizer, small_encoder(heads, vocab_size=max(tokenizer.tokens) + 1, **family)

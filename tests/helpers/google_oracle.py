@@ -1,4 +1,4 @@
-"""The algorithm of Google's BERT tokenizer over Python's `unicodedata`, written down plainly, a character at a time."""
+"""The algorithm of Google's BERT tokenizer over Python's `unicodedata`, written plainly, one character at a time."""
 
 import unicodedata
 

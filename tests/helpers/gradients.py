@@ -8,7 +8,7 @@ TOLERANCES = {"float32": 2e-6, "bfloat16": 2e-2}
 
 
 def value_and_gradients(function, upstream, *arrays, dtype="float32"):
-    """What a function of tensors answers, and the gradients of its sum weighted with `upstream`, on the running backend."""
+    """The value of a function of tensors, and the gradients of its sum weighted with `upstream`, on the running backend."""
     backend = keras.config.backend()
     tensors = [ops.convert_to_tensor(array, dtype=dtype) for array in arrays]
     upstream = ops.convert_to_tensor(upstream, dtype="float32")
@@ -35,5 +35,5 @@ def value_and_gradients(function, upstream, *arrays, dtype="float32"):
 
 
 def rounded(array, dtype):
-    """What is left of an array in a dtype."""
+    """An array rounded to a dtype."""
     return ops.convert_to_numpy(ops.cast(ops.convert_to_tensor(array, dtype=dtype), "float32"))

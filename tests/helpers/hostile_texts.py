@@ -1,8 +1,8 @@
-"""Texts that nobody writes and everybody receives."""
+"""Unusual and malformed texts, as users receive them."""
 
 from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
 
-# Of every script and kind a few, put together at will: both directions, marks without letters, families of emoji, halves of pairs.
+# A few of every script and kind, combined at random: both directions, marks without letters, emoji families, lone surrogates.
 PARTS = (
     "שָׁלוֹם", "\u202eمرحبا\u202c", "\u2067سلام\u2069", "नमस्ते", "ไทยไม่มีช่องว่าง", "中文字符", "ﾊﾝｶｸ", "한국어", "ﬃ", "ß", "İ", "ǅ",
     "👨‍👩‍👧‍👦", "👍🏽", "🏴\U000e0067\U000e0062\U000e007f", "☎\ufe0f",
@@ -18,12 +18,12 @@ def prose():
 
 
 def any_character(rng):
-    """A character of any plane, assigned or not, halves of pairs among them."""
+    """A character of any plane, assigned or not, lone surrogates among them."""
     return chr(rng.choice((rng.randrange(0x80), rng.randrange(0x3000), rng.randrange(0x10000), rng.randrange(0x110000))))
 
 
 def hostile_text(rng, sentences, longest=100_000):
-    """One text; most are short, as what arrives is, and one of some hundred is as long as they may be."""
+    """One text; most are short, and about one in a hundred has the maximum length."""
     kind = rng.choices(range(8), (30, 20, 15, 10, 10, 5, 5, 0.4))[0]
     if kind == 0:
         text = rng.choice(sentences)

@@ -1,6 +1,6 @@
 """`keras-bert pretrain` on a small corpus as one of two hosts: `python hosts_run.py DEATH SIGNAL OPTIONS...`.
 
-It kills itself before it makes the batch of number DEATH, or sends itself SIGNAL there; -1 is never.
+It kills itself before it makes batch number DEATH, or sends itself SIGNAL there; -1 means never.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""BERT-base without its random draws, which on some backends take longer than the rest of a test."""
+"""BERT-base without random initialisation, which on some backends takes longer than the rest of a test."""
 
 import contextlib
 
@@ -8,7 +8,7 @@ import pytest
 
 @contextlib.contextmanager
 def initialized_by(values):
-    """Let the kernels of `get_model` be what a function of a shape and the name of a dtype gives."""
+    """Initialise the kernels of `get_model` with a function of a shape and the name of a dtype."""
     with pytest.MonkeyPatch.context() as patch:
         for initializer in (keras.initializers.GlorotNormal, keras.initializers.RandomUniform):
             patch.setattr(initializer, "__call__", lambda _, shape, dtype=None: keras.ops.convert_to_tensor(values(shape, dtype)))

@@ -1,4 +1,4 @@
-"""Files as users of keras_bert saved them under Keras 2: a head of their own on BERT, flat or with BERT as one layer."""
+"""Files as users of keras_bert saved them under Keras 2: their own head on BERT, flat or with BERT as one layer."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "keras_bert" / "model.h5"
 HEAD = "my_output"
 CLASSES = 3
 
-# Of the model that the golden file holds, what a classifier leaves out.
+# The layers of the model in the golden file that a classifier leaves out.
 NOT_USED = ("MLM-Dense", "MLM-Norm", "MLM-Sim", "MLM", "Input-Masked", "NSP")
 
 
@@ -23,7 +23,7 @@ def write_classifier(path, *, nested=False, model_class="Functional", extra=None
         nested: BERT is a layer `model_1` of the outer model.
         model_class: what Keras calls a functional model; "Model" before 2.3.
         extra: further weights inside the nested model, `{name: array}`.
-        optimizer: None, or "AdamWarmup" or "Adam" with as many arrays of state as keras_bert's has.
+        optimizer: None, or "AdamWarmup" or "Adam" with as many state arrays as keras_bert's has.
 
     Returns:
         The kernel and the bias of the head.

@@ -1,7 +1,7 @@
-"""A training in a process of its own that can be killed: `python killed_run.py FOLDER STEPS [STEP CALL]`.
+"""A training in a separate process that can be killed: `python killed_run.py FOLDER STEPS [STEP CALL]`.
 
-It goes on to STEPS from the last checkpoint. With STEP and CALL it kills itself while it writes the checkpoint of that step: in the
-midst of the arrays when CALL is 0, else instead of the first, second, ... call of `os.fsync`.
+It resumes from the last checkpoint and ends at STEPS. With STEP and CALL it kills itself while it writes that checkpoint: in the
+middle of the arrays when CALL is 0, otherwise instead of the first, second, ... call of `os.fsync`.
 """
 
 import os
@@ -20,7 +20,7 @@ from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 
 EVERY = 2  # batches from checkpoint to checkpoint
-SYNCS = 5  # of a checkpoint: arrays, facts, the names in its folder, twice, and its own; before the last it has its name
+SYNCS = 5  # of a checkpoint: arrays, metadata, the names in its folder, twice, and its own; before the last it has its name
 
 
 def make_batch(number):
@@ -45,7 +45,7 @@ class Slow(keras.callbacks.Callback):
 
 
 def die_in_write(save, step, call):
-    """Kill this process in the write of a checkpoint, at that call."""
+    """Kill this process while it writes a checkpoint, at that call."""
     left = [call]
     read, fsync = train_state.TrainState.read, os.fsync
 
@@ -67,7 +67,7 @@ def main(folder, steps, *death):
     checkpoints = CheckpointFolder(folder, keep=2)
     newest = checkpoints.newest()
     done = newest.step if newest else 0
-    model = make_model(seed=1 + done)  # what a restart begins with must not matter
+    model = make_model(seed=1 + done)  # the initial state of a resumed run must not matter
     if newest:
         train_state.write_state(model, newest.arrays())
     save = SaveCheckpoints(checkpoints, every_steps=EVERY, initial_step=done)

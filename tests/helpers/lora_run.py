@@ -1,4 +1,4 @@
-"""Low-rank matrices in a process that did not train them: the answer, and the loss of training on."""
+"""Low-rank matrices in a process that did not train them: the outputs, and the loss when training continues."""
 
 import sys
 

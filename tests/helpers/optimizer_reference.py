@@ -3,14 +3,14 @@
 import keras
 import numpy as np
 
-# Values of jit_compile to train with. On JAX a step that is not compiled is nobody's, and on torch a compiled one needs a compiler.
+# Values of jit_compile to train with. On JAX nobody trains without compilation, and on torch compilation needs a compiler.
 JIT = {"tensorflow": [False, True], "jax": [True], "torch": [False]}
 
 SHAPES = {"Encoder-1-Dense/kernel": (3, 4), "Encoder-1-Dense/bias": (4,)}
 
 
 def warmup_linear(peak, warmup, total, done):
-    """The rate of the step after `done` others."""
+    """The learning rate after `done` steps."""
     return peak * done / warmup if done < warmup else peak * max(total - done, 0) / (total - warmup)
 
 
@@ -57,7 +57,7 @@ def linear_data(rng, examples):
 
 @keras.saving.register_keras_serializable(package="tests")
 def product_loss(y_true, y_pred):
-    """Σ y · prediction: with an example per batch the gradient of the kernel is x yᵀ and that of the bias y."""
+    """Σ y · prediction: with one example per batch the gradient of the kernel is x yᵀ and that of the bias y."""
     return keras.ops.sum(y_true * y_pred, axis=-1)
 
 

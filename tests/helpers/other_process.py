@@ -1,10 +1,10 @@
-"""Python in a process of its own, with as many devices as a test wants."""
+"""Python in a separate process, with as many devices as a test needs."""
 
 import os
 import subprocess
 import sys
 
-# A processor as several devices of JAX, and a compiler that takes a fourth of the time.
+# One processor as several JAX devices, and compiler options that take a quarter of the time.
 QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
@@ -19,7 +19,7 @@ def start(script, *arguments, devices=1):
 
 
 def finish(process, seconds=120):
-    """Wait for a process; its return code, and what it said on both outputs."""
+    """Wait for a process; its return code, and the text on both outputs."""
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The blocks of a page in Markdown, run as a user pastes them: one after another, in one folder and one session of Python."""
+"""The blocks of a Markdown page, run as a user pastes them: one after another, in one folder and one Python session."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def blocks(page):
 
 
 def run_blocks(page):
-    """Run the blocks marked as Python and sh in the current folder; what their Python has defined."""
+    """Run the blocks marked as Python and sh in the current folder; returns the names that their Python defines."""
     namespace = {"__name__": "__main__"}
     for language, block in blocks(page):
         if language == "python":

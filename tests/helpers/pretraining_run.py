@@ -1,4 +1,4 @@
-"""A small pretraining with everything that has a state, written to a folder and gone on with."""
+"""A small pretraining with everything that has a state, saved to a folder and resumed."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def train(folder, steps, every_steps=None, callbacks=(), workers=0, **kwargs):
     folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
     newest = folder.newest()
     done = newest.step if newest else 0
-    model = make_model(seed=7 if done == 0 else 1000 + done, **kwargs)  # what it starts from must not matter any more
+    model = make_model(seed=7 if done == 0 else 1000 + done, **kwargs)  # its initial state must not matter any more
     if newest:
         write_state(model, newest.arrays())
     if done < steps:

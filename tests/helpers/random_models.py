@@ -11,7 +11,7 @@ from keras_bert_rebuild.families import CLASSES, FAMILIES
 RATES = st.sampled_from((0.0, 0.1, 0.5))
 ACTIVATIONS = st.sampled_from(("gelu", "gelu_erf", "quick_gelu", "relu", "relu6", "silu", "tanh", "sigmoid", "mish", "linear"))
 
-# What a file of Hugging Face can say of every family, but for the sizes that depend on one another.
+# The fields that a Hugging Face file has for every family, without the sizes that depend on each other.
 FIELDS = {
     "vocab_size": st.integers(5, 40),
     "num_hidden_layers": st.integers(0, 2),
@@ -28,7 +28,7 @@ FIELDS = {
     "embedding_size": st.integers(1, 6),
 }
 
-# What only our own files can say.
+# The fields that only our own files have.
 OWN_FIELDS = {
     "embedding_size": st.none() | st.integers(1, 6),
     "initializer_range": st.none() | st.sampled_from((0.02, 0.5)),
@@ -69,7 +69,7 @@ def cases(draw):
     values["labels"] = tuple(f"label {i}" for i in range(draw(st.integers(1, 3))))
     classes = [heads for heads, _ in CLASSES if set(heads) <= set(module.HUGGINGFACE.heads)]
     chosen = draw(st.sets(st.sampled_from(HEADS)) if own else st.sampled_from(classes))
-    if not chosen:  # then the output is that of a block
+    if not chosen:  # then the output is the one of a block
         values["num_hidden_layers"] = max(values["num_hidden_layers"], 1)
     if own or "num_hidden_groups" in said:
         divisors = [n for n in (1, 2) if values["num_hidden_layers"] % n == 0]

@@ -1,4 +1,4 @@
-"""A tiny model that notes what it is really trained, evaluated and asked on, and data that tell their epoch and index."""
+"""A tiny model that records the batches of its training, evaluation and prediction, and data that encode epoch and index."""
 
 import keras
 import numpy as np
@@ -8,7 +8,7 @@ from keras_bert_rebuild.data.epoch_batches import EpochBatches
 
 
 class Recording:
-    """`seen` has the two numbers of every batch that a step was made with, in the order of the steps."""
+    """`seen` has the two numbers of the batch of every step, in the order of the steps."""
 
     def train_step(self, *args):
         self._note(args[-1])
@@ -32,13 +32,13 @@ class RecordingModel(Recording, BertModel):
 
 
 class OtherModel(Recording, keras.Model):
-    """One that is not of the package."""
+    """A model that is not from the package."""
 
 
 def recording_model(kind=RecordingModel):
     inputs = keras.Input((2,))
     model = kind(inputs, keras.layers.Dense(1)(inputs))
-    model.compile("sgd", "mse", run_eagerly=True)  # a compiled step would note once, when it is traced
+    model.compile("sgd", "mse", run_eagerly=True)  # a compiled step would record only once, when it is traced
     model.__dict__["seen"] = []
     return model
 
@@ -49,7 +49,7 @@ def numbered(epoch, index):
 
 
 class Numbered(EpochBatches):
-    """As many batches an epoch as `count` says; `made` has those that were asked for."""
+    """`count` batches per epoch; `made` has those that were requested."""
 
     def __init__(self, count, **kwargs):
         super().__init__(**kwargs)
@@ -64,7 +64,7 @@ class Numbered(EpochBatches):
 
 
 class OwnDataset(keras.utils.PyDataset):
-    """A user's dataset, which tells in the first number how many epochs ended before."""
+    """A user's dataset, whose first number is how many epochs ended before."""
 
     def __init__(self, count, **kwargs):
         super().__init__(**kwargs)

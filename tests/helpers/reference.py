@@ -26,7 +26,7 @@ def softmax(x):
 
 
 def attention(x, w, name, heads, mask):
-    """Self-attention; `mask` is True at keys that may be looked at."""
+    """Self-attention; `mask` is True at keys that may be attended to."""
     batch, _, width = x.shape
     out = np.zeros_like(x)
     q, k, v = (x @ w[f"{name}/{p}/kernel"] + w[f"{name}/{p}/bias"] for p in ("query", "key", "value"))
@@ -77,7 +77,7 @@ def cross_entropy(scores, labels):
 
 
 def pretraining_loss(w, x, y, heads, blocks):
-    """MLM loss over the chosen real positions plus NSP loss."""
+    """MLM loss over the chosen positions that are not padding, plus NSP loss."""
     ids, segments, chosen = x
     mlm, nsp = logits(w, ids, segments, heads, blocks)
     valid = (chosen != 0) & (ids != 0)

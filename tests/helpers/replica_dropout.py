@@ -1,4 +1,4 @@
-"""What the replicas of two logical processors of TensorFlow drop, or two devices of JAX; prints it as JSON."""
+"""What the replicas on two logical TensorFlow processors, or two JAX devices, drop; prints it as JSON."""
 
 import json
 
@@ -11,7 +11,7 @@ ROWS, WIDTH, STEPS = 32, 8, 2
 
 
 def make_layers():
-    """Dropout plain, and with a shape of its own, and attention that drops probabilities; the last answers alike for equal rows."""
+    """Dropout, dropout with a noise shape, and attention that drops probabilities; the last gives equal outputs for equal rows."""
     keras.utils.set_random_seed(7)
     attention = MultiHeadSelfAttention(2, attention_dropout=0.5)
     attention.build((None, 4, WIDTH))
@@ -22,14 +22,14 @@ def make_layers():
 
 
 def ones(rows):
-    """The inputs of the layers; the rows that attention is given are all alike."""
+    """The inputs of the layers; all rows of the input of attention are equal."""
     sequence = np.sin(np.arange(4 * WIDTH, dtype="float32")).reshape(4, WIDTH)
     flat = np.ones((rows, WIDTH), "float32")
     return {"dropout": flat, "rows": flat, "attention": np.repeat(sequence[None], rows, axis=0)}
 
 
 def on_tensorflow():
-    """By layer, then by step, then by replica: what its part of the batch gave; and of one replica, and of none."""
+    """The output for a replica's part of the batch, by layer, step and replica; and for one replica, and without a strategy."""
     import tensorflow as tf
 
     processor = tf.config.list_physical_devices("CPU")[0]
@@ -54,7 +54,7 @@ def on_tensorflow():
 
 
 def on_jax():
-    """The same, of a compiled step under `distribute("data")`."""
+    """The same, for a compiled step under `distribute("data")`."""
     import jax
 
     from keras_bert_rebuild import distribute

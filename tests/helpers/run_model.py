@@ -1,4 +1,4 @@
-"""A model asked with ids and segments, whatever inputs it has."""
+"""Calls a model with ids and segments, whatever inputs it has."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Which run of tox has a test: `quick`, and one of `first` (of `tox`) and `rest` (of `tox -m full`).
+"""Which runs of tox include a test: `quick`, and either `first` (of `tox`) or `rest` (of `tox -m full`).
 
 Torch compiles nothing, so the first run there has every case of every test that is not slow. On TensorFlow and JAX most of the time
 goes into compiling. The first run there has one case of every test whose answer could differ, without trainings from end to end.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 
-# What computes on no backend.
+# Tests that do not compute on any backend.
 ON_NO_BACKEND = (
     "checkpoints/test_damaged_files.py",
     "cli/test_prepare.py",
@@ -23,11 +23,11 @@ ON_NO_BACKEND = (
     "test_oracles.py",
     "text/*",
 )
-# Torch and TensorFlow have them: where TensorFlow is installed, and where it is not.
+# These run on torch and TensorFlow: with TensorFlow installed, and without.
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
-# Trainings from end to end, through what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
+# End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
-# These, pages, processes and probes are too long for a minute.
+# These, and pages, processes and probes, take too long for a one-minute run.
 NOT_QUICK = (
     *WHOLE_TRAININGS,
     "cli/test_command.py",
@@ -37,18 +37,18 @@ NOT_QUICK = (
     "soak/*",
     "test_names.py",
 )
-# Marks of tests that have an environment of their own.
+# Marks of tests that have their own environment.
 BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
 
 
 def matches(item, patterns):
-    """Whether the file of a test is one of those."""
+    """Whether the file of a test matches one of the patterns."""
     path = item.path.relative_to(TESTS).as_posix()
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def marks(item):
-    """The names of its marks, and not those of its folders."""
+    """The names of the marks of a test, without those of its folders."""
     return {mark.name for mark in item.iter_markers()}
 
 
@@ -62,7 +62,7 @@ def first_cases(items):
 
 
 def mark_runs(items, backend):
-    """Mark every test with the runs that have it on a backend."""
+    """Mark every test with the runs that include it on a backend."""
     chosen = first_cases(items)
     for item in items:
         if BY_NAME & marks(item) or (backend == "jax" and matches(item, NOT_ON_JAX)):

@@ -33,7 +33,7 @@ def spread(model, rng, scale=0.3):
 
 
 def small_batch(rng, batch=8, padding=3, masked=3):
-    """Inputs and labels: the last `padding` positions are padding, `masked` of the others are chosen."""
+    """Inputs and labels: the last `padding` positions are padding, `masked` of the others are masked."""
     ids = rng.integers(5, VOCAB, (batch, LENGTH))
     ids[:, LENGTH - padding :] = 0
     segments = (np.arange(LENGTH)[None] > 5).astype(int) * np.ones((batch, 1), int)
@@ -45,7 +45,7 @@ def small_batch(rng, batch=8, padding=3, masked=3):
 
 
 def compiled(model, **kwargs):
-    """The model compiled with plain SGD, unless told otherwise."""
+    """The model compiled with plain SGD, unless given otherwise."""
     kwargs.setdefault("optimizer", keras.optimizers.SGD(0.1))
     compile_model(model, **kwargs)
     if keras.backend.backend() == "tensorflow":
@@ -54,7 +54,7 @@ def compiled(model, **kwargs):
 
 
 def make_variables(model):
-    """Make those of losses, metrics and optimizer: TensorFlow traces a step twice if its first trace makes a variable."""
+    """Create the variables of losses, metrics and optimizer: TensorFlow traces a step twice if the first trace creates one."""
     shape = lambda tensor: (1, *(size or LENGTH for size in tensor.shape[1:]))  # noqa: E731
     x = [ops.zeros(shape(tensor), "int32") for tensor in model.inputs]
     answers = [ops.ones(shape(tensor)) for tensor in model.outputs]

@@ -1,4 +1,4 @@
-"""A corpus whose every token is another one, so that an id tells where it stands."""
+"""A corpus whose tokens are all different, so that an id identifies its position."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A small encoder with a vocabulary, and plain answers of its heads."""
+"""A small encoder with a vocabulary, and reference outputs of its heads."""
 
 import keras
 import numpy as np
@@ -30,12 +30,12 @@ CONFIG = BertConfig(
 
 
 def small_encoder(heads=("pooler",), seed=5, **changes):
-    """A BERT of two blocks of 16 for 40 positions, every weight away from its usual start."""
+    """A BERT of two blocks of 16 for 40 positions, with every weight different from its usual initial value."""
     return spread(build_model(CONFIG.replace(**changes), heads), np.random.default_rng(seed))
 
 
 def small_task(cls, seed=5, **settings):
-    """A task on the small encoder, its head away from its usual start, too."""
+    """A task on the small encoder, with the weights of its head also different from their usual initial values."""
     task = cls.from_encoder(small_encoder(), TOKENIZER, **settings)
     spread(task.model, np.random.default_rng(seed))
     return task
@@ -57,12 +57,12 @@ def plain_logits(model, ids, segments, head):
 
 
 def sentence(rng, words):
-    """So many words at random."""
+    """A number of random words."""
     return " ".join(rng.choice(WORDS, words))
 
 
 def trained(task, examples, epochs=25, rate=3e-2, batch_size=8, **kwargs):
-    """Train a task; the loss of the first and of the last epoch."""
+    """Train a task; returns the loss of the first and of the last epoch."""
     task.compile(keras.optimizers.Adam(rate), **kwargs)
     history = task.model.fit(task.batches(task.encode(examples), batch_size), epochs=epochs, shuffle=False, verbose=0).history
     return history["loss"][0], history["loss"][-1]

@@ -1,4 +1,4 @@
-"""Files of tokenizers small enough to be trained in a test."""
+"""Tokenizer files small enough to be trained in a test."""
 
 import io
 

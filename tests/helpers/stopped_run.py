@@ -1,4 +1,4 @@
-"""`keras-bert` in a process that stops itself where its output is locked, or kills itself where it first makes something last.
+"""`keras-bert` in a process that stops itself when its output is locked, or kills itself when it first makes a file durable.
 
 `python stopped_run.py lock|write|never VERB ...`; a small demo, since what is trained does not matter.
 """

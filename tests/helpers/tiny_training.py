@@ -1,4 +1,4 @@
-"""A model of one layer, and something to train it on."""
+"""A model of one layer, and training data."""
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ def tiny_model(optimizer="sgd", loss="mse", **kwargs):
 
 
 def batches(steps, spoiled=()):
-    """Arrays of `steps` batches of 4; those of the numbers in `spoiled`, from 1 on, have an input that is not a number."""
+    """Arrays of `steps` batches of 4; batches whose number, counted from 1, is in `spoiled` have a NaN input."""
     x = np.ones((steps * 4, 2), "float32")
     for step in spoiled:
         x[step * 4 - 4] = np.nan

@@ -9,7 +9,7 @@ WORDS = [*"abcdefghijklmnopqrstuvwxyz", *"0123456789", ",", ".", "语", "言", "
 
 
 def write_toy_checkpoint(folder, seed=7):
-    """Write bert_config.json, bert_model.ckpt and vocab.txt; the dictionary from token to id."""
+    """Write bert_config.json, bert_model.ckpt and vocab.txt; returns the dictionary from token to id."""
     token_dict = {token or "[PAD]": i for token, i in get_base_dict().items()}
     for word in ["[unused1]", *WORDS]:
         token_dict[word] = len(token_dict)

@@ -1,6 +1,6 @@
 """A family that differs from BERT in everything that a family can differ in, in one file.
 
-Blocks normalise before they add, feed-forward halves have gates, positions are rotary, every second block sees a window, only heads
+Blocks normalise before they add, feed-forward parts are gated, positions are rotary, every second block sees a window, only heads
 have biases, and in files queries, keys and values are one array, as are the halves of a gate.
 """
 

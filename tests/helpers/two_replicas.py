@@ -1,4 +1,4 @@
-"""The same training on one and two logical processors of TensorFlow; prints what came of it as JSON."""
+"""The same training on one and two logical TensorFlow processors; prints the results as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`keras-bert pretrain` on a small corpus and two logical processors of TensorFlow: `python two_replicas_run.py OPTIONS...`."""
+"""`keras-bert pretrain` on a small corpus and two logical TensorFlow processors: `python two_replicas_run.py OPTIONS...`."""
 
 import sys
 

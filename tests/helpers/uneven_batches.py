@@ -1,4 +1,4 @@
-"""What becomes of batches that two devices cannot share evenly; prints it as JSON."""
+"""What happens to batches that two devices cannot share evenly; prints it as JSON."""
 
 import json
 
@@ -11,7 +11,7 @@ from keras_bert_rebuild import distribute
 
 
 class Batches(keras.utils.PyDataset):
-    """Batches of four examples, and what is left."""
+    """Batches of four examples, and a last one with the rest."""
 
     def __init__(self, x, y):
         super().__init__()
@@ -53,7 +53,7 @@ if BACKEND == "tensorflow":
 
 
 def tried(kind, case, examples):
-    """The sum over all weights and what was answered, or the error."""
+    """The sum over all weights and the outputs, or the error."""
     x, y = small_batch(np.random.default_rng(0), batch=examples)
     with distribute(kind):
         model = spread(compiled(small_model(transformer_num=1), optimizer=keras.optimizers.SGD(0.5)), np.random.default_rng(4), 0.1)
@@ -67,7 +67,7 @@ def tried(kind, case, examples):
 
 if __name__ == "__main__":
     two_devices()
-    whole = ("predictions", "single batches")  # what TensorFlow can without equal parts
+    whole = ("predictions", "single batches")  # what TensorFlow can do without equal parts
     print(
         json.dumps(
             {

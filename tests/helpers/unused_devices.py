@@ -1,4 +1,4 @@
-"""Trainings in a process with two devices, of which some forget the devices that were chosen; prints as JSON what each was told."""
+"""Trainings in a process with two devices, some of which ignore the chosen devices; prints the warnings of each as JSON."""
 
 import json
 import tempfile
@@ -14,7 +14,7 @@ KIND = {"tensorflow": "mirrored", "jax": "data"}[BACKEND]
 
 
 def two_devices():
-    """Make two logical processors of TensorFlow; JAX was told by a variable of the environment."""
+    """Make two logical TensorFlow processors; for JAX an environment variable has done it."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
@@ -23,7 +23,7 @@ def two_devices():
 
 
 def train(method="fit"):
-    """A step of a new model; what it was told, with the file and line that the warning points to."""
+    """A step of a new model; the warning, with the file and line that it points to."""
     from helpers.small import compiled, small_batch, small_model
 
     x, y = small_batch(np.random.default_rng(3), batch=4)

@@ -1,4 +1,4 @@
-"""What is done with hostile files: everything that a user would do with good ones."""
+"""The actions on hostile files: everything that a user would do with good ones."""
 
 import contextlib
 import io
@@ -22,11 +22,11 @@ KINDS = {".csv": "classification", ".tsv": "classification", ".jsonl": "classifi
 
 
 class BrokenPromiseError(AssertionError):
-    """The command line did something else than answer or say one sentence."""
+    """The command line did something other than answer or print one sentence."""
 
 
 def load(folder, file):
-    """Look at a checkpoint as a user would who got it from somebody, then load it."""
+    """Inspect a checkpoint as a user would who received it, then load it."""
     command("inspect", path_of(folder, file))
     from_pretrained(path_of(folder, file))
 
@@ -69,7 +69,7 @@ def corpus(folder, file):
 
 
 def settings(folder, file):
-    """Read settings, and go on with the run they are of."""
+    """Read settings, and resume their run."""
     read_yaml(folder / file)
     RunFolder(folder, {"seed": 1, "lengths": [128, 512], "model": {"hidden_size": 8}})
 
@@ -91,12 +91,12 @@ def checkpoint(folder, file):
 
 
 def path_of(folder, file):
-    """The folder, where that is how such a checkpoint is given, or the file."""
+    """The folder, where such a checkpoint is a folder, or the file."""
     return folder / file if file.endswith((".keras", ".h5")) and "tf_" not in file else folder
 
 
 def command(*arguments):
-    """Run `keras-bert`; what it prints may hold no character that moves anything."""
+    """Run `keras-bert`; its output may contain no control character."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(argument) for argument in arguments])
@@ -111,7 +111,7 @@ def command(*arguments):
 
 
 def outcome(action, folder, file):
-    """What came of an input: "answered", "refused", or what was wrong."""
+    """The outcome of an input: "answered", "refused", or what was wrong."""
     warnings.simplefilter("ignore")
     try:
         globals()[action](folder, file)

@@ -11,7 +11,7 @@ from hostile.bombs import BOMBS
 from hostile.configs import ABSURD, fuzzed_config
 from hostile.samples import SAMPLES
 
-# Inputs of every sample, over and above the bombs.
+# Inputs of every sample, in addition to the bombs.
 COUNTS = {
     "safetensors": 250,
     "shards": 120,
@@ -38,7 +38,7 @@ COUNTS = {
     "checkpoint": 60,
 }
 JSON = (".json", ".jsonl")
-# Bombs that are quickly made, one of each kind.
+# Bombs that are quick to make, one of each kind.
 ALWAYS = (
     "pipe-safetensors",
     "pipe-checkpoint",
@@ -69,7 +69,7 @@ ALWAYS = (
 
 
 class Input(NamedTuple):
-    """A folder with something hostile in it, and what is done with it."""
+    """A folder with something hostile in it, and the action on it."""
 
     name: str
     action: str
@@ -78,7 +78,7 @@ class Input(NamedTuple):
 
 
 def numbers(part=1):
-    """The names of all inputs, the unchanged samples first; or of every so many of a sample and a few bombs."""
+    """The names of all inputs, the unchanged samples first; or every `part`-th of a sample and a few bombs."""
     good = [f"{sample}-good" for sample in SAMPLES]
     names = [f"{sample}-{i}" for sample, count in COUNTS.items() for i in range(0, count, part)]
     return (
@@ -93,7 +93,7 @@ def make(name, samples, folder, mark, seed=22):
         name: one of `numbers`.
         samples: the folder of `samples.write_samples`.
         folder: where to write; what is there is removed.
-        mark: the file that attacks which would run something write.
+        mark: the file that attacks write if their code is run.
         seed: of all.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -124,7 +124,7 @@ def make(name, samples, folder, mark, seed=22):
 
 
 def damaged(content, rng):
-    """Bytes cut, flipped, exchanged, repeated, put in, or the header changed where there is one."""
+    """Bytes cut, flipped, exchanged, repeated, inserted, or a changed header where there is one."""
     content = bytearray(content)
     kind, size = int(rng.integers(8)), max(len(content), 1)
     at, length = int(rng.integers(size)), int(rng.integers(1, 40))
@@ -142,7 +142,7 @@ def damaged(content, rng):
         content[at:at] = content[at : at + length]
     elif kind == 5:
         content[at : at + length] = bytes(rng.integers(0, 256, length, "uint8"))
-    elif kind == 6:  # a number that lies
+    elif kind == 6:  # a wrong number
         content[at : at + 8] = int(rng.choice([2**31 - 1, 2**32 - 1, 2**62, 2**63 - 1])).to_bytes(8, "little")
     else:
         marked = b"\xef\xbb\xbf" + content
@@ -151,7 +151,7 @@ def damaged(content, rng):
 
 
 def changed_json(content, rng, lines=False):
-    """JSON with a value somewhere that is absurd, deep, or in another encoding."""
+    """JSON with an absurd value, deep nesting, or another encoding."""
     kind = int(rng.integers(10))
     if kind == 0:
         return b"[" * 100_000
@@ -172,7 +172,7 @@ def changed_json(content, rng, lines=False):
 
 
 def _with_absurd(value, rng):
-    """A value in which one, at any depth, is absurd."""
+    """A value with one absurd value in it, at any depth."""
     if isinstance(value, dict) and value and rng.integers(6):
         key = list(value)[int(rng.integers(min(len(value), 12)))]
         return {**value, key: _with_absurd(value[key], rng)}
@@ -187,5 +187,5 @@ def _absurd(rng):
 
 
 def environment(mark):
-    """What a hostile folder may count on in a process: nothing but the mark."""
+    """The environment of a process that opens a hostile folder: nothing but the mark."""
     return {**os.environ, "HOSTILE_MARK": str(mark)}

@@ -1,4 +1,4 @@
-"""Files made by hand: small ones that ask for much, wait for ever, or would run something."""
+"""Handmade files: small ones that claim a lot of memory, wait forever, or would run something."""
 
 import gzip
 import json
@@ -110,7 +110,7 @@ def packed(group, folder):
 
 
 def every_array(group, folder):
-    """Every array is as large as it likes, and nothing of it is stored."""
+    """Every array has a huge declared shape, and none of its data is stored."""
     names = []
     group.visititems(lambda name, found: names.append(name) if isinstance(found, h5py.Dataset) and found.ndim else None)
     for name in names:
@@ -166,7 +166,7 @@ def same_block(folder, file, mark):
 
 
 def shared_names(folder, file, mark):
-    """Names that repeat a long one of before: 20 GB of names from 480 kB."""
+    """Names that share a long prefix with the one before: 20 GB of names from 480 kB."""
     part = leveldb_table._varint(0) + leveldb_table._varint(200_000) + leveldb_table._varint(0) + b"a" * 200_000
     again = leveldb_table._varint(200_000) + leveldb_table._varint(1) + leveldb_table._varint(0) + b"b"
     body = part + again * 50_000 + struct.pack("<II", 0, 1)
@@ -183,7 +183,7 @@ def _end_of_table(path, content, index):
 
 
 def lying_shapes(folder, file, mark):
-    """Arrays of terabytes that all lie at the same few bytes."""
+    """Arrays of terabytes that all point to the same few bytes."""
     table = {b"": make_field(1, 1)}
     shape = make_field(2, make_field(1, 1 << 40))
     for i in range(2000):
@@ -205,7 +205,7 @@ def header(make):
 
 
 def evil_names(folder, file, mark):
-    """Names that would say what `inspect` says, and move the cursor."""
+    """Names that imitate the output of `inspect` and move the cursor."""
     path = folder / file
     content = path.read_bytes()
     (length,) = struct.unpack_from("<Q", content)
@@ -277,7 +277,7 @@ EMPTY = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
 OBJECTS = b"\x93NUMPY\x01\x00v\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,)}".ljust(128)
 MANY = {f"a{i}": i for i in range(300_000)}
 
-# Name: the sample, the file of it that is changed, and how.
+# Name: the sample, its file that is changed, and how.
 BOMBS = {
     **{f"pipe-{name}": (name, files[0], pipe) for name, (_, files) in SAMPLES.items()},
     **{f"pipe-last-{name}": (name, files[-1], pipe) for name, (_, files) in SAMPLES.items()},

@@ -1,9 +1,9 @@
-"""Configs that somebody wrote to do harm, or nobody looked at."""
+"""Malicious or malformed configs."""
 
 import copy
 import json
 
-# What stands where a number, a word or a list should.
+# Values instead of a number, a word or a list.
 ABSURD = (
     None,
     True,

@@ -1,4 +1,4 @@
-"""Processes that take hostile files, watched from outside: how long each takes, and how much memory."""
+"""Processes that open hostile files, watched from outside: how long each takes, and how much memory."""
 
 import multiprocessing
 import os
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
-# A process that has taken so many is replaced, so that what libraries keep is not counted against the next.
+# After this many inputs a process is replaced, so that memory that libraries retain is not counted against the next input.
 INPUTS_OF_A_PROCESS = 400
 
 
 class Verdict(NamedTuple):
-    """What came of an input."""
+    """The outcome of an input."""
 
     name: str
     outcome: str
@@ -26,9 +26,9 @@ class Pool:
     Args:
         samples: the folder of the samples.
         scratch: a folder to write inputs to.
-        mark: the file that is written where something is run.
-        seconds: after which a process is killed.
-        growth: bytes of memory, besides what it had, after which it is killed.
+        mark: the file that is written if something is run.
+        seconds: how long an input may take before the process is killed.
+        growth: how many bytes its memory may grow before it is killed.
     """
 
     def __init__(self, samples, scratch, mark, seconds, growth):
@@ -43,7 +43,7 @@ class Pool:
         self._end()
 
     def judge(self, name):
-        """What comes of an input."""
+        """Run an input and return its outcome."""
         if self.process is None or not self.process.is_alive() or self.done >= INPUTS_OF_A_PROCESS:
             self._begin()
         self.done += 1
@@ -95,9 +95,9 @@ class Pool:
 
 
 def work(pipe, samples, scratch, mark):
-    """Take names of inputs from a pipe, write the inputs, and say what comes of them."""
+    """Take names of inputs from a pipe, write the inputs, and report their outcomes."""
     os.environ["KERAS_HOME"] = str(scratch)
-    # Before the first answer: their memory and time are nobody's fault.
+    # Before the first input: the memory and time of imports do not count.
     import keras
     from hostile.actions import outcome
     from hostile.attacks import make
@@ -114,6 +114,6 @@ def work(pipe, samples, scratch, mark):
         made = make(name, samples, folder, mark)
         pipe.send("made")
         pipe.recv()
-        os.chdir(folder)  # where the user is who has unpacked it
+        os.chdir(folder)  # where a user who has unpacked it is
         pipe.send((outcome(made.action, made.folder, made.file), 0))
         keras.utils.clear_session()

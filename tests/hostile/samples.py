@@ -1,4 +1,4 @@
-"""Good files of every format that the library reads, as small as they can be: what the attacks start from."""
+"""Good files of every format that the library reads, as small as possible: the starting point of the attacks."""
 
 import json
 import lzma
@@ -17,7 +17,7 @@ from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# Name of a sample: what is done with its folder, and the files in it that are changed.
+# Name of a sample: the action on its folder, and the files in it that are changed.
 SAMPLES = {
     "safetensors": ("load", ("model.safetensors",)),
     "shards": ("load", ("model.safetensors.index.json", "model-00001-of-00002.safetensors")),
@@ -160,7 +160,7 @@ def _write_checkpoint(folder):
 
 
 def main():
-    """Write the samples into the folder named on the command line, in a process of its own."""
+    """Write the samples into the folder named on the command line, in a separate process."""
     import sys
 
     keras.utils.set_random_seed(0)

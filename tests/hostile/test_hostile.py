@@ -1,4 +1,4 @@
-"""Thousands of hostile files: each is answered, or refused in a sentence, in little time and memory, and nothing of it is run."""
+"""Thousands of hostile files: each is answered or refused in one sentence, in little time and memory, and nothing in it is run."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def samples(tmp_path_factory):
 
 
 def judged(names, samples, folder):
-    """The verdicts that are none of those promised, as lines."""
+    """The verdicts that break the promise, as lines."""
     mark, scratch = folder / "mark", folder / "scratch"
     scratch.mkdir()
     wrong, refused = [], 0
@@ -50,7 +50,7 @@ def test_a_part_of_the_hostile_files_is_answered_or_refused_and_nothing_is_run(s
     assert judged(numbers(part=50), samples, tmp_path) == []
 
 
-def test_the_set_is_as_large_as_is_said():
+def test_the_set_has_the_stated_size():
     assert len(numbers()) >= 3000
 
 

@@ -1,4 +1,4 @@
-"""Attention by key lengths on JAX equals attention under a mask."""
+"""Attention with key lengths on JAX equals attention with a mask."""
 
 import keras
 import numpy as np
@@ -7,7 +7,7 @@ from helpers.small import compiled, small_batch, small_model
 
 pytestmark = pytest.mark.skipif(keras.config.backend() != "jax", reason="a file of the JAX backend")
 
-# Real tokens of two examples: what lies where.
+# Which tokens of two examples are not padding.
 MASKS = {
     "no padding": ([1, 1, 1, 1, 1], [1, 1, 1, 1, 1]),
     "behind": ([1, 1, 1, 0, 0], [1, 1, 1, 1, 0]),
@@ -17,7 +17,7 @@ MASKS = {
 
 
 @pytest.mark.parametrize("where", MASKS)
-def test_values_and_gradients_are_those_under_the_mask(rng, where):
+def test_values_and_gradients_equal_those_with_the_mask(rng, where):
     import jax
 
     from keras_bert_rebuild.kernels.jax_kernels import attend_by_key_lengths
@@ -37,7 +37,7 @@ def test_values_and_gradients_are_those_under_the_mask(rng, where):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_an_example_of_nothing_but_padding_is_finite(rng):
+def test_an_example_with_only_padding_is_finite(rng):
     from keras_bert_rebuild.kernels.jax_kernels import attend_by_key_lengths
 
     x = rng.normal(size=(2, 3, 1, 8)).astype("float32")

@@ -1,4 +1,4 @@
-"""Functions that are one kernel in training: the same values and gradients as the plain functions."""
+"""Functions that are one kernel in training have the values and gradients of the plain functions."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ def test_activations_have_the_values_and_gradients_of_the_plain_function(name, d
 
 
 @pytest.mark.parametrize("activation", [*ACTIVATIONS, None])
-def test_a_feed_forward_block_answers_in_training_as_in_inference(activation, rng):
+def test_a_feed_forward_block_gives_the_same_output_in_training_and_inference(activation, rng):
     layer = FeedForward(16, activation=ACTIVATIONS.get(activation))
     x = ops.convert_to_tensor(rng.standard_normal((2, 5, 8)).astype("float32"))
     np.testing.assert_allclose(*(ops.convert_to_numpy(layer(x, training=t)) for t in (True, False)), rtol=1e-5, atol=1e-6)
@@ -47,7 +47,7 @@ def test_a_feed_forward_block_has_the_gradients_of_the_formula(name, use_bias, d
 
 
 @pytest.mark.parametrize("use_bias", [True, False])
-def test_a_step_changes_the_weights_of_a_feed_forward_block_by_the_gradients_of_the_formula(use_bias, rng):
+def test_a_training_step_of_a_feed_forward_block_uses_the_gradients_of_the_formula(use_bias, rng):
     layer, x = FeedForward(16, activation=ACTIVATIONS["gelu"], use_bias=use_bias), rng.standard_normal((2, 5, 8)).astype("float32")
     model = keras.Sequential([keras.Input((5, 8)), layer])
     model.compile(keras.optimizers.SGD(1.0), loss=lambda y, outputs: ops.sum(outputs**2) / 2)
@@ -66,7 +66,7 @@ def test_a_step_changes_the_weights_of_a_feed_forward_block_by_the_gradients_of_
         np.testing.assert_allclose(change, gradient, rtol=1e-4, atol=1e-5)
 
 
-def test_an_activation_of_a_user_may_hold_variables_and_trains_them(rng):
+def test_the_variables_of_a_users_activation_are_trained(rng):
     slope = keras.layers.PReLU(shared_axes=[1])
     model = keras.Sequential([FeedForward(16, activation=slope)])
     model.compile("sgd", "mse")
@@ -76,7 +76,7 @@ def test_an_activation_of_a_user_may_hold_variables_and_trains_them(rng):
 
 @pytest.mark.parametrize("options", [{}, {"scale": False}, {"center": False}, {"axis": (1, 2)}], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_a_norm_answers_in_training_as_in_inference(options, dtype, rng):
+def test_a_norm_gives_the_same_output_in_training_and_inference(options, dtype, rng):
     layer = LayerNormalization(dtype=dtype, **options)
     x = ops.convert_to_tensor(4 * rng.standard_normal((2, 5, 8)).astype("float32") + 1)
     training, inference = layer(x, training=True), layer(x, training=False)
@@ -117,7 +117,7 @@ def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_th
         value,
         dtype=dtype,
     )
-    # Of a softmax of z with probabilities p: dz = p · (dp − Σ p dp).
+    # For a softmax of z with probabilities p: dz = p · (dp − Σ p dp).
     q, k, v, out = (np.float64(x).transpose(0, 2, 1, 3) for x in (query, key, value, upstream))
     probabilities = softmax(np.where(mask[:, None, None, :], q @ k.swapaxes(2, 3) / 2, -np.inf))
     dropped = np.where(keep, probabilities / 0.75, 0)
@@ -129,10 +129,10 @@ def test_attention_with_dropped_probabilities_has_the_values_and_gradients_of_th
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-def test_dropout_divides_what_it_keeps_and_its_gradient_by_what_is_kept(dtype, rng):
+def test_dropout_scales_values_and_gradients_by_the_keep_rate(dtype, rng):
     layer = Dropout(0.25, dtype=dtype)
     x, upstream = (rounded(2 + rng.random((40, 30, 20)), dtype) for _ in range(2))
-    output, gradient = value_and_gradients(lambda x: layer(x, training=True), upstream, x, dtype=dtype)  # each of draws of its own
+    output, gradient = value_and_gradients(lambda x: layer(x, training=True), upstream, x, dtype=dtype)  # each with its own draws
     assert abs(((output == 0) != (gradient == 0)).mean() - 0.375) < 0.02
     for found, kept in ((output, x), (gradient, upstream)):
         assert abs((found == 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / x.size)
@@ -140,13 +140,13 @@ def test_dropout_divides_what_it_keeps_and_its_gradient_by_what_is_kept(dtype, r
     np.testing.assert_array_equal(ops.convert_to_numpy(layer(x, training=False)), x)
 
 
-def test_dropout_drops_the_same_numbers_in_both_passes_of_a_step():
+def test_dropout_drops_the_same_values_in_forward_and_backward_pass():
     scale = keras.layers.EinsumDense("bi,i->bi", output_shape=4000, kernel_initializer="ones")
     model = keras.Sequential([keras.Input((4000,)), scale, Dropout(0.5)])
     model.compile(keras.optimizers.SGD(1.0), loss=lambda y, outputs: ops.sum(outputs**2) / 2)
     model.train_on_batch(np.ones((1, 4000)), np.ones((1, 4000)))
     change = 1 - scale.get_weights()[0]
-    # A kept output is 2, and its gradient twice that; of two draws only a quarter would be kept in both.
+    # A retained output is 2, and its gradient twice that; with two draws only a quarter would be retained in both.
     assert set(np.unique(change)) == {0.0, 4.0}
     assert abs((change == 4).mean() - 0.5) < 0.05
 

@@ -20,7 +20,7 @@ from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 ROOT = Path(__file__).parents[2]
 BACKEND = keras.config.backend()
 MASK = np.arange(6) < np.array([6, 4])[:, None]
-# Of 65,536 numbers less than one is dropped: kernel and plain form keep all, whatever they draw.
+# Of 65,536 numbers less than one is dropped on average: kernel and plain form keep all.
 NEARLY_NONE = 1e-9
 
 
@@ -71,7 +71,7 @@ def bounded_scan(rng, dtype):
     return lambda x: kernels.bounded_scan(step, (ops.zeros_like(x[0]),), (x,))[0], [rng.standard_normal((5, 2, 8))]
 
 
-# Operation, options: what the functions above make of them.
+# Operation and options: a case made by the functions above.
 CASES = {
     "attention": (
         attention,
@@ -89,7 +89,7 @@ CASES = {
     "activated_dense": (activated_dense, {"bias": {}, "no bias": {"use_bias": False}, "activation": {"activation": "tanh"}}),
     "bounded_scan": (bounded_scan, {"": {}}),
 }
-# What has no values and gradients of its own, and the test that it has.
+# Kernels without values and gradients of their own, and the test that covers them.
 ELSEWHERE = {
     "clip_factor": "kernels/test_table.py",
     "adam_step": "kernels/test_table.py",
@@ -104,7 +104,7 @@ EACH = [(operation, case) for operation, (_, cases) in CASES.items() for case in
 
 @pytest.fixture
 def plain(monkeypatch):
-    """A function that runs another without any kernel."""
+    """Wrap a function so that it runs without any kernel."""
 
     def run(function, *arguments, **options):
         with monkeypatch.context() as patch:
@@ -164,7 +164,7 @@ def test_the_steps_of_adam_are_those_of_the_plain_form(clip, rng, plain):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_a_quantized_layer_keeps_its_own_product(rng):
+def test_a_quantized_layer_uses_its_own_product(rng):
     function, arrays = activated_dense(rng, "float32", quantized=True)
     answer = ops.convert_to_numpy(function(*tensors(arrays, "float32")))
     assert np.isfinite(answer).all()
@@ -174,7 +174,7 @@ def test_a_quantized_layer_keeps_its_own_product(rng):
     assert choose("activated_dense", made) is None
 
 
-def test_a_kernel_is_left_where_its_condition_does_not_hold():
+def test_a_kernel_is_not_used_where_its_condition_does_not_hold():
     assert choose("dropout", 1.0) is None
     assert choose("attention", np.zeros((2, 6, 3, 8), "float32"), MASK, False, 0.0) is None  # no GPU, or no half precision
     assert choose("adam_step", "bfloat16", "float32", False) is None
@@ -187,7 +187,7 @@ def layers():
     return [MultiHeadSelfAttention(2, attention_dropout=0.1), FeedForward(16, activation=gelu), LayerNormalization(), Dropout(0.1)]
 
 
-def test_symbolic_tensors_go_through_the_kernels_of_training():
+def test_symbolic_tensors_pass_through_the_training_kernels():
     x = inputs = keras.Input((None, 8))
     for made in layers():
         x = made(x, training=True)
@@ -197,7 +197,7 @@ def test_symbolic_tensors_go_through_the_kernels_of_training():
 
 
 @pytest.mark.tensorflow
-def test_a_graph_of_inference_needs_no_xla():
+def test_an_inference_graph_needs_no_xla():
     import tensorflow as tf
 
     def uses_xla(training):
@@ -217,7 +217,7 @@ def test_a_graph_of_inference_needs_no_xla():
     assert not uses_xla(training=False)
 
 
-def test_every_kernel_of_the_backend_is_there_and_compared():
+def test_every_kernel_of_the_backend_exists_and_is_compared():
     for kernel in TABLE:
         assert kernel.operation in CASES or (ROOT / "tests" / ELSEWHERE[kernel.operation]).is_file()
         if kernel.backend == BACKEND:
@@ -234,6 +234,6 @@ def test_every_row_of_the_table_says_why_and_where_it_was_measured():
         assert kernel.figure in headings or kernel.figure.startswith("none: ") or (file and (ROOT / file[0]).is_file())
 
 
-def test_a_backend_that_the_table_does_not_have_runs_the_plain_forms(monkeypatch):
+def test_a_backend_without_a_row_in_the_table_runs_the_plain_forms(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "another")
     assert {choose(kernel.operation) for kernel in TABLE} == {None}

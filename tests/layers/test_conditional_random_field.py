@@ -25,11 +25,11 @@ def all_scores(scores, own):
     }
 
 
-def test_it_keeps_the_contract_of_layers():
-    check_layer(lambda **k: ConditionalRandomField(**k), X - 9, (2, 9, 3))  # so that the greatest is a transition
+def test_it_meets_the_contract_of_layers():
+    check_layer(lambda **k: ConditionalRandomField(**k), X - 9, (2, 9, 3))  # so that the maximum is a transition
 
 
-def test_outputs_are_the_scores_and_below_them_the_transitions(rng):
+def test_outputs_are_the_scores_followed_by_the_transitions(rng):
     layer = ConditionalRandomField()
     layer.build((None, None, 3))
     for weight in layer.weights:
@@ -58,7 +58,7 @@ def test_the_best_labels_are_those_of_the_best_of_all_sequences(seed):
         assert not masked[row][~kept].any()
 
 
-def test_marginals_are_the_shares_of_all_sequences(rng):
+def test_marginals_equal_sums_over_all_sequences(rng):
     scores, own = rng.normal(size=(4, 3)), rng.normal(size=(5, 3)) * 2
     found = all_scores(scores, own)
     total = np.sum(np.exp(list(found.values())))
@@ -68,7 +68,7 @@ def test_marginals_are_the_shares_of_all_sequences(rng):
     assert marginals(np.zeros((0, 3)), own).shape == (0, 3)
 
 
-def test_what_may_not_follow_does_not():
+def test_forbidden_transitions_do_not_occur():
     own = np.zeros((4, 2))
     own[0, 0] = own[1, 1] = -np.inf
     assert viterbi(np.array([[3.0, 0], [3, 0], [3, 0]]), own).tolist() == [0, 1, 0]

@@ -1,4 +1,4 @@
-"""Every layer keeps the contract of `check_layer`."""
+"""Every layer meets the contract of `check_layer`."""
 
 import keras
 import numpy as np
@@ -47,7 +47,7 @@ def test_trig_pos_embedding(mode):
     "arguments", [{}, {"attention_dropout": 0.2}, {"history_only": True}, {"use_bias": False, "activation": "relu"}]
 )
 def test_multi_head_self_attention(arguments):
-    # JAX compiles no float16 attention for processors ("F16_F16_F32 is not supported by dot_general on CPU"), whoever asks for it.
+    # JAX compiles no float16 attention for CPUs ("F16_F16_F32 is not supported by dot_general on CPU").
     policies = POLICIES[:2] if keras.backend.backend() == "jax" else POLICIES
     check_layer(lambda **k: layers.MultiHeadSelfAttention(2, **arguments, **k), X, (2, 5, 8), policies=policies)
 

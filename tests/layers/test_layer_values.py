@@ -1,4 +1,4 @@
-"""What the layers compute, against arithmetic by hand."""
+"""The values of the layers, against arithmetic by hand."""
 
 import keras
 import numpy as np
@@ -79,14 +79,14 @@ def test_attention_equals_the_formula(rng):
     np.testing.assert_allclose(got, attention(x, weights, "attention", 2, mask), atol=2e-5)
 
 
-def test_attention_without_a_mask_looks_at_everything(rng):
+def test_attention_without_a_mask_attends_to_everything(rng):
     x = rng.normal(size=(2, 5, 8)).astype("float32")
     layer = layers.MultiHeadSelfAttention(2)
     all_true = ops.ones((2, 5), "bool")
     np.testing.assert_array_equal(numpy(layer(x)), numpy(layer(x, mask=all_true)))
 
 
-def test_history_only_attention_does_not_see_what_follows(rng):
+def test_history_only_attention_does_not_see_later_positions(rng):
     x = rng.normal(size=(1, 5, 8)).astype("float32")
     layer = layers.MultiHeadSelfAttention(2, history_only=True)
     changed = x.copy()
@@ -95,7 +95,7 @@ def test_history_only_attention_does_not_see_what_follows(rng):
     assert np.abs(numpy(layer(x))[:, 3:] - numpy(layer(changed))[:, 3:]).max() > 1e-3
 
 
-def test_dropped_attention_is_right_on_average(rng):
+def test_attention_with_dropout_is_right_on_average(rng):
     x = rng.normal(size=(1, 5, 8)).astype("float32")
     layer = layers.MultiHeadSelfAttention(2, attention_dropout=0.3, history_only=True)
     mask = ops.convert_to_tensor([[True, True, True, True, False]])
@@ -149,7 +149,7 @@ def test_embedding_similarity_is_a_softmax_over_the_table(rng):
     np.testing.assert_allclose(numpy(layer([features, table])), expected, atol=1e-6)
 
 
-def test_masked_passes_values_and_masks_all_but_the_chosen():
+def test_masked_passes_values_and_masks_all_other_positions():
     x = ops.convert_to_tensor(np.arange(12, dtype="float32").reshape(1, 3, 4))
     positions = ops.convert_to_tensor(np.array([[0, 1, 1]]))
     padding = ops.convert_to_tensor([[True, True, False]])
@@ -254,7 +254,7 @@ def test_trig_positions_given_as_floats_are_not_rounded_in_bfloat16():
     np.testing.assert_array_equal(as_floats.astype("float32"), as_ids.astype("float32"))
 
 
-def test_dense_answers_with_its_logits(rng):
+def test_dense_provides_its_logits(rng):
     x = rng.normal(size=(3, 4)).astype("float32")
     layer = layers.Dense(2)
     logits = numpy(layer(x, return_logits=True))

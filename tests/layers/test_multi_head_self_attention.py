@@ -17,7 +17,7 @@ def test_packed_sequences_do_not_see_one_another(rng):
     np.testing.assert_allclose(keras.ops.convert_to_numpy(packed), np.concatenate(apart, axis=1), atol=1e-6)
 
 
-def test_a_mask_of_three_axes_is_refused_and_not_taken_for_one_of_heads(rng):
+def test_a_mask_with_three_axes_is_refused_and_not_taken_for_a_mask_of_heads(rng):
     x = rng.normal(size=(2, 5, 8)).astype("float32")
     with pytest.raises(ValueError, match=r"\(batch, 1, length, length\); got shape \(2, 5, 5\)"):
         MultiHeadSelfAttention(2)(x, mask=np.ones((2, 5, 5), bool))

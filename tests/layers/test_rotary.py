@@ -1,4 +1,4 @@
-"""Windows and rotary positions inside of attention, with dropout and without."""
+"""Windows and rotary positions in attention, with dropout and without."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-def test_what_lies_outside_of_the_window_changes_nothing(rng, causal, training):
+def test_tokens_outside_of_the_window_change_nothing(rng, causal, training):
     layer = MultiHeadSelfAttention(2, window=2, rotary_theta=100.0, attention_dropout=0.3, history_only=causal)
     x = rng.normal(size=(2, 9, 8)).astype("float32")
     changed = x + 3 * (np.arange(9) >= 6)[:, None]

@@ -1,4 +1,4 @@
-"""Who may import whom, and what may never stand in the source. Reads files, imports nothing."""
+"""Which modules may import which, and what may not be in the source. Reads files, imports nothing."""
 
 import ast
 import configparser
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "keras_bert_rebuild"
 
-# Part: its rank and, where a rank is not all of those below, the parts it may import. docs/architecture.md explains the table.
+# Part: its rank and, unless it may import all lower parts, the parts it may import. docs/architecture.md explains the table.
 RANKS = {
     "files": 0,
     "version": 0,
@@ -64,7 +64,7 @@ BACKEND_FILES = {
     "export/saved_model.py",
 }
 
-# The only files that may ask which backend runs. Whoever computes asks `kernels` for an operation, or `kernels.traits` for a fact.
+# The only files that may ask which backend runs. Others take an operation from `kernels`, or a fact from `kernels.traits`.
 ASKS_FOR_BACKEND = {
     "kernels/table.py": "chooses kernels",
     "kernels/traits.py": "says what a backend is like",
@@ -118,7 +118,7 @@ def test_nothing_private_and_no_backend_is_imported(path):
             assert str(path.relative_to(PACKAGE)) in BACKEND_FILES, f"{path} imports {module}"
 
 
-def test_the_backend_is_asked_for_at_the_named_places_only():
+def test_only_the_named_files_ask_for_the_backend():
     asked = {str(path.relative_to(PACKAGE)) for path in FILES if re.search(r"\bbackend\(\)", path.read_text(encoding="utf-8"))}
     assert asked == ASKS_FOR_BACKEND.keys()
 

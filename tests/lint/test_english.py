@@ -1,6 +1,9 @@
-"""The documentation uses the words of CONTRIBUTING.md: phrases that it replaces do not come back. Reads files only."""
+"""Texts use the words of CONTRIBUTING.md: phrases that it replaces do not come back. Reads files only."""
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 # The page of the command line has the words of the parser.
 PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "command-line.md"]
 PAGES += [page for page in sorted((ROOT / "examples").iterdir()) if page.suffix in {".py", ".ipynb"}]
+PAGES += [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "RESULTS.md"]
 
 # A pattern, what to say for it.
 REFUSED = {
@@ -17,7 +21,7 @@ REFUSED = {
     r"not more than|at the (most|least)\b": "at most, at least",
     r"\b(that|which) (is|are) none\b": "unknown, missing, empty",
     r"\bas of `": "see",
-    r"\bso many\b": "n, that many",
+    r"\bso many\b(?! that\b)": "n, that many",
     r"\banew\b": "newly initialised, restarted, again",
     r"\brivals?\b": "peer",
     r"\bstretch(es)?\b": "span, segment",
@@ -29,7 +33,10 @@ REFUSED = {
     r"\bin the place of\b": "instead of, in place of",
     r"\b(where|what) lies there\b": "is there",
     r"\b(where(of|in|by|upon)|there(of|in|upon)|hitherto|thence|whence|henceforth|lest|amidst?|upon)\b": "a word of today",
+    r"\bin the midst\b": "while, in the middle",
 }
+# Values that a test passes to a function.
+ALLOWED = {"stretch"}
 
 
 def phrases(text):
@@ -38,9 +45,30 @@ def phrases(text):
     return [f"{phrase!r}: {instead}" for phrase, instead in found]
 
 
+def prose(source):
+    """The comments and string constants of Python source, docstrings among them: `(line, text)`."""
+    comments = [
+        (token.start[0], token.string)
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    constants = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    # A phrase may go over the end of a line.
+    return sorted(comments + [(node.lineno, re.sub(r"\s+", " ", node.value)) for node in constants])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_has_none_of_the_phrases_that_the_words_of_the_project_replace(page):
     assert phrases(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("folder", ["keras_bert_rebuild", "tests", "benchmarks"])
+def test_docstrings_comments_and_strings_have_none_of_them(folder):
+    found = []  # without this file, which has the phrases
+    for path in sorted({*(ROOT / folder).rglob("*.py")} - {Path(__file__)}):
+        texts = [(line, text) for line, text in prose(path.read_text(encoding="utf-8")) if text not in ALLOWED]
+        found += [f"{path.relative_to(ROOT)}:{line}: {phrase}" for line, text in texts for phrase in phrases(text)]
+    assert found == [], "\n".join(found)
 
 
 def test_the_rules_for_contributors_follow_themselves():
@@ -54,6 +82,8 @@ def test_every_row_of_the_words_says_one_thing_and_what_it_replaces():
     assert {"maximum", "offset", "newly initialised", "checkpoint", "span", "epoch", "head", "block"} <= set(words)
 
 
-@pytest.mark.parametrize("text", ["not less than one", "a name which is none", "weights begun anew", "at the most"])
+@pytest.mark.parametrize("text", ["not less than one", "a name which is none", "weights begun anew", "at the most", "as of `fit`"])
 def test_a_refused_phrase_is_found(text):
     assert len(phrases(text)) == 1
+    source = f'"""{text.capitalize()}."""\n# {text}\nrefuse("{text}", key=f"{text} {{0}}")\n'
+    assert [line for line, found in prose(source) if phrases(found)] == [1, 2, 3, 3]

@@ -15,7 +15,7 @@ def module_name(path, root):
 
 
 def import_graph(package):
-    """From every module of a package to the modules of it that its file imports, at any depth."""
+    """For every module of a package, the modules of the package that its file imports, at any depth."""
     root = package.parent
     paths = {module_name(path, root): path for path in package.rglob("*.py")}
     graph = {}
@@ -25,7 +25,7 @@ def import_graph(package):
             if isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                # A name of a package is a module of it, or else what its __init__ has.
+                # A name of a package is one of its modules, or a name in its __init__.
                 several = {f"{node.module}.{alias.name}" for alias in node.names}
                 imported |= {name if name in paths else node.module for name in several}
         graph[module] = (imported & set(paths)) - {module}
@@ -33,7 +33,7 @@ def import_graph(package):
 
 
 def circle(graph):
-    """The modules of one circle in the order of its imports, the first once more at the end; () where there is none."""
+    """The modules of one circle in import order, the first repeated at the end; () if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

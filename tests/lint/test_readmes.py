@@ -1,4 +1,4 @@
-"""The translated README says the same as the English one."""
+"""The translated README matches the English one."""
 
 import re
 from pathlib import Path

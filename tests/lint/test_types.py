@@ -1,4 +1,4 @@
-"""What type checkers see: the stub of the root has the lazy names, and public functions say what they take and give."""
+"""What type checkers see: the stub of the root has the lazy names, and public functions are annotated."""
 
 import ast
 import re
@@ -6,10 +6,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "keras_bert_rebuild"
 
-# The packages that can be called: to a type checker they are their functions.
+# The callable packages: a type checker sees them as functions.
 CALLED = {"explain": "keras_bert_rebuild.explain.explanation", "export": "keras_bert_rebuild.export.export_model"}
 
-# What Keras calls, of tensors of whatever backend, and Python's own: these are not annotated.
+# Methods that Keras calls with tensors of any backend, and Python's own: these are not annotated.
 KERAS = {"call", "quantized_call", "build", "quantize", "get_config", "from_config", "set_weights", "set_model", "learning_rate"}
 KERAS |= {"compute_mask", "compute_output_shape", "compute_output_spec", "compute_loss", "compute_metrics"}
 KERAS |= {"apply", "update_step", "adapted", "__call__", "__reduce__"}
@@ -21,7 +21,7 @@ def tree_of(module):
 
 
 def imported(tree):
-    """From name to module, of the imports of a file."""
+    """For every name that a file imports, its module."""
     return {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
 
 
@@ -31,7 +31,7 @@ def literal(tree, name):
 
 
 def public_names():
-    """From every name at the top level to the module that `__init__.py` has it from."""
+    """For every top-level name, the module that `__init__.py` imports it from."""
     root = tree_of("keras_bert_rebuild")
     names = {name: module for table in ("_LAZY", "_OLDER") for module, several in literal(root, table) for name in several}
     return names | {"__version__": imported(root)["__version__"]}
@@ -47,7 +47,7 @@ def definition(module, name):
 
 
 def functions(module, name):
-    """The functions that a user of a name may call: itself, or the methods of a class and of its bases in this package."""
+    """The functions that a user of a name may call: the function, or the methods of a class and its bases in this package."""
     module, node = definition(module, name)
     if isinstance(node, ast.FunctionDef):
         yield f"{module}.{name}", node
@@ -73,14 +73,14 @@ def test_the_stub_has_the_names_of_the_root():
 
 
 def shown_names():
-    """Module and name of everything that the reference shows and users call, in the package's face or beside it."""
+    """Module and name of everything in the reference that users call, in the package's face or not."""
     pages = (PACKAGE.parent / "docs" / "reference").glob("*.md")
     paths = [path for page in pages for path in re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
     answers = {"PretrainingBatches"}  # which `pretraining_batches` makes
     return {(module, name) for module, _, name in (path.rpartition(".") for path in paths) if name not in answers}
 
 
-def test_public_functions_say_what_they_take_and_give():
+def test_public_functions_annotate_arguments_and_results():
     names = {(module, name) for name, module in {**public_names(), **CALLED}.items()} | shown_names()
     bare = {
         where
@@ -91,5 +91,5 @@ def test_public_functions_say_what_they_take_and_give():
     assert not bare
 
 
-def test_type_checkers_are_told_to_look():
+def test_the_package_is_marked_as_typed():
     assert (PACKAGE / "py.typed").read_bytes() == b""

@@ -1,4 +1,4 @@
-"""The workflow asks for what there is."""
+"""The workflow uses environments and versions that exist."""
 
 import configparser
 import re
@@ -23,12 +23,12 @@ def environments():
     return there, names(tox["tox"]["env_list"]), *map(names, (labels["quick"], labels["full"]))
 
 
-def test_the_workflow_runs_environments_of_tox_and_all_that_tox_and_its_full_run_have():
+def test_the_workflow_runs_all_environments_of_tox_and_of_its_full_run():
     there, first, _, full = environments()
     assert first | full <= listed("environment") <= there
 
 
-def test_the_full_run_has_every_environment_but_those_of_the_first_and_those_that_ci_has_not_the_means_for():
+def test_the_full_run_has_every_other_environment_that_ci_can_run():
     there, first, quick, full = environments()
     assert quick <= there
     assert not first & full

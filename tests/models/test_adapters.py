@@ -1,4 +1,4 @@
-"""Adapters as keras_bert had them from 0.69 to 0.81."""
+"""Adapters as in keras_bert 0.69 to 0.81."""
 
 import keras
 import numpy as np
@@ -60,7 +60,7 @@ def test_rows_names_and_parameters_are_those_of_keras_bert():
     assert kept == without
 
 
-def test_an_adapter_reads_what_dropout_gives_and_is_added_to_it_before_the_residual():
+def test_an_adapter_is_added_to_its_input_after_dropout_and_before_the_residual():
     origins = {
         row.name: [origin.split("[")[0] for origin in row.connected_to] for row in summary_rows(with_adapters(dropout_rate=0.1))
     }
@@ -70,7 +70,7 @@ def test_an_adapter_reads_what_dropout_gives_and_is_added_to_it_before_the_resid
     assert origins[f"{half}-Add"] == ["Encoder-1-MultiHeadSelfAttention-Norm", f"{half}-Adapter-Add"]
 
 
-def test_parameters_are_counted_from_the_config_and_by_the_steps():
+def test_parameters_are_counted_from_the_config_and_the_steps():
     model = with_adapters()
     assert model.config.num_params() == model.count_params() == small_model().count_params() + 4 * ADAPTER
     weights = weights_of(model.config.encoder(), ("mlm", "nsp"))
@@ -79,13 +79,13 @@ def test_parameters_are_counted_from_the_config_and_by_the_steps():
     assert config_of_layers(find_encoder(model)).adapter_size == U
 
 
-def test_the_explanation_has_a_step_for_the_adapters_of_either_half():
+def test_the_explanation_has_a_step_for_each_adapter_of_a_block():
     steps = [step for step in keras_bert_rebuild.explain(with_adapters().config).steps if step.name == "Adapter"]
     assert [step.params for step in steps] == [2 * ADAPTER, 2 * ADAPTER]
     assert [step.formula for step in steps] == ["(H·U + U) + (U·H + H)"] * 2
 
 
-def test_the_width_is_a_hundredth_of_the_hidden_size_unless_given():
+def test_the_default_width_is_a_hundredth_of_the_hidden_size():
     units = lambda **sizes: small_model(use_adapter=True, **sizes).get_layer("Encoder-1-FeedForward-Adapter").units  # noqa: E731
     assert units() == 1
     assert units(embed_dim=240, transformer_num=1) == 2
@@ -97,7 +97,7 @@ def test_the_units_alone_make_no_adapters():
     assert not [layer for layer in small_model(adapter_units=3).layers if "Adapter" in layer.name]
 
 
-def test_a_new_adapter_hardly_changes_the_answer(rng):
+def test_a_new_adapter_hardly_changes_the_output(rng):
     plain, adapted = small_model(training=False), with_adapters(training=False)
     plain, adapted = keras.Model(*plain), keras.Model(*adapted)
     spread(plain, rng)
@@ -125,7 +125,7 @@ def test_the_trainable_prefixes_of_the_readme_train_adapters_and_norms_alone(rng
     assert {path.split("/")[0] for path in moved if path.startswith("E")} == set(trained_of_readme(2))
 
 
-def test_a_checkpoint_fills_all_but_the_adapters(tmp_path, rng):
+def test_a_checkpoint_fills_everything_except_the_adapters(tmp_path, rng):
     base = spread(small_model(), rng)
     save_pretrained(base, tmp_path, "google")
     arguments = {"training": False, "use_adapter": True, "adapter_units": U, "trainable": trained_of_readme(2)}
@@ -139,7 +139,7 @@ def test_a_checkpoint_fills_all_but_the_adapters(tmp_path, rng):
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("file", ["model.keras", "model.h5"])
-def test_a_saved_model_comes_back_with_its_adapters(tmp_path, rng, file):
+def test_a_saved_model_is_loaded_with_its_adapters(tmp_path, rng, file):
     model = spread(with_adapters(), rng)
     model.save(tmp_path / file)
     ids = rng.integers(5, VOCAB, (2, LENGTH))
@@ -150,7 +150,7 @@ def test_a_saved_model_comes_back_with_its_adapters(tmp_path, rng, file):
             np.testing.assert_array_equal(got, want)
 
 
-def test_a_config_with_adapters_goes_through_its_dictionary():
+def test_a_config_with_adapters_round_trips_through_a_dictionary():
     config = BertConfig(adapter_size=8)
     assert BertConfig.from_dict(config.to_dict()) == config
     with pytest.raises(ValueError, match="adapter_size must be a whole number of at least 0; got -1"):
@@ -185,7 +185,7 @@ def test_padding_stays_invisible_to_adapted_blocks(rng):
     np.testing.assert_array_equal(one[:, :-4], two[:, :-4])
 
 
-def test_get_encoders_makes_the_blocks_of_get_model():
+def test_get_encoders_builds_the_blocks_of_get_model():
     inputs = keras.Input((LENGTH, D))
     model = keras.Model(inputs, get_encoders(2, inputs, 2, F, dropout_rate=0.1, use_adapter=True, adapter_units=U))
     assert [(row.name, row.params) for row in summary_rows(model)][1:] == [
@@ -208,7 +208,7 @@ def test_get_encoders_computes_what_get_model_computes(rng):
     np.testing.assert_allclose(answers(own, ids, ids * 0)[0], answers(bert, ids, ids * 0)[0], atol=1e-6)
 
 
-def test_a_component_has_the_name_it_is_given_and_is_frozen_but_for_its_adapters():
+def test_a_component_has_its_given_name_and_is_frozen_except_its_adapters():
     inputs = keras.Input((None, D))
     output = get_encoder_component("Top", inputs, 2, F, trainable=False, use_adapter=True, adapter_units=U)
     model = keras.Model(inputs, output)

@@ -1,4 +1,4 @@
-"""What `fit` does around the steps of Keras."""
+"""What `fit` adds to Keras."""
 
 import keras
 import pytest
@@ -10,7 +10,7 @@ from keras_bert_rebuild.models.bert_model import BertModel
 
 @pytest.mark.tensorflow
 def test_a_training_step_is_traced_once(rng, monkeypatch):
-    """Tracing and compiling it is most of a short training."""
+    """Tracing and compiling is most of the time of a short training."""
     traced = []
     step = BertModel.train_step
     monkeypatch.setattr(BertModel, "train_step", lambda self, *batch: traced.append(batch) or step(self, *batch))

@@ -1,4 +1,4 @@
-"""Datasets of users are asked by threads without a batch being lost, repeated or out of order."""
+"""Threads read the datasets of users without losing, repeating or reordering a batch."""
 
 import threading
 
@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from helpers.recording_model import Numbered, OwnDataset, numbered, recording_model
 
-SECONDS = 60  # until a test that waits in vain fails
+SECONDS = 60  # then a waiting test fails
 
 
 def seen(dataset, seed=3, **kwargs):
-    """What a training sees of a dataset."""
+    """The batches that a training gets from a dataset."""
     keras.utils.set_random_seed(seed)
     model = recording_model()
     model.fit(dataset, verbose=0, **kwargs)
@@ -19,10 +19,10 @@ def seen(dataset, seed=3, **kwargs):
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
-def test_a_training_has_the_batches_in_order_as_they_are_after_the_hooks(workers):
+def test_a_training_gets_the_batches_in_order_after_the_hooks(workers):
     got = seen(OwnDataset(7, workers=workers), epochs=3, shuffle=False)
     assert [index for _, index in got] == [*range(7)] * 3
-    first = got[0][0]  # Keras ends an epoch before the first
+    first = got[0][0]  # Keras calls the end-of-epoch hook before the first epoch
     assert [epoch - first for epoch, _ in got] == [0] * 7 + [1] * 7 + [2] * 7
 
 
@@ -36,7 +36,7 @@ def test_the_order_is_drawn_as_keras_draws_it_without_threads(workers, count):
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_a_pass_over_several_epochs_is_one_pass(shuffle):
+def test_a_pass_may_span_several_epochs(shuffle):
     kwargs = {"epochs": 4, "steps_per_epoch": 4, "shuffle": shuffle}
     expected = [index for _, index in seen(OwnDataset(8), **kwargs)]
     got = [index for _, index in seen(OwnDataset(8, workers=3), **kwargs)]
@@ -44,12 +44,12 @@ def test_a_pass_over_several_epochs_is_one_pass(shuffle):
     assert sorted(got[:8]) == sorted(got[8:]) == list(range(8))
 
 
-def test_a_dataset_without_an_end_goes_on():
+def test_an_endless_dataset_continues():
     got = seen(OwnDataset(None, workers=3), epochs=2, steps_per_epoch=5)
     assert [index for _, index in got] == list(range(10))
 
 
-def test_evaluation_and_prediction_have_them_in_order_too():
+def test_evaluation_and_prediction_get_the_batches_in_order_too():
     model = recording_model()
     model.evaluate(OwnDataset(6, workers=3), verbose=0)
     model.predict(OwnDataset(5, workers=3), verbose=0)
@@ -58,7 +58,7 @@ def test_evaluation_and_prediction_have_them_in_order_too():
 
 
 class Asked(OwnDataset):
-    """Notes the threads that asked, and how many at once."""
+    """Records the threads that read, and how many at once."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -86,13 +86,13 @@ def test_processes_become_one_thread_with_a_warning():
     assert dataset.most == 1
 
 
-def test_one_worker_is_the_thread_that_keras_asks_in():
+def test_one_worker_is_the_thread_in_which_keras_reads():
     dataset = Asked(7)
     seen(dataset)
     assert "read-ahead" not in dataset.askers
 
 
-def test_as_many_batches_are_made_ahead_as_the_queue_may_hold():
+def test_as_many_batches_are_made_ahead_as_the_queue_holds():
     fifth = threading.Event()
 
     class Noted(OwnDataset):
@@ -111,12 +111,12 @@ def test_as_many_batches_are_made_ahead_as_the_queue_may_hold():
     made, waited, most = [], [], []
     seen(Noted(40, workers=3, max_queue_size=4), callbacks=[Look()], shuffle=False)
     assert waited == [True]
-    if keras.backend.backend() != "tensorflow":  # tf.data holds some besides, as many as it finds useful
+    if keras.backend.backend() != "tensorflow":  # tf.data holds some more, as many as it chooses
         assert max(most) == 4
 
 
 @pytest.mark.parametrize("workers", [0, 3])
-def test_a_batch_that_is_refused_is_an_error_whoever_made_it(workers):
+def test_a_refused_batch_is_an_error_in_any_thread(workers):
     class Broken(OwnDataset):
         def __getitem__(self, index):
             if index == 3:

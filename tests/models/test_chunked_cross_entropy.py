@@ -16,7 +16,7 @@ def answers(features, table, bias, labels, chunk):
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 7, 20])
-def test_columns_are_the_label_and_the_token_that_beats_it(rng, chunk):
+def test_columns_are_the_label_and_the_most_probable_token(rng, chunk):
     features, table, bias = rng.normal(size=(7, 5)), rng.normal(size=(11, 5)), rng.normal(size=11).astype("float32")
     scores = features @ table.T + bias
     labels = np.where(np.arange(7) < 3, scores.argmax(-1), rng.integers(0, 11, 7))
@@ -27,11 +27,11 @@ def test_columns_are_the_label_and_the_token_that_beats_it(rng, chunk):
     np.testing.assert_allclose(-got[missed, 1 - LABEL_COLUMN], cross_entropy(scores, scores.argmax(-1))[missed], atol=1e-5)
 
 
-def test_of_equal_tokens_the_first_is_the_answer():
+def test_the_first_of_equal_tokens_is_the_prediction():
     got = answers(np.ones((2, 1)), np.ones((3, 1)), np.zeros(3, "float32"), [0, 1], 2)
     assert got.argmax(-1).tolist() == [LABEL_COLUMN, 1 - LABEL_COLUMN]
 
 
-def test_logits_of_a_thousand_are_no_trouble():
+def test_logits_of_a_thousand_are_exact():
     got = answers(np.full((1, 1), 1000.0), np.array([[1.0], [-1.0]]), np.zeros(2, "float32"), [1], 1)
     assert got[0, LABEL_COLUMN] == -2000.0

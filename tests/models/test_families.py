@@ -1,4 +1,4 @@
-"""Every member of the family builds, trains, saves and hides its padding."""
+"""Every family builds, trains, saves and ignores padding."""
 
 import keras
 import numpy as np
@@ -43,14 +43,14 @@ def inputs_of(model, ids, chosen):
 
 
 @pytest.mark.parametrize("module", [bert, roberta, distilbert, albert], ids=lambda module: module.__name__.rsplit(".", 1)[1])
-def test_published_sizes_are_counted_from_the_config(module):
+def test_published_parameter_counts_follow_from_the_config(module):
     heads = ["pooler"] if "pooler" in module.HUGGINGFACE.heads else []
     for name, changes, count in module.SIZES:
         assert BertConfig(**{**module.DEFAULTS, **changes}).num_params(heads) == count, name
 
 
 @pytest.mark.parametrize("family", HEADS)
-def test_the_config_counts_what_is_built(family):
+def test_the_config_counts_the_parameters_of_the_built_model(family):
     config = small_config(family, labels=("a", "b", "c"))
     for heads in (HEADS[family], (), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)):
         model = build_model(config, heads)
@@ -60,7 +60,7 @@ def test_the_config_counts_what_is_built(family):
 
 @pytest.mark.compiles_long
 @pytest.mark.parametrize("family", HEADS)
-def test_the_heads_learn_at_gathered_positions(family, rng):
+def test_the_heads_train_at_gathered_positions(family, rng):
     config = small_config(family, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     model = compile_model(build_model(config, HEADS[family], seq_len=10), max_predictions=3, optimizer=keras.optimizers.Adam(0.01))
     ids, chosen = batch(config, rng)
@@ -79,7 +79,7 @@ def test_the_heads_learn_at_gathered_positions(family, rng):
 
 
 @pytest.mark.parametrize("family", HEADS)
-def test_padding_is_told_by_its_id_and_changes_nothing(family, rng):
+def test_padding_is_recognised_by_its_id_and_changes_nothing(family, rng):
     config = small_config(family)
     model = build_model(config, ())
     ids, _ = batch(config, rng)
@@ -89,7 +89,7 @@ def test_padding_is_told_by_its_id_and_changes_nothing(family, rng):
 
 
 @pytest.mark.parametrize("family", HEADS)
-def test_a_saved_model_comes_back_with_its_config(family, rng, tmp_path):
+def test_a_saved_model_is_loaded_with_its_config(family, rng, tmp_path):
     model = build_model(small_config(family), HEADS[family])
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
@@ -99,25 +99,25 @@ def test_a_saved_model_comes_back_with_its_config(family, rng, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_shared_block_is_among_the_layers_once():
+def test_a_shared_block_is_listed_once():
     model = build_model(small_config("albert"), ("mlm", "sop"))
     names = [layer.name for layer in model.layers]
     assert sum(name.startswith("Encoder-") and name.endswith("FeedForward") for name in names) == 1
 
 
-def test_groups_share_in_stretches():
+def test_groups_are_spans_of_layers():
     config = BertConfig(num_hidden_layers=6, num_hidden_groups=3)
     assert [config.block_of_layer(layer) for layer in range(6)] == [0, 0, 1, 1, 2, 2]
     with pytest.raises(ValueError, match="num_hidden_groups must divide num_hidden_layers=6; got 4"):
         BertConfig(num_hidden_layers=6, num_hidden_groups=4)
 
 
-def test_weights_start_with_the_deviation_of_the_config():
+def test_initial_weights_have_the_deviation_of_the_config():
     config = small_config("bert", hidden_size=96, intermediate_size=400, initializer_range=0.1)
     model = build_model(config, ())
     for path in ("Encoder-1-FeedForward/intermediate/kernel", "Embedding-Token/embeddings"):
         (variable,) = (w for w in model.weights if w.path == path)
-        # Cut at two deviations, a normal distribution keeps 0.88 of its own.
+        # Truncated at two deviations, a normal distribution has 0.88 of its deviation.
         assert keras.ops.convert_to_numpy(variable).std() == pytest.approx(0.088, rel=0.05)
 
 
@@ -130,19 +130,19 @@ def test_weights_start_with_the_deviation_of_the_config():
         ({"classifier_dropout": "much"}, r"classifier_dropout must be a rate in \[0, 1\); got 'much'"),
         ({"embedding_size": "128"}, "embedding_size must be a whole number of at least 1; got '128'"),
         ({"num_hidden_groups": 1.5}, "num_hidden_groups must be a whole number of at least 1; got 1.5"),
-        # What YAML takes 1e-12 for.
+        # YAML reads 1e-12 as this string.
         ({"layer_norm_eps": "1e-12"}, "layer_norm_eps must be a number of at least 0 and at most 1,000; got '1e-12'"),
         ({"initializer_range": float("nan")}, "initializer_range must be a number of at least 0 and at most 1,000; got nan"),
         ({"labels": "positive"}, "labels must be a list of names; got the string 'positive'"),
     ],
 )
-def test_a_config_refuses_what_no_model_has(changes, message):
+def test_a_config_refuses_impossible_values(changes, message):
     with pytest.raises(ValueError, match=message):
         BertConfig(**changes)
 
 
 @pytest.mark.parametrize("heads", ["mlm", ["mlm", "cls"]])
-def test_a_head_that_is_none_is_not_counted_as_nothing(heads):
+def test_an_unknown_head_is_an_error_of_the_counts(heads):
     with pytest.raises(ValueError, match="heads must be a list of some of pooler, mlm"):
         BertConfig().num_params(heads)
 

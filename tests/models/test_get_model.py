@@ -40,7 +40,7 @@ def expected_rows():
 
 
 def printed_rows(model):
-    """The rows of `model.summary()`, parsed from what it prints."""
+    """The rows of `model.summary()`, parsed from its output."""
     lines = []
     model.summary(line_length=400, print_fn=lambda line, **_: lines.extend(line.split("\n")))
     rows = []
@@ -51,14 +51,14 @@ def printed_rows(model):
         if layer:
             name, kind = re.fullmatch(r"(\S+) \((\S+)\)", layer).groups()
             rows.append([name, kind, shape, params.replace(",", ""), origin.rstrip(",")])
-        else:  # a row goes on
+        else:  # the continuation of a row
             for i, cell in ((2, shape), (4, origin)):
                 rows[-1][i] += f" {cell}" if i == 2 and cell else f", {cell.rstrip(',')}" if cell else ""
     return rows
 
 
 def test_the_printed_summary_has_the_112_rows_of_the_article(article_model, expected_rows, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")  # rich cuts what the terminal has no room for
+    monkeypatch.setenv("COLUMNS", "400")  # rich cuts text that does not fit the terminal
     got = printed_rows(article_model)
     assert len(got) == 112
     for row, expected in zip(got, expected_rows, strict=True):
@@ -85,7 +85,7 @@ def test_parameters_are_counted_without_building_a_model(article_model):
     assert small.num_params(heads=()) == features.count_params()
 
 
-def test_the_graph_has_no_operation_beside_its_layers(article_model):
+def test_the_graph_has_no_operations_outside_of_layers(article_model):
     assert [operation.name for operation in article_model.operations] == [layer.name for layer in article_model.layers]
 
 
@@ -109,7 +109,7 @@ def test_variable_paths_are_the_documented_ones():
     } <= paths
 
 
-def test_no_dropout_leaves_the_dropout_layers_out():
+def test_without_dropout_there_are_no_dropout_layers():
     for rate in (0, -1):
         assert not [layer for layer in small_model(dropout_rate=rate).layers if isinstance(layer, keras.layers.Dropout)]
     assert len([layer for layer in small_model(dropout_rate=0.1).layers if isinstance(layer, keras.layers.Dropout)]) == 5
@@ -175,7 +175,7 @@ def test_an_early_output_layer_prunes_the_graph():
     )
 
 
-def test_features_are_frozen_and_training_models_are_not():
+def test_feature_models_are_frozen_and_training_models_are_not():
     assert keras.Model(*small_model(training=False)).trainable_weights == []
     assert len(small_model().trainable_weights) == len(small_model().weights)
 
@@ -194,7 +194,7 @@ def test_trainable_prefixes_name_the_layers_to_train():
     assert len(keras.Model(*small_model(training=False, trainable=True)).trainable_weights) == 5 + 16 * BLOCKS
 
 
-def test_a_string_of_trainable_is_an_error_and_not_a_list_of_letters():
+def test_a_string_as_trainable_is_an_error_and_not_a_list_of_letters():
     with pytest.raises(ValueError, match="the string 'Encoder'"):
         small_model(trainable="Encoder")
 
@@ -248,7 +248,7 @@ def test_get_embedding_and_get_inputs_compose_by_hand():
     assert table.shape == (9, 4)
 
 
-def test_no_blocks_build_with_heads_and_not_without():
+def test_a_model_without_blocks_needs_heads():
     assert small_model(transformer_num=0).count_params() > 0
     with pytest.raises(IndexError, match="at least 1 encoder block"):
         small_model(transformer_num=0, training=False)

@@ -1,4 +1,4 @@
-"""What losses and metrics are given; one that takes logits for probabilities, or the other way round, is refused by `compile`."""
+"""The inputs of losses and metrics; `compile` refuses one that takes logits for probabilities, or the reverse."""
 
 import keras
 import pytest
@@ -26,7 +26,7 @@ def model_of(*heads):
     return build_model(BertConfig(labels=("a", "b"), **SIZES), heads)
 
 
-def test_what_the_heads_answer_with_is_seen_in_their_layers():
+def test_the_layers_show_whether_a_head_gives_logits_or_probabilities():
     model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
     assert {head: answer_of(model, head) for head in model.output_names} == {
         "MLM": "probabilities",
@@ -60,13 +60,13 @@ def test_a_loss_from_probabilities_does_not_fit_logits(loss):
     model_of("nsp").compile(loss=loss)
 
 
-def test_a_pretraining_model_gives_logits_to_the_loss_that_asks_for_them_and_to_no_other():
+def test_a_pretraining_model_gives_logits_only_to_losses_that_need_them():
     small_model().compile(loss=[PretrainingLoss(), "sparse_categorical_crossentropy"])
     with pytest.raises(ValueError, match=r"the loss of NSP must take probabilities, .*; got LabelLoss, which takes logits"):
         small_model().compile(loss=[PretrainingLoss(), LabelLoss()])
 
 
-def test_a_random_field_takes_its_own_loss_and_no_other_head_does():
+def test_only_a_random_field_takes_the_loss_of_random_fields():
     config = BertConfig(labels=("a", "b"), crf=True, **SIZES)
     build_model(config, ["token_classification"]).compile(loss=ConditionalRandomFieldLoss())
     for loss in (LabelLoss(), "sparse_categorical_crossentropy"):
@@ -85,12 +85,12 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("loss", OTHERS.values(), ids=OTHERS.keys())
-def test_other_losses_are_left_alone(loss):
+def test_other_losses_are_unchanged(loss):
     model_of("classification").compile(loss=loss)
     model_of("nsp").compile(loss=loss)
 
 
-def test_a_compiled_model_comes_back_compiled(tmp_path):
+def test_a_compiled_model_is_loaded_compiled(tmp_path):
     model = model_of("classification")
     model.compile(optimizer="adam", loss=LabelLoss([1.0, 2.0]))
     model.optimizer.build(model.trainable_variables)
@@ -100,7 +100,7 @@ def test_a_compiled_model_comes_back_compiled(tmp_path):
     assert again.optimizer.built
 
 
-def test_labels_by_names_that_no_output_has_are_one_sentence(rng):
+def test_labels_for_unknown_outputs_are_one_sentence(rng):
     x, (labels, nsp) = small_batch(rng)
     model = small_model()
     model.compile(loss=PretrainingLoss())
@@ -124,11 +124,11 @@ class TakesLogits(keras.metrics.Mean):
         (lambda: ["mse"], PROBABILITIES),
     ],
 )
-def test_the_metrics_of_a_head_say_what_they_need(make, need):
+def test_the_metrics_of_a_head_declare_what_they_need(make, need):
     assert needs_of("MLM", make()) == need
 
 
-def test_metrics_that_want_different_things_are_an_error():
+def test_metrics_that_need_different_outputs_are_an_error():
     with pytest.raises(ValueError, match="metrics of MLM: expected metrics that all take logits or all take probabilities; got "):
         compiled(small_model(transformer_num=1), metrics=[[Perplexity(), "mse"], None])
 

@@ -7,7 +7,7 @@ from helpers.small import LENGTH, VOCAB, small_batch, spread
 
 from keras_bert_rebuild import BertConfig, build_model
 
-# Name of an output, what it makes of its logits.
+# Name of an output, and how it is computed from its logits.
 OUTPUTS = {
     "NSP": softmax,
     "SOP": softmax,
@@ -19,7 +19,7 @@ OUTPUTS = {
 HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
 
 
-def test_large_logits_keep_their_digits_in_bfloat16(rng):
+def test_large_logits_retain_their_precision_in_bfloat16(rng):
     keras.config.set_dtype_policy("mixed_bfloat16")
     config = BertConfig(
         vocab_size=VOCAB, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,

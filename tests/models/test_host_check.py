@@ -1,4 +1,4 @@
-"""Bad ids are refused on the host, whichever way they come in."""
+"""Invalid ids are refused on the host in every way of passing them."""
 
 import keras
 import numpy as np
@@ -58,17 +58,17 @@ def put(ids, value):
 
 @pytest.fixture(scope="module")
 def compiled_model():
-    """Of any length, for all ways in: what is refused leaves it as it was."""
+    """A model of any length, shared by all cases: a refused batch does not change it."""
     return compiled(small_model(seq_len=None))
 
 
 def model_for(way, shared):
-    """The shared model, or a new one where batches come while Keras trains: on JAX its variables are then empty."""
+    """The shared model, or a new one where batches are refused during training: on JAX its variables are then empty."""
     return compiled(small_model(seq_len=None)) if way in ("generator", "dataset") else shared
 
 
 def feed(model, way, x, y):
-    """Hand a batch to the model in one of the ways."""
+    """Pass a batch to the model in one of the ways."""
     if way == "generator":
         return model.fit((batch for batch in [(x, y)]), steps_per_epoch=1, verbose=0)
     if way == "dataset":
@@ -234,14 +234,14 @@ def test_a_torch_data_loader_without_a_length_is_trained_on(rng):
         def __iter__(self):
             return iter([(tuple(column[i] for column in x), tuple(column[i] for column in y)) for i in range(8)])
 
-    with pytest.warns(UserWarning, match="ran out of data"):  # so Keras says at the end of what has no length
+    with pytest.warns(UserWarning, match="ran out of data"):  # Keras says so at the end of data without a length
         history = compiled(small_model()).fit(torch.utils.data.DataLoader(Stream(), batch_size=4), epochs=2, verbose=0).history
     assert len(history["loss"]) == 2
     assert np.isfinite(history["loss"]).all()
 
 
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=6))
-def test_ids_pass_exactly_if_they_lie_in_the_table(values):
+def test_ids_pass_exactly_if_they_are_in_the_table(values):
     rule = IdRule("ids", limit=6, table="rows")
     if all(0 <= value < 6 for value in values):
         assert check_ids(rule, [values]).tolist() == [values]

@@ -1,4 +1,4 @@
-"""The losses and accuracies that a model reports are means over all labels, however these lie in batches."""
+"""The losses and accuracies that a model reports are means over all labels, however they are batched."""
 
 import h5py
 import keras
@@ -15,13 +15,13 @@ from keras_bert_rebuild.training.metrics import Perplexity
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, LabelLoss, SpanLoss
 
 EXAMPLES, SHORT = 16, 6
-# Whoever counts examples or batches is off by far more.
+# Means over examples or batches differ by far more.
 EXACT = 1e-6
 
 
 @pytest.fixture(scope="module")
 def weights():
-    """Far from those at the start: losses of single tokens are from 0 to 20."""
+    """Weights far from the initial ones: losses of single tokens are from 0 to 20."""
     return spread(small_model(), np.random.default_rng(3)).get_weights()
 
 
@@ -50,7 +50,7 @@ def model_of(weights, **arguments):
 
 
 def of_all_labels(model, x, y, weights=(1.0, 1.0)):
-    """The means over labels of what `predict` says, in plain NumPy: a weight is one for every example, as Keras has it."""
+    """The means over labels from `predict`, in plain NumPy, with one weight per example as in Keras."""
     mlm, nsp = (np.asarray(p, "float64") for p in model.predict(x, verbose=0))
     chosen, labels, pairs = x[2] == 1, y[0][..., 0], y[1][:, 0]
     mlm_losses, nsp_losses = (cross_entropy(np.log(p), true) for p, true in ((mlm, labels), (nsp, pairs)))
@@ -71,10 +71,10 @@ def of(x, y, order):
 
 
 def in_buckets(x, y, size=3):
-    """The examples in batches, the short half of them padded to less."""
+    """The examples in batches, the short half of them padded to a shorter length."""
     long, short = np.arange(8), np.arange(8, EXAMPLES)
     plan = [(rows[i : i + size], length) for rows, length in ((long, LENGTH), (short, SHORT)) for i in range(0, len(rows), size)]
-    # Keras tells from the first two batches what may vary.
+    # Keras infers from the first two batches which dimensions vary.
     plan = [plan[0], plan[-1], *plan[1:-1]]
 
     def batch(number):
@@ -89,7 +89,7 @@ def evaluated(model, *data, **arguments):
     return model.evaluate(*data, verbose=0, return_dict=True, **arguments)
 
 
-# The default graph of any length, and what makes the step another one.
+# The default graph of any length, and options that change the step.
 VARIANTS = {"all positions": {}, "gathered": {"max_predictions": 8}, "in chunks": {"max_predictions": 8, "loss_chunk": 5}}
 
 
@@ -121,7 +121,7 @@ def test_training_reports_the_same_and_so_do_validation_and_single_batches(data,
     assert model.train_on_batch(*first, return_dict=True) == expected
 
 
-def test_weights_of_examples_weigh_labels_as_keras_weighs_them(data, weights, rng):
+def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     each = rng.uniform(0.1, 2, EXAMPLES), rng.uniform(0.1, 2, EXAMPLES)
     expected = of_all_labels(model, *data, each)
@@ -144,7 +144,7 @@ def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, 
     assert evaluated(model, NumberedBatches(batch, 0, 2)) == pytest.approx(expected, rel=EXACT)
 
 
-def test_loss_weights_and_regularisers_come_to_the_means(data, weights):
+def test_loss_weights_and_regularisers_are_included(data, weights):
     model = model_of(weights, max_predictions=8, loss_weights=[0.5, 3.0])
     kernel = model.get_layer("NSP").kernel
     kernel.regularizer = keras.regularizers.L2(0.5)
@@ -155,7 +155,7 @@ def test_loss_weights_and_regularisers_come_to_the_means(data, weights):
         assert evaluated(model, *data, batch_size=size) == pytest.approx(expected, rel=EXACT), size
 
 
-def test_a_loss_of_keras_beside_ours_keeps_its_own_mean(data, weights):
+def test_a_keras_loss_next_to_ours_has_its_own_mean(data, weights):
     model = small_model(seq_len=None)
     model.set_weights(weights)
     expected = of_all_labels(model, *data)
@@ -214,7 +214,7 @@ def test_a_model_from_a_file_reports_the_same_and_its_file_holds_no_sums(data, w
 
 
 @pytest.mark.compiles_long
-def test_what_was_compiled_before_leaves_nothing(data, weights):
+def test_compiling_again_leaves_nothing_of_the_old_losses(data, weights):
     model = model_of(weights, max_predictions=8)
     evaluated(model, *data)
     count = len(model.metrics)
@@ -238,7 +238,7 @@ def test_several_steps_in_one_call_report_the_same(data, weights):
 
 
 def layer_with(loss, classes, inputs=(4,), **kwargs):
-    """A model of one layer that answers with what the loss takes."""
+    """A model of one layer whose output the loss takes."""
     given = keras.Input(inputs)
     model = BertModel(given, keras.layers.Dense(classes)(given))
     model.compile("sgd", loss, **kwargs)

@@ -15,7 +15,7 @@ from keras_bert_rebuild.models.masked_positions import (
     weights_at,
 )
 
-# Batches of up to 3 examples of up to 7 positions, some of them labelled, and a number of slots that may be too great.
+# Batches of up to 3 examples of up to 7 positions, some of them labelled, and a number of slots that may be too large.
 BATCHES = st.tuples(st.integers(1, 3), st.integers(1, 7)).flatmap(
     lambda shape: st.tuples(
         st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1]).map(
@@ -32,7 +32,7 @@ def numpy(x):
 
 
 def in_slots(labelled, slots):
-    """The positions of the labels in order, then the others in order, cut to as many as there are slots."""
+    """The positions of the labels in order, then the others in order, cut to the number of slots."""
     return np.argsort(~labelled, axis=1, kind="stable")[:, :slots]
 
 
@@ -85,7 +85,7 @@ def test_values_and_weights_are_taken_where_the_slots_are(batch):
 
 @given(BATCHES)
 @of_batches
-def test_rows_of_labels_are_those_of_all_examples_one_behind_the_other(batch):
+def test_rows_of_labels_are_concatenated_over_the_examples(batch):
     labelled, _ = batch
     size, length = labelled.shape
     ids, answers = np.arange(size * length).reshape(size, length), np.arange(size * length * 3).reshape(size, length, 3)
@@ -99,7 +99,7 @@ def test_rows_of_labels_are_those_of_all_examples_one_behind_the_other(batch):
     assert flat_labels(*tensors)[2] is None
 
 
-def test_a_label_is_where_a_token_is_chosen_and_real():
+def test_a_label_is_where_a_token_is_chosen_and_not_padding():
     masked, ids = np.array([[1, 0, 2, 1]]), np.array([[5, 6, 7, 0]])
     found = labelled_positions(ops.convert_to_tensor(masked), ops.convert_to_tensor(ids), 0)
     assert numpy(found).tolist() == [[True, False, True, False]]

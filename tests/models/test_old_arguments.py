@@ -1,4 +1,4 @@
-"""Arguments that keras_bert's functions had in older releases are taken, or named with what took their place."""
+"""Arguments from older releases of keras_bert are accepted, or refused with their replacement."""
 
 import keras
 import pytest
@@ -8,7 +8,7 @@ from keras_bert_rebuild import AdamWarmup, compile_model
 from keras_bert_rebuild.layers import get_embedding, get_inputs
 from keras_bert_rebuild.models.old_arguments import FIELDS, OLD
 
-# Argument, what the sentence names.
+# Argument, and what the message names.
 REPLACED = {
     "custom_layers": "call the layers, which took the place of the encoder",
     "dropout": "it is called dropout_rate",
@@ -49,7 +49,7 @@ def test_fields_of_the_config_are_still_taken():
     assert small_model(type_vocab_size=3, layer_norm_eps=1e-5).config.type_vocab_size == 3
 
 
-def test_the_call_that_the_sentence_on_custom_layers_names_makes_the_old_model():
+def test_the_call_in_the_message_on_custom_layers_builds_the_old_model():
     inputs = get_inputs(8)[:2]
     x, _ = get_embedding(inputs, token_num=20, pos_num=8, embed_dim=6)
     model = keras.Model(inputs, keras.layers.LSTM(6, return_sequences=True, name="LSTM")(x))

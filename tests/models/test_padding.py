@@ -24,7 +24,7 @@ def batch(rng):
     return ids, segments, chosen, y
 
 
-def test_what_stands_at_padding_moves_real_tokens_by_exactly_zero(rng, batch):
+def test_ids_at_padding_do_not_change_real_tokens_at_all(rng, batch):
     ids, segments, chosen, _ = batch
     model = spread(small_model(), rng)
     a = model.predict((ids, segments, chosen), verbose=0)
@@ -106,7 +106,7 @@ def test_padded_lengths_of_bert_base_agree_to_1e_5_in_float32(rng):
     assert np.abs(model.predict((longer, segments), verbose=0) - long)[:, :24].max() == 0.0
 
 
-def test_a_row_of_nothing_but_padding_is_finite(rng):
+def test_a_row_with_only_padding_is_finite(rng):
     ids = np.zeros((2, LENGTH), int)
     ids[0, :3] = 7
     model = spread(small_model(), rng)

@@ -1,4 +1,4 @@
-"""The losses of the pretraining model: from logits, at the masked positions only, with Keras's machinery around them."""
+"""The losses of the pretraining model: from logits, at the masked positions only, within Keras's training."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ def evaluated(model, x, y, **kwargs):
 
 
 @pytest.mark.parametrize("max_predictions", GATHER)
-def test_losses_equal_the_reference_and_are_reported_apart(rng, max_predictions):
+def test_losses_equal_the_reference_and_are_reported_separately(rng, max_predictions):
     model = compiled(spread(small_model(), rng), max_predictions=max_predictions)
     x, y = small_batch(rng)
     logs = evaluated(model, x, y)
@@ -39,7 +39,7 @@ def test_accuracies_are_those_of_the_masked_positions(rng, max_predictions):
 
 
 class RecordingLoss(PretrainingLoss):
-    """Keeps what it was given."""
+    """Stores its inputs."""
 
     def call(self, y_true, y_pred):
         if concrete(y_pred) is not None:  # Keras traces a step before it runs one
@@ -49,7 +49,7 @@ class RecordingLoss(PretrainingLoss):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("max_predictions", GATHER)
-def test_the_loss_is_that_of_the_models_own_logits_also_where_it_is_40(rng, max_predictions, policy):
+def test_the_loss_equals_that_of_the_logits_even_at_40(rng, max_predictions, policy):
     keras.config.set_dtype_policy(policy)
     model = spread(small_model(), rng, scale=0.05)
     x, (labels, nsp_labels) = small_batch(rng)
@@ -179,7 +179,7 @@ def test_labels_and_losses_may_be_dictionaries(rng):
 
 
 @pytest.mark.compiles_long
-def test_a_loss_of_ones_own_is_given_probabilities_of_every_position(rng):
+def test_a_custom_loss_gets_probabilities_of_every_position(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
     expected = evaluated(compiled(model), x, y)
@@ -199,7 +199,7 @@ def test_a_loss_computed_by_hand_from_predictions_is_the_same(rng):
     assert by_hand == pytest.approx(evaluated(model, x, y)["loss"], abs=1e-4)
 
 
-def test_what_stands_where_no_label_is_does_not_matter(rng):
+def test_values_without_a_label_do_not_matter(rng):
     x, (labels, nsp) = small_batch(rng)
     model = compiled(spread(small_model(), rng), max_predictions=4)
     expected = evaluated(model, x, (labels, nsp))
@@ -229,7 +229,7 @@ def test_more_masked_positions_than_slots_are_an_error_before_the_step(rng):
 def test_more_masked_positions_than_slots_are_nan_inside_a_step(rng):
     x, y = small_batch(rng, masked=5)
     model = compiled(small_model(), max_predictions=4)
-    model._check_batch = lambda batch: batch  # as where no host check came before
+    model._check_batch = lambda batch: batch  # as without the host check
     assert np.isnan(evaluated(model, x, y)["MLM_loss"])
 
 
@@ -256,7 +256,7 @@ def test_further_inputs_train_too(rng, arguments):
     assert a == pytest.approx(b, rel=1e-5)
 
 
-def test_a_pretraining_model_inside_another_answers_with_probabilities(rng):
+def test_a_pretraining_model_inside_another_gives_probabilities(rng):
     x, y = small_batch(rng)
     inner = compiled(spread(small_model(), rng), max_predictions=4)
     inputs = [keras.Input((LENGTH,), dtype="int32") for _ in range(3)]
@@ -271,7 +271,7 @@ def numpy(x):
 
 
 @pytest.mark.parametrize("heads", [("MLM", "NSP"), ("MLM",), ("NSP",)])
-def test_a_loss_of_ones_own_is_given_labels_that_are_no_ids(rng, heads):
+def test_a_custom_loss_gets_labels_that_are_not_ids(rng, heads):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
     expected = evaluated(compiled(model), x, y)["loss"]

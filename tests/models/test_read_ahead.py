@@ -1,4 +1,4 @@
-"""What threads make ahead changes no answer, is bounded, and leaves no thread behind."""
+"""Reading ahead in threads changes no result, is bounded, and leaves no thread behind."""
 
 import signal
 import sys
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 
-SECONDS = 60  # until a test that waits in vain fails
+SECONDS = 60  # then a waiting test fails
 
 
 class Noted:
-    """A function that notes its calls, by index how often, and the most that were under way at once."""
+    """A function that records how often each index is called, and the maximum of simultaneous calls."""
 
     def __init__(self, fails=()):
         self.fails, self.calls, self.most, self._now = set(fails), [], 0, 0
@@ -27,7 +27,7 @@ class Noted:
             self.calls.append(index)
             self._now += 1
             self.most = max(self.most, self._now)
-        time.sleep(0)  # let others in
+        time.sleep(0)  # let other threads run
         with self._lock:
             self._now -= 1
         if index in self.fails:
@@ -51,7 +51,7 @@ QUESTIONS = st.lists(st.one_of(st.integers(0, COUNT - 1), st.none()), max_size=3
 
 
 @given(QUESTIONS, st.integers(0, 4), st.integers(0, 5), st.sets(st.integers(0, COUNT - 1), max_size=3))
-def test_every_answer_is_that_of_the_function_in_whatever_order_it_is_asked(questions, workers, ahead, fails):
+def test_values_equal_those_of_the_function_in_any_order(questions, workers, ahead, fails):
     function = Noted(fails)
     values = ReadAhead(function, COUNT, workers, ahead)
     for index in questions:
@@ -63,21 +63,21 @@ def test_every_answer_is_that_of_the_function_in_whatever_order_it_is_asked(ques
         else:
             assert values.at(index) == index * index
     values.forget()
-    wait_for(lambda: not threads())  # one that has nothing more to do may take a moment
+    wait_for(lambda: not threads())  # an idle thread may take a moment to end
     assert function.most <= max(workers, 1)
     assert all(0 <= index < COUNT for index in function.calls)
 
 
 @given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 6))
-def test_indexes_asked_for_in_their_order_are_made_once_each(count, workers, ahead):
+def test_indices_requested_in_order_are_computed_once_each(count, workers, ahead):
     function = Noted()
     values = ReadAhead(function, count, workers, ahead)
     assert [values.at(index) for index in range(count)] == [index * index for index in range(count)]
-    wait_for(lambda: not threads())  # by themselves, where there is nothing more to make
+    wait_for(lambda: not threads())  # threads end by themselves when nothing is left to make
     assert sorted(function.calls) == list(range(count))
 
 
-def test_questions_of_several_threads_are_all_answered():
+def test_requests_of_several_threads_are_all_answered():
     values = ReadAhead(Noted(), 50, 3, 4)
     wrong = []
 
@@ -95,7 +95,7 @@ def test_questions_of_several_threads_are_all_answered():
 
 
 @pytest.mark.parametrize(("workers", "ahead"), [(1, 2), (3, 3), (4, 2), (2, 5)])
-def test_the_next_values_are_made_while_nobody_asks_and_no_more_of_them_than_may_be_held(workers, ahead):
+def test_the_next_values_are_computed_ahead_up_to_the_limit(workers, ahead):
     calls, go_on = [], threading.Event()
 
     def function(index):
@@ -114,7 +114,7 @@ def test_the_next_values_are_made_while_nobody_asks_and_no_more_of_them_than_may
     values.forget()
 
 
-def test_values_that_nobody_will_ask_for_are_not_begun():
+def test_values_that_are_not_needed_are_not_started():
     begun, go_on = threading.Event(), threading.Event()
 
     def function(index):
@@ -129,13 +129,13 @@ def test_values_that_nobody_will_ask_for_are_not_begun():
     values.at(0)
     assert begun.wait(SECONDS)
     values.forget(wait=False)
-    assert threads() != []  # it cannot be ended in the midst of a value
+    assert threads() != []  # a thread cannot be ended in the middle of a value
     go_on.set()
     wait_for(lambda: not threads())
     assert calls == [0, 1]
 
 
-def test_questions_out_of_order_have_nothing_made_ahead():
+def test_requests_out_of_order_compute_nothing_ahead():
     function, order = Noted(), [5, 3, 8, 0, 6, 2, 9]
     values = ReadAhead(function, None, 2, 3)
     values.at(0)
@@ -148,7 +148,7 @@ def test_questions_out_of_order_have_nothing_made_ahead():
     assert [index for index in function.calls if index in order and index > 4] == [5, 8, 6, 9]
 
 
-def test_an_error_waits_for_the_one_who_asks_for_its_value():
+def test_an_error_is_raised_where_its_value_is_requested():
     values = ReadAhead(Noted(fails=[2]), 5, 2, 4)
     assert [values.at(0), values.at(1)] == [0, 1]
     for _ in range(2):
@@ -178,7 +178,7 @@ print("end", flush=True)
 
 @pytest.mark.parametrize("way", ["end", "interrupt"])
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts with a signal")
-def test_a_value_that_is_never_made_keeps_no_process_alive(tmp_path, way):
+def test_a_blocked_value_does_not_keep_the_process_alive(tmp_path, way):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     process = start(script, way)

@@ -25,10 +25,10 @@ def test_features_of_all_blocks_equal_the_reference(rng):
     np.testing.assert_allclose(got[ids != 0], expected[ids != 0], atol=1e-5)
 
 
-def test_an_explicit_mask_stands_in_place_of_the_padding_id(rng):
+def test_an_explicit_mask_replaces_the_padding_id(rng):
     model = spread(small_model(padding_mask=True), rng)
     (ids, segments, chosen), _ = small_batch(rng, padding=0)
-    ids[:, 3] = 0  # a real token with the id of padding
+    ids[:, 3] = 0  # a real token with the padding id
     mask = np.ones_like(ids)
     mask[:, -4:] = 0
     expected, _ = logits(weights_of(model), ids, segments, HEADS, BLOCKS, mask != 0)
@@ -41,7 +41,7 @@ def test_gradients_equal_finite_differences_of_the_reference(rng, max_prediction
     model = spread(small_model(), rng)
     x, y = small_batch(rng)
     before = weights_of(model)
-    # A step of plain gradient descent at rate 1 moves the weights by their gradient.
+    # A step of plain gradient descent at rate 1 changes the weights by their gradient.
     compiled(model, optimizer=keras.optimizers.SGD(1.0), max_predictions=max_predictions).train_on_batch(x, y)
     after = weights_of(model)
     loss = lambda weights: sum(pretraining_loss(weights, x, y, HEADS, BLOCKS))  # noqa: E731

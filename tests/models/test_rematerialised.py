@@ -60,7 +60,7 @@ def seeds_of(model):
     return [keras.ops.convert_to_numpy(v).astype("int64") for v in model.variables if v.name == "seed_generator_state"]
 
 
-def test_dropout_moves_on_as_without_rematerialisation(rng):
+def test_dropout_seeds_advance_as_without_rematerialisation(rng):
     (block,) = blocks_of(small_model(dropout_rate=0.5, transformer_num=1))
     layers = block.layers
     x = keras.ops.convert_to_tensor(rng.normal(size=(2, LENGTH, 16)).astype("float32"))
@@ -78,13 +78,13 @@ def test_dropout_moves_on_as_without_rematerialisation(rng):
     assert np.abs(runs[0][0] - runs[0][1]).max() > 0.1
 
 
-def test_shared_blocks_are_run_as_often_as_there_are_layers():
+def test_shared_blocks_run_once_per_layer():
     config = BertConfig(**{**SMALL, "num_hidden_layers": 4}, family="albert", num_hidden_groups=2, embedding_size=8)
     names = [block.halves[0].sub_layer.name for block in blocks_of(build_model(config, ("mlm",)))]
     assert names == [f"Encoder-{number}-MultiHeadSelfAttention" for number in (1, 1, 2, 2)]
 
 
-def test_neither_layers_nor_paths_nor_answers_change(rng, tmp_path):
+def test_layers_paths_and_outputs_do_not_change(rng, tmp_path):
     x, y = small_batch(rng)
     model = small_model(transformer_num=1)
     rows = summary(model)
@@ -103,10 +103,10 @@ def test_neither_layers_nor_paths_nor_answers_change(rng, tmp_path):
 def summary(model):
     rows = []
     model.summary(print_fn=lambda row, **_: rows.append(row))
-    return "".join(rows).split("Total params")[0]  # what follows counts the optimizer
+    return "".join(rows).split("Total params")[0]  # the lines after that count the optimizer
 
 
-def test_a_model_that_is_not_rematerialised_says_nothing_of_it_in_its_file():
+def test_files_of_other_models_do_not_mention_rematerialisation():
     assert "remat" not in small_model(transformer_num=1).get_config()
 
 

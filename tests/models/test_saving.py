@@ -1,4 +1,4 @@
-"""A saved model comes back the same, in a process that imports only keras and this package."""
+"""A saved model is loaded unchanged, in a process that imports only keras and this package."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from helpers.small import LENGTH, VOCAB, compiled, small_batch, small_model, spr
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
-# Legacy .h5 and HDF5 in general warn of themselves.
+# Legacy .h5 files and HDF5 in general cause warnings.
 pytestmark = pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 
 FRESH = """
@@ -50,7 +50,7 @@ FILES = ("model.keras", "model.h5", "model.json")
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A folder with a model that has trained, in every kind of file; and what this process says of it, which then trains on."""
+    """A folder with a trained model in every kind of file, and its outputs in this process, which then continues training."""
     folder, rng = tmp_path_factory.mktemp("saved"), np.random.default_rng(11)
     model = compiled(
         spread(small_model(), rng), max_predictions=4, optimizer=None, warmup_steps=2, decay_steps=9, learning_rate=1e-2
@@ -69,7 +69,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded_elsewhere(saved):
-    """What a process that made none of it says of every file."""
+    """The outputs of every file in another process."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-c", FRESH, str(saved[0]), *FILES]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -80,7 +80,7 @@ def loaded_elsewhere(saved):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
-def test_a_fresh_process_loads_the_same_model(saved, loaded_elsewhere, file):
+def test_a_new_process_loads_the_same_model(saved, loaded_elsewhere, file):
     folder, model, (mlm, nsp), losses = saved
     result, predictions = loaded_elsewhere[file], np.load(folder / f"{file}.npz")
     assert result["class"] == "PretrainingModel"
@@ -90,7 +90,7 @@ def test_a_fresh_process_loads_the_same_model(saved, loaded_elsewhere, file):
     np.testing.assert_array_equal(predictions["mlm"], mlm)
     np.testing.assert_array_equal(predictions["nsp"], nsp)
     if file == "model.keras":
-        assert result["losses"] == losses  # with the state of the optimizer: to the last digit
+        assert result["losses"] == losses  # with the state of the optimizer: exactly
     elif file == "model.h5":
         assert result["losses"]["loss"] == pytest.approx(losses["loss"], rel=1e-6)
 
@@ -152,7 +152,7 @@ def test_mixed_precision_models_survive_a_round_trip(rng, tmp_path, policy):
     x, _ = small_batch(rng)
     expected = model.predict(x, verbose=0)
     model.save(tmp_path / "model.keras")
-    keras.config.set_dtype_policy("float32")  # the file knows its policy
+    keras.config.set_dtype_policy("float32")  # the file has its dtype policy
     for a, b in zip(keras.models.load_model(tmp_path / "model.keras").predict(x, verbose=0), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -193,7 +193,7 @@ def test_low_rank_adapters_learn(rng):
 
 @pytest.mark.compiles_long
 @pytest.mark.tensorflow
-def test_a_saved_model_answers_in_tensorflow_alone(rng, tmp_path):
+def test_an_exported_model_runs_in_tensorflow_alone(rng, tmp_path):
     import tensorflow as tf
 
     model = spread(small_model(seq_len=None), rng)

@@ -1,4 +1,4 @@
-"""What `compile` settles of a training step, and which step a thread is in."""
+"""What `compile` decides about a training step, and which step a thread is in."""
 
 import dataclasses
 import threading
@@ -19,7 +19,7 @@ HEADS = ("MLM", "NSP")
 
 
 class OwnLoss(keras.losses.Loss):
-    """Knows nothing of the package but an attribute of one of its protocols."""
+    """Uses nothing of the package but an attribute of one of its protocols."""
 
     takes_logits = True
 
@@ -31,7 +31,7 @@ class OwnGatheringLoss(OwnLoss):
     max_predictions = 4
 
 
-def test_a_plan_says_what_the_losses_and_metrics_ask_for():
+def test_a_plan_has_the_needs_of_losses_and_metrics():
     loss = [PretrainingLoss(max_predictions=4, chunk=7), "sparse_categorical_crossentropy"]
     metrics = ([["accuracy", Perplexity()], None], [None, ["mse"]])
     assert StepPlan.of_compiled(HEADS, loss, metrics, remat=True) == StepPlan(
@@ -59,7 +59,7 @@ def test_a_plan_does_not_change_once_it_is_made():
         (StepPlan.of_compiled(HEADS, "sparse_categorical_crossentropy"), ()),
     ],
 )
-def test_a_plan_changes_no_prediction_and_only_what_was_asked_for(plan, kinds):
+def test_a_plan_changes_no_prediction_and_only_requested_values(plan, kinds):
     assert tuple(kind for kind in (TRAIN, TEST, PREDICT) if plan.changes(kind)) == kinds
 
 
@@ -72,7 +72,7 @@ def test_losses_of_the_package_and_of_users_have_the_protocols():
 
 
 @pytest.mark.compiles_long
-def test_a_loss_of_ones_own_is_given_logits_at_the_positions_it_asks_for(rng):
+def test_a_custom_loss_gets_logits_at_the_positions_it_requests(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
     losses = []
@@ -84,7 +84,7 @@ def test_a_loss_of_ones_own_is_given_logits_at_the_positions_it_asks_for(rng):
 
 
 class Noting(PretrainingModel):
-    """Notes the form of what `compute_loss` is given."""
+    """Records the structure of the arguments of `compute_loss`."""
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         self.__dict__["given"] = [[tuple(one.shape) for one in several] for several in (x, y, y_pred)]
@@ -99,7 +99,7 @@ class Noting(PretrainingModel):
         (PretrainingLoss(max_predictions=4, chunk=5), (8, 4, 2)),
     ],
 )
-def test_compute_loss_of_a_subclass_is_given_inputs_and_labels_as_they_came(rng, loss, mlm):
+def test_compute_loss_of_a_subclass_gets_inputs_and_labels_unchanged(rng, loss, mlm):
     whole = small_model(transformer_num=1)
     model = Noting(whole.inputs, whole.outputs)
     model.config = whole.config
@@ -109,7 +109,7 @@ def test_compute_loss_of_a_subclass_is_given_inputs_and_labels_as_they_came(rng,
     assert model.given == [[(8, 12)] * 3, [(8, 12, 1), (8, 1)], [mlm, (8, 2)]]
 
 
-def test_a_step_is_known_to_its_model_and_its_thread_and_no_longer_than_it_runs():
+def test_a_step_is_known_to_its_model_and_thread_only_while_it_runs():
     model, other, seen = keras.Sequential(), keras.Sequential(), []
     assert running_step(model) is None
     with running(model, TRAIN, labels=3):
@@ -124,7 +124,7 @@ def test_a_step_is_known_to_its_model_and_its_thread_and_no_longer_than_it_runs(
     assert running_step(model) is None
 
 
-def test_values_of_heads_come_by_name_in_order_or_for_all():
+def test_values_per_head_are_given_by_name_in_order_or_for_all():
     assert by_head(HEADS, {"NSP": 1}) == {"MLM": None, "NSP": 1}
     assert by_head(HEADS, (2, 1)) == {"MLM": 2, "NSP": 1}
     assert by_head(HEADS, "x") == {"MLM": "x", "NSP": "x"}

@@ -16,7 +16,7 @@ COMPILED = {
     "torch": {},
 }
 
-# What is asked of `compile_model`, and how many batches an optimizer step takes. Rematerialisation alone has a file of its own.
+# The arguments of `compile_model`, and the batches per optimizer step. Rematerialisation alone is tested in another file.
 VARIANTS = {
     "gathered": ({"max_predictions": 4}, 1),
     "in chunks, at all positions": ({"loss_chunk": 7}, 1),
@@ -25,7 +25,7 @@ VARIANTS = {
 
 
 class PlainLoss(keras.losses.Loss):
-    """The mean of −log p[label] over what counts; labels and what counts come side by side."""
+    """The mean of −log p[label] where the weight is 1; labels and weights are stacked in the last axis."""
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         labels, counts = ops.cast(y_true[..., 0], "int32"), ops.cast(y_true[..., 1], "float32")
@@ -34,20 +34,20 @@ class PlainLoss(keras.losses.Loss):
 
 
 def gradients(model, weights):
-    """What plain descent with rate 1 took away."""
+    """What a step of plain gradient descent with rate 1 subtracted."""
     return {v.path: old - ops.convert_to_numpy(v) for v, old in zip(model.weights, weights, strict=True)}
 
 
 @pytest.fixture(scope="module")
 def plain():
-    """Weights, a batch, and its losses and gradients, from a model that knows neither gathering nor logits."""
+    """Weights, a batch, and its losses and gradients, from a model without gathering and logits."""
     rng = np.random.default_rng(11)
     keras.utils.set_random_seed(7)
     model = spread(small_model(transformer_num=1), rng)
     weights = model.get_weights()
     x, y = small_batch(rng)
     mlm, nsp = logits(weights_of(model), x[0], x[1], HEADS, 1)
-    y[0][:4] = mlm.argmax(-1)[:4, :, None]  # not all wrong
+    y[0][:4] = mlm.argmax(-1)[:4, :, None]  # some predictions are right
     labels, pair, chosen = y[0][..., 0], y[1][:, 0], x[2] == 1
     losses = {"MLM_loss": cross_entropy(mlm, labels)[chosen].mean(), "NSP_loss": cross_entropy(nsp, pair).mean()}
     logs = {
@@ -87,7 +87,7 @@ def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_lab
     model = spread(small_model(transformer_num=1), rng)
     weights, (x, y) = model.get_weights(), small_batch(rng)
     x[2][:] = 0
-    x[2][:4, 1] = 1  # a label an example in the first half, and five in the second
+    x[2][:4, 1] = 1  # one label per example in the first half, and five in the second
     x[2][4:, 1:6] = 1
     assert (x[0][:, 1:6] > 0).all()
     of_mlm = {"loss_weights": [1.0, 0.0]}
@@ -110,6 +110,6 @@ def test_a_step_in_bfloat16_equals_the_plain_one_to_its_three_digits(plain):
     # 2⁻⁹ of itself.
     assert got_logs["MLM_loss"] == pytest.approx(logs["MLM_loss"], abs=2 * 7 * 8 * 2**-9)
     for path, gradient in expected.items():
-        # Twice as many products, forward and back; what of the gradient of the keys' biases is not zero is rounding.
+        # Twice as many products, forward and backward; the gradient of the keys' biases is zero except for rounding.
         size = max(np.linalg.norm(gradient), 1e-2)
         assert np.linalg.norm(got[path] - gradient) <= 2 * 14 * 2**-9 * size, path

@@ -1,4 +1,4 @@
-"""What is published: built from a copy of the tree, looked into, and tried in an environment where nothing else is."""
+"""The published files: built from a copy of the tree, inspected, and tried in an otherwise empty environment."""
 
 import os
 import re
@@ -15,14 +15,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = (".*", "__pycache__", "*.egg-info", "build", "dist", "site", "keras-bert-demo")
 
-# Of the suite what is quick and between them reaches every layer, the graph, the tokenizers and the files.
+# Quick tests that together cover every layer, the graph, the tokenizers and the files.
 CORE = ("layers", "models/test_get_model.py", "models/test_saving.py", "text", "pretrained/test_golden.py", "test_names.py")
 
 pytestmark = pytest.mark.package
 
 
 def run(*command, cwd, **environment):
-    """What a command writes; an error if it fails."""
+    """The output of a command; an error if it fails."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "TOX", "VIRTUAL_ENV", "PYTEST"))}
     done = subprocess.run(
         list(map(str, command)), cwd=cwd, env=clean | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -55,7 +55,7 @@ def sdist_names(built):
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory):
-    """Python in an environment with the wheel, what it asks for, and what tests need."""
+    """Python in an environment with the wheel, its requirements, and the needs of the tests."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -64,7 +64,7 @@ def python(wheel, tmp_path_factory):
 
 
 def tree(folder):
-    """The files of a folder of the checkout, but for what tools leave there."""
+    """The files of a folder of the checkout, without the leftovers of tools."""
     files = (path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file())
     return {path.as_posix() for path in files if not any(part.startswith((".", "__pycache__")) for part in path.parts)}
 
@@ -85,7 +85,7 @@ def test_the_wheel_has_the_package_its_pages_its_types_and_nothing_else(wheel):
     assert any(name.endswith("/LICENSE") for name in names)
 
 
-def test_the_sdist_has_tests_documents_examples_and_what_runs_them(sdist_names):
+def test_the_sdist_has_tests_documents_examples_and_their_configuration(sdist_names):
     for folder in ("keras_bert_rebuild", "tests", "docs", "examples", "benchmarks"):
         assert tree(folder) <= sdist_names, folder
     assert {"tox.ini", "setup.cfg", "pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"} <= sdist_names

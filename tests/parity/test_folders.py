@@ -1,4 +1,4 @@
-"""Whole folders: tokenizer, pipeline, and conversions across formats, read by the libraries they are written for."""
+"""Whole folders: tokenizer, pipeline, and conversions between formats, read by the libraries they are written for."""
 
 import cases
 import numpy as np
@@ -18,7 +18,7 @@ def tokens_here(folder, text):
 
 
 @pytest.mark.parametrize("way", [["huggingface"], ["google", "huggingface"], ["keras", "huggingface"]])
-def test_the_tokenizer_comes_along(tmp_path, way):
+def test_the_tokenizer_is_saved_too(tmp_path, way):
     source = minilm.FOLDER
     for i, format in enumerate(way):
         model = from_pretrained(source)
@@ -29,7 +29,7 @@ def test_the_tokenizer_comes_along(tmp_path, way):
         assert tokenizer(text)["input_ids"] == tokens_here(minilm.FOLDER, text)
 
 
-def test_a_vocabulary_of_ones_own_becomes_a_tokenizer(tmp_path):
+def test_a_custom_vocabulary_becomes_a_tokenizer(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "work", "and", "no", "play", "##s"]
     model = from_pretrained(cases_folder(tmp_path, "bert_masked_lm"))
     save_pretrained(model, tmp_path / "ours", vocabulary=words)
@@ -38,7 +38,7 @@ def test_a_vocabulary_of_ones_own_becomes_a_tokenizer(tmp_path):
     assert tokenizer.mask_token_id == 4
 
 
-def test_a_pipeline_answers_with_a_written_folder(tmp_path):
+def test_a_pipeline_runs_a_written_folder(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(35))]
     model = from_pretrained(cases_folder(tmp_path, "bert_pretraining"))
     save_pretrained(model, tmp_path / "ours", vocabulary=words)

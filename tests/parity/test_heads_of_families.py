@@ -1,4 +1,4 @@
-"""Every family with every head: folders of transformers here, and folders of here in transformers."""
+"""Every family with every head: folders of transformers read here, and our folders read by transformers."""
 
 import cases
 import keras

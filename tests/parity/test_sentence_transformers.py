@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers with every module: vectors of `keras-bert embed` beside those of the library, or a refusal."""
+"""Folders of sentence-transformers with every module: `keras-bert embed` gives the vectors of the library, or refuses."""
 
 import json
 
@@ -39,7 +39,7 @@ def saved(encoder, *behind, pooling="mean", include_prompt=True, limit=None, pro
 
 
 def embedded(folder, *options):
-    """What the command writes, or its exit code."""
+    """The output of the command, or its exit code."""
     (folder.parent / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     output = folder.parent / "vectors.npy"
     code = main(["embed", str(folder.parent / "texts.txt"), "--model", str(folder), "--output", str(output), *options])
@@ -106,7 +106,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_be_other_vectors_is_refused_by_name(encoder, capsys, name):
+def test_settings_that_change_the_vectors_are_refused_by_name(encoder, capsys, name):
     behind, options, message = REFUSED[name]
     _, folder = saved(encoder, *behind, **options)
     assert embedded(folder) == 2
@@ -128,7 +128,7 @@ def test_modules_before_the_pooling_are_refused_by_name(encoder, capsys, module)
         load_task(folder)
 
 
-def test_the_library_reads_the_folder_of_a_task_and_the_task_that_of_the_library(encoder):
+def test_folders_of_a_task_and_of_the_library_are_read_by_each_other(encoder):
     task = SentenceEmbedder.from_encoder(encoder, max_len=16)
     task.save(encoder.parent / "ours")
     texts = [text for text in TEXTS if len(text) < 50]

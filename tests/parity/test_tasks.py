@@ -1,4 +1,4 @@
-"""Tasks beside the classes of transformers, from folders of either side."""
+"""Tasks compared with the classes of transformers, from folders of either side."""
 
 import json
 
@@ -26,7 +26,7 @@ SECONDS = ["worde", "wordfa wordgab wordh", "wordi"]
 
 
 def theirs_for(kind, folder, **changes):
-    """A model of transformers with every weight away from its usual start, its folder with a vocabulary."""
+    """A model of transformers with every weight different from its initial value, and its folder with a vocabulary."""
     torch.manual_seed(7)
     model = getattr(transformers, f"BertFor{kind}")(transformers.BertConfig(**{**cases.BERT, **changes})).eval()
     with torch.no_grad():
@@ -38,7 +38,7 @@ def theirs_for(kind, folder, **changes):
 
 
 def logits_of(model, windows):
-    """What transformers answers, row by row without padding."""
+    """The logits of transformers, row by row without padding."""
     with torch.no_grad():
         for ids, segments in zip(windows.ids, windows.segments, strict=True):
             tensors = [torch.tensor(row.astype("int64"))[None] for row in (ids, segments)]
@@ -103,7 +103,7 @@ def test_next_sentences_agree(tmp_path):
     np.testing.assert_allclose(score(FIRSTS, SECONDS), expected, atol=1e-5)
 
 
-def test_the_pipelines_of_transformers_answer_as_ours(tmp_path):
+def test_the_pipelines_of_transformers_give_our_answers(tmp_path):
     theirs_for("TokenClassification", tmp_path / "tags", num_labels=3, id2label={0: "B-x", 1: "B-y", 2: "O"})
     theirs_for("SequenceClassification", tmp_path / "texts", num_labels=3)
     label = transformers.pipeline("text-classification", model=str(tmp_path / "texts"))(FIRSTS[0])[0]
@@ -152,7 +152,7 @@ def test_losses_of_training_steps_agree(tmp_path, kind):
         assert float(got) == pytest.approx(expected.item(), rel=2e-5), step
 
 
-def test_transformers_passes_over_the_transitions_of_a_random_field(tmp_path):
+def test_transformers_ignores_the_transitions_of_a_random_field(tmp_path):
     theirs_for("TokenClassification", tmp_path / "theirs", num_labels=3, id2label={0: "B-x", 1: "I-x", 2: "O"})
     task = TokenClassifier.from_encoder(tmp_path / "theirs", labels=("O", "B-x", "I-x"), crf=True)
     task.crf.next.assign(np.arange(9).reshape(3, 3) / 4)

@@ -34,7 +34,7 @@ SENTENCES = [
 
 
 def fits(char):
-    """Not the characters that transformers drops and Google's algorithm keeps."""
+    """No characters that transformers drops and Google's algorithm retains."""
     return unicodedata.category(char) not in ("Cn", "Co", "Cs")
 
 
@@ -50,7 +50,7 @@ TEXTS = texts()
 
 
 def vocabulary(special):
-    """Characters and words of the texts in every form that a setting gives them, and pieces inside of words."""
+    """Characters and words of the texts in every form that a setting produces, and pieces inside of words."""
     forms = set()
     for text in TEXTS:
         for form in (text, text.lower(), unicodedata.normalize("NFKC", text), unicodedata.normalize("NFKC", text).lower()):
@@ -112,7 +112,7 @@ def sentencepiece_json(folder, family, settings):
 
 
 def write_folder(folder, settings):
-    """The files of a model: its vocabulary, and what is told besides."""
+    """The files of a model: its vocabulary and its settings."""
     for name, values in (
         ("tokenizer_config.json", settings.tokenizer_config),
         ("config.json", settings.config),
@@ -162,7 +162,7 @@ def both(tmp_path, settings):
 
 
 def differing(ours, theirs, **options):
-    """Texts whose ids or offsets are not the same."""
+    """Texts whose ids or offsets differ."""
     there = theirs(TEXTS, return_offsets_mapping=True)
     here = ours.encode_batch(TEXTS, return_offsets=True, special_tokens_in_text=True)
     mask = ours.tokens.get(ours.mask_id)
@@ -173,14 +173,14 @@ def differing(ours, theirs, **options):
         if ids.tolist() != expected:
             found.append((text, ours.tokenize(text), theirs.convert_ids_to_tokens(expected)))
             continue
-        # Here the place of a token is its own characters, not the space that it takes; of a space alone it is empty.
+        # Our offsets of a token cover its own characters, not the space that it takes; for a space alone they are empty.
         strip = {*ours.added_tokens, mask, "Ġ"}
         pairs = [
             (ours.tokens[i], tuple(a), b)
             for i, a, b in zip(expected, offsets.tolist(), places, strict=True)
             if ours.tokens[i] not in strip
         ]
-        # A text that begins with a space has got none, but transformers takes it for one that was put there.
+        # A text that starts with a space gets no prefix space, but transformers takes its space for one.
         got_space = not getattr(ours, "add_prefix_space", False) or not text.startswith(" ")
         found += [(text, token, a, b) for token, a, b in pairs if a != b and (a[1], got_space) != (b[1], False)][:1]
     return found
@@ -214,7 +214,7 @@ def test_what_is_written_here_is_read_there_and_here(both, settings, tmp_path):
 
 
 @pytest.mark.parametrize("settings", REFUSED, ids=lambda settings: settings.name)
-def test_a_program_of_its_own_is_refused(tmp_path, settings):
+def test_a_custom_tokenizer_program_is_refused(tmp_path, settings):
     write_folder(tmp_path, settings)
     with pytest.raises(ValueError, match="which cuts words with a program of its own"):
         load_tokenizer(tmp_path)

@@ -1,4 +1,4 @@
-"""Tokenizers of this package and of transformers, made of the same files."""
+"""Tokenizers of this package and of transformers, made from the same files."""
 
 import copy
 
@@ -66,7 +66,7 @@ def xlm_roberta():
 
 
 def _sentencepiece(family, kind, front):
-    """Ours and theirs; theirs of the pieces and their scores, as from a file it takes user-defined pieces for special tokens."""
+    """Ours and theirs; theirs from the pieces and scores, since from a file it takes user-defined pieces for special tokens."""
     file = small_tokenizers.sentencepiece(family)
     model = sentencepiece_model_pb2.ModelProto()
     model.ParseFromString(file)
@@ -77,7 +77,7 @@ def _sentencepiece(family, kind, front):
 
 
 def compare(ours, theirs, texts, pairs=None, **cut):
-    """Ids, segments, places and words of every row."""
+    """Ids, segments, offsets and words of every row."""
     theirs_cut = {"max_length": cut["max_len"], "truncation": cut.get("truncation", "longest_first")} if cut else {}
     encoding = ours.encode_batch(texts, pairs, return_offsets=True, pad_to=None, **cut)
     expected = theirs(texts, pairs, return_offsets_mapping=True, **theirs_cut)
@@ -92,7 +92,7 @@ def compare(ours, theirs, texts, pairs=None, **cut):
             ids.tolist(), encoding.offsets[row].tolist(), expected["offset_mapping"][row], strict=True
         ):
             if ours.tokens[i] == "▁":
-                # Here nothing; for transformers the character behind it.
+                # Here nothing; for transformers the character after it.
                 assert ours_at[0] == ours_at[1]
                 assert theirs_at[0] <= ours_at[0] <= theirs_at[1]
             else:
@@ -109,13 +109,13 @@ def test_roberta(roberta):
 
 
 def test_albert(albert):
-    # transformers has no rule for commas behind digits any more, and drops every mark where ALBERT drops those that combine.
+    # transformers no longer has the rule for commas after digits, and drops every mark where ALBERT drops combining ones.
     lines = [line for line in [*TEXT, *ORDERLY, *small_tokenizers.SENTENCES, *HOSTILE[3:7]] if not any(map(str.isdigit, line))]
     compare(*albert, lines)
 
 
 def test_xlm_roberta(xlm_roberta):
-    # A letter and a mark that become one character are for transformers in the place of the letter only.
+    # A letter and a mark that become one character have the offsets of the letter only in transformers.
     lines = [line for line in [*TEXT, *ORDERLY, *small_tokenizers.SENTENCES, *HOSTILE[3:8]] if "\u0301" not in line]
     compare(*xlm_roberta, lines)
 
@@ -127,7 +127,7 @@ def test_pairs_and_truncation(request, name):
     pairs = ["old Marten had mended nets at the same bench for years", "x", "the lamps", "coins"]
     compare(ours, theirs, texts, pairs)
     special = 2 + ours.separators
-    # With one token more or less, transformers gives it to the longer text and Google to the first.
+    # An odd token goes to the longer text in transformers and to the first in Google's code.
     for room in range(8, 40, 2):
         compare(ours, theirs, texts, pairs, max_len=room + special)
         compare(ours, theirs, texts, None, max_len=room)

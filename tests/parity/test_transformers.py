@@ -1,4 +1,4 @@
-"""Models of transformers here, and models of here in transformers."""
+"""Models of transformers read here, and our models read by transformers."""
 
 import cases
 import numpy as np
@@ -27,7 +27,7 @@ def test_outputs_agree(theirs, tmp_path):
         np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
-def test_what_is_written_is_what_was_read(theirs, tmp_path):
+def test_written_files_equal_the_files_that_were_read(theirs, tmp_path):
     theirs.save_pretrained(tmp_path / "theirs")
     save_pretrained(from_pretrained(tmp_path / "theirs"), tmp_path / "ours")
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "ours"))

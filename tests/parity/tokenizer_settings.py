@@ -1,4 +1,4 @@
-"""Settings of tokenizers as documented models have them, as data: what lies in their folders but for the vocabulary."""
+"""Tokenizer settings of documented models, as data: the files of their folders without the vocabulary."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -75,7 +75,7 @@ def cleaned(**changes):
     return {**GOOGLE, "normalizer": {**NLP, **changes}}
 
 
-# Read the same by both. Those of vocab.txt are Google's algorithm with settings.
+# Read the same by both. Those with vocab.txt are Google's algorithm with settings.
 READ = (
     Settings("bert-base-uncased", V, LOWER | {"model_max_length": 512}),
     Settings("bert-base-cased", V, CASED | {"model_max_length": 512}),
@@ -139,7 +139,7 @@ READ = (
     ),
 )  # fmt: skip
 
-# Programs of their own: refused in one sentence.
+# Custom programs: refused in one sentence.
 REFUSED = (
     Settings("cl-tohoku/bert-base-japanese", V, CASED | {"word_tokenizer_type": "mecab", "subword_tokenizer_type": "wordpiece"}),
     Settings("cl-tohoku/bert-base-japanese-v2", V, CASED, TYPES["bert"] | of("BertJapanese")),

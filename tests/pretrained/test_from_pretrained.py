@@ -1,4 +1,4 @@
-"""One function for every checkpoint: what it takes, what it refuses, what it says."""
+"""One function for every checkpoint: what it accepts, what it refuses, what it reports."""
 
 import json
 import shutil
@@ -27,13 +27,13 @@ def same(a, b):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A copy of a pretraining model to do harm to."""
+    """A copy of a pretraining model, to be damaged."""
     shutil.copytree(GOLDEN / "bert_pretraining", tmp_path / "model")
     return tmp_path / "model"
 
 
 def rewrite(folder, change):
-    """Change the arrays of a folder: a function from a dictionary to another."""
+    """Change the arrays of a folder with a function from a dictionary to another."""
     arrays = load_file(folder / "model.safetensors")
     save_file({k: np.ascontiguousarray(v) for k, v in change(arrays).items()}, folder / "model.safetensors")
 
@@ -43,7 +43,7 @@ def reconfigure(folder, **changes):
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
 
-def test_all_heads_come_unless_some_are_chosen(folder):
+def test_all_heads_are_loaded_unless_some_are_chosen(folder):
     whole = from_pretrained(folder)
     assert whole.output_names == ["MLM", "NSP"]
     assert from_pretrained(folder, heads=["mlm"]).output_names == ["MLM"]
@@ -53,7 +53,7 @@ def test_all_heads_come_unless_some_are_chosen(folder):
     assert "cls.predictions.bias" in encoder.load_report.unused
 
 
-def test_several_blocks_are_put_out_where_no_head_is(folder):
+def test_without_heads_several_blocks_can_be_outputs(folder):
     both = answers(from_pretrained(folder, output_layer_num=2), IDS, IDS * 0)[0]
     last = answers(from_pretrained(folder, heads=[]), IDS, IDS * 0)[0]
     assert both.shape == (2, 7, 24)
@@ -70,7 +70,7 @@ def test_the_report_prints_as_a_table(folder):
     assert len(lines) == 1 + 42 + 4 + 1
 
 
-def test_a_head_that_is_not_there_is_refused_by_name(folder):
+def test_a_missing_head_is_refused_by_name(folder):
     rewrite(folder, lambda arrays: {k: v for k, v in arrays.items() if "seq_relationship" not in k})
     with pytest.raises(ValueError, match=r"NSP/kernel: cls.seq_relationship.weight is missing") as error:
         from_pretrained(folder, heads=["mlm", "nsp"])
@@ -113,7 +113,7 @@ def test_old_spellings_and_files_without_prefix_are_the_same(folder, tmp_path):
     same(whole, from_pretrained(folder))
 
 
-def test_a_tied_matrix_may_be_there_and_must_agree(folder):
+def test_a_tied_matrix_may_be_in_the_file_and_must_agree(folder):
     def untie(arrays):
         return {**arrays, "cls.predictions.decoder.weight": arrays["bert.embeddings.word_embeddings.weight"] + share}
 
@@ -126,7 +126,7 @@ def test_a_tied_matrix_may_be_there_and_must_agree(folder):
         from_pretrained(folder)
 
 
-def test_a_name_that_is_there_in_two_spellings_is_refused(folder):
+def test_a_name_in_two_spellings_is_refused(folder):
     rewrite(folder, lambda arrays: {**arrays, "embeddings.LayerNorm.gamma": arrays["bert.embeddings.LayerNorm.weight"]})
     with pytest.raises(ValueError, match=r"bert.embeddings.LayerNorm.weight: it is there twice"):
         from_pretrained(folder)
@@ -152,14 +152,14 @@ def test_positions_are_shortened_and_lengthened_only_as_asked(folder):
         rows(seq_len=100, extend_positions="stretch")
 
 
-def test_longer_positions_keep_the_rows_before_the_first():
+def test_longer_positions_retain_the_rows_before_the_first():
     model = from_pretrained(GOLDEN / "roberta", heads=[], seq_len=44, extend_positions="repeat")
     table = load_file(GOLDEN / "roberta" / "model.safetensors")["embeddings.position_embeddings.weight"]
     got = keras.ops.convert_to_numpy(model.get_layer("Embedding-Position").embeddings)
     np.testing.assert_array_equal(got, np.concatenate([table, table[2:]]))
 
 
-def test_the_dtype_is_chosen_and_the_global_one_stays(folder):
+def test_the_dtype_can_be_chosen_and_the_global_one_stays(folder):
     model = from_pretrained(folder, heads=[], dtype="mixed_bfloat16")
     assert model.get_layer("Encoder-1-FeedForward").compute_dtype == "bfloat16"
     assert keras.config.dtype_policy().name == "float32"
@@ -211,14 +211,14 @@ def test_a_config_that_does_not_fit_is_one_clear_error(folder, changes, message)
         from_pretrained(folder)
 
 
-def test_a_config_that_was_given_is_the_one_that_an_error_names(folder, tmp_path):
+def test_an_error_names_the_given_config(folder, tmp_path):
     values = json.loads((folder / "config.json").read_text())
     (tmp_path / "given.json").write_text(json.dumps({**values, "hidden_act": "geglu"}))
     with pytest.raises(ValueError, match=r"given\.json: expected an activation among"):
         from_pretrained(folder, config=tmp_path / "given.json")
 
 
-def test_a_class_that_is_not_a_list_of_names_tells_no_heads():
+def test_malformed_class_names_give_no_heads():
     assert heads_of_class({"architectures": ["BertForMaskedLM"]}) == ("mlm",)
     assert heads_of_class({"architectures": 3}) is None
 
@@ -244,12 +244,12 @@ def test_the_word_gelu_means_what_its_format_means(folder, tmp_path):
         ("/no/such/folder.ckpt", r"there is no file or folder /no/such/folder.ckpt, and no checkpoint /no/such/folder.ckpt.index"),
     ],
 )
-def test_what_is_not_there_is_answered_with_what_to_do(path, message):
+def test_the_error_for_a_missing_path_says_what_to_do(path, message):
     with pytest.raises(ValueError, match=message):
         from_pretrained(path)
 
 
-def test_a_folder_of_something_else_is_one_sentence(tmp_path):
+def test_a_folder_of_another_kind_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"holds nothing"):
         from_pretrained(tmp_path)
     (tmp_path / "notes.txt").write_text("hello")
@@ -259,7 +259,7 @@ def test_a_folder_of_something_else_is_one_sentence(tmp_path):
         from_pretrained(tmp_path / "notes.txt")
 
 
-def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
+def test_our_models_are_loaded_whole(folder, tmp_path):
     model = from_pretrained(folder)
     save_pretrained(model, tmp_path / "keras", "keras")
     again = from_pretrained(tmp_path / "keras")
@@ -273,7 +273,7 @@ def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
     same(model, from_pretrained(tmp_path / "legacy.h5"))
 
 
-def test_weights_of_ours_want_a_config_and_the_heads(folder, tmp_path):
+def test_our_weight_files_need_a_config_and_the_heads(folder, tmp_path):
     model = from_pretrained(folder)
     model.save_weights(tmp_path / "model.weights.h5")
     same(model, from_pretrained(tmp_path / "model.weights.h5", config=model.config, heads=["mlm", "nsp"]))
@@ -281,7 +281,7 @@ def test_weights_of_ours_want_a_config_and_the_heads(folder, tmp_path):
         from_pretrained(tmp_path / "model.weights.h5")
 
 
-def test_a_preset_of_kerashub_is_known_for_what_it_is(folder, tmp_path):
+def test_a_kerashub_preset_is_recognised(folder, tmp_path):
     from_pretrained(folder).save_weights(tmp_path / "model.weights.h5")
     (tmp_path / "config.json").write_text('{"module": "keras_hub.src.models.bert.bert_backbone", "config": {"vocabulary_size": 9}}')
     shutil.rmtree(folder)
@@ -291,7 +291,7 @@ def test_a_preset_of_kerashub_is_known_for_what_it_is(folder, tmp_path):
 
 @pytest.mark.compiles_long
 def test_a_checkpoint_loads_inside_a_model_that_trains(folder):
-    """The loaded heads learn on: MLM alone, as RoBERTa has it."""
+    """The loaded heads continue training: MLM alone, as in RoBERTa."""
     model = from_pretrained(folder, heads=["mlm"], seq_len=7)
     kb.compile_model(model, max_predictions=2, optimizer=keras.optimizers.Adam(0.01))
     chosen = np.zeros_like(IDS)

@@ -1,4 +1,4 @@
-"""What transformers answers, from files that it wrote: tests/parity/make_golden.py makes them, tox -e parity compares directly."""
+"""Outputs of transformers for files that it wrote: tests/parity/make_golden.py makes them, tox -e parity compares directly."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
 
 
-def test_there_are_golden_files_of_every_family():
+def test_every_family_has_golden_files():
     assert {case.split("_")[0] for case in CASES} == {"albert", "bert", "distilbert", "roberta", "xlm"}
 
 

@@ -27,7 +27,7 @@ def softmax(x):
 
 
 @pytest.mark.parametrize(("file", "config"), [("model.h5", None), ("weights.h5", CONFIG)])
-def test_a_model_of_keras_bert_answers_as_it_did(file, config):
+def test_a_model_of_keras_bert_gives_the_same_outputs(file, config):
     golden = np.load(GOLDEN / "keras_bert" / "golden_h5.npz")
     model = from_pretrained(GOLDEN / "keras_bert" / file, config=config)
     mlm, nsp = model.predict([golden["ids"], golden["seg"], golden["msk"]], verbose=0)
@@ -36,12 +36,12 @@ def test_a_model_of_keras_bert_answers_as_it_did(file, config):
     assert model.load_report.missing == model.load_report.unused == []
 
 
-def test_weights_of_keras_bert_alone_want_a_config():
+def test_weights_of_keras_bert_alone_need_a_config():
     with pytest.raises(ValueError, match=r"expected bert_config.json next to .*weights.h5; none exists, and no config was given"):
         from_pretrained(GOLDEN / "keras_bert" / "weights.h5")
 
 
-def test_the_pretraining_model_of_tensorflow_answers_as_it_did():
+def test_the_tensorflow_pretraining_model_gives_the_same_outputs():
     golden = np.load(GOLDEN / "tf_pretraining" / "golden_h5.npz")
     model = from_pretrained(GOLDEN / "tf_pretraining")
     mlm, nsp = answers(model, golden["ids"], golden["ids"] * 0)
@@ -49,7 +49,7 @@ def test_the_pretraining_model_of_tensorflow_answers_as_it_did():
     np.testing.assert_allclose(nsp, softmax(golden["seq_relationship_logits"]), atol=1e-6)
 
 
-def test_the_classifier_of_tensorflow_answers_as_it_did():
+def test_the_tensorflow_classifier_gives_the_same_outputs():
     golden = np.load(GOLDEN / "tf_classification" / "golden_h5.npz")
     (logits,) = answers(from_pretrained(GOLDEN / "tf_classification"), golden["ids"], golden["ids"] * 0)
     np.testing.assert_allclose(logits, golden["logits"], atol=1e-6)
@@ -62,7 +62,7 @@ def test_a_truncated_file_is_one_sentence(tmp_path):
         from_pretrained(tmp_path)
 
 
-def test_a_tied_table_that_is_there_twice_must_be_the_same(tmp_path):
+def test_two_copies_of_a_tied_table_must_be_equal(tmp_path):
     shutil.copytree(GOLDEN / "tf_pretraining", tmp_path / "model")
     with h5py.File(tmp_path / "model" / "tf_model.h5", "a") as file:
         file["mlm___cls/bert/embeddings/word_embeddings/weight:0"][0, 0] += 1
@@ -70,7 +70,7 @@ def test_a_tied_table_that_is_there_twice_must_be_the_same(tmp_path):
         from_pretrained(tmp_path / "model")
 
 
-def test_a_whole_model_without_pretraining_heads_comes_back_from_an_h5_file(tmp_path):
+def test_a_whole_model_without_pretraining_heads_is_loaded_from_an_h5_file(tmp_path):
     from helpers.small_tasks import small_encoder
 
     model = small_encoder()

@@ -1,4 +1,4 @@
-"""Configs of others: a model is described, or one sentence says why not, and nothing is built before."""
+"""Untrusted configs: a model is described, or one sentence says why not, before anything is built."""
 
 import json
 import time
@@ -72,14 +72,14 @@ BERT = {
         ({"vocab_size": "9" * 1000}, "vocab_size must be a whole number of at least 1; got '999"),
     ],
 )
-def test_a_value_that_cannot_be_is_named(change, message):
+def test_an_invalid_value_is_named(change, message):
     with pytest.raises(ValueError, match=message) as error:
         config_from_huggingface({"model_type": "bert", **BERT, **change}, "c.json")
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
 
 
-def test_values_of_googles_config_are_checked_like_those_of_others():
+def test_values_of_googles_config_are_checked_too():
     for change in (
         {"hidden_act": {"a": 1}},
         {"num_attention_heads": 3},
@@ -90,7 +90,7 @@ def test_values_of_googles_config_are_checked_like_those_of_others():
             config_from_google({**BERT, **change})
 
 
-def test_positions_that_begin_behind_the_table_are_refused():
+def test_positions_that_start_after_the_table_are_refused():
     with pytest.raises(ValueError, match="position_offset must be below max_position_embeddings=4; got 4"):
         BertConfig(max_position_embeddings=4, position_offset=4)
 

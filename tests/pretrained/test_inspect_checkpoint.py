@@ -1,4 +1,4 @@
-"""What lies at a path, name by name."""
+"""The contents of a checkpoint, name by name."""
 
 import json
 import math
@@ -15,14 +15,14 @@ CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_name_has_its_place_and_is_loaded_there(case):
+def test_every_name_has_a_variable_and_is_loaded_into_it(case):
     found = inspect_checkpoint(GOLDEN / case)
     loaded = from_pretrained(GOLDEN / case).load_report.loaded
     assert {(row.path, row.name, row.shape) for row in found["names"]} == set(loaded)
     assert all(row.parameters == math.prod(row.shape) for row in found["names"])
 
 
-def test_a_file_of_ours_is_inspected_too(tmp_path):
+def test_our_files_are_inspected_too(tmp_path):
     model = from_pretrained(GOLDEN / "bert_pretraining")
     save_pretrained(model, tmp_path / "ours", "keras")
     found = inspect_checkpoint(tmp_path / "ours")
@@ -30,7 +30,7 @@ def test_a_file_of_ours_is_inspected_too(tmp_path):
     assert found["heads"] == ["mlm", "nsp"]
 
 
-def test_the_command_prints_names_and_what_has_no_place(capsys, tmp_path):
+def test_the_command_prints_names_and_those_without_a_variable(capsys, tmp_path):
     assert main(["inspect", str(GOLDEN / "bert_classification")]) == 0
     said = capsys.readouterr().out
     assert "heads       classification" in said
@@ -57,7 +57,7 @@ def test_the_command_converts_there_and_back(capsys, tmp_path):
         ["convert", str(GOLDEN / "bert"), __file__, "--to", "keras"],
     ],
 )
-def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(capsys, tmp_path, arguments):
+def test_an_impossible_conversion_is_one_sentence_and_leaves_nothing(capsys, tmp_path, arguments):
     assert main([argument.format(tmp=tmp_path) for argument in arguments]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"keras-bert {arguments[0]}: ")

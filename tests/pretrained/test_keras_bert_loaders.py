@@ -1,4 +1,4 @@
-"""keras_bert's loaders, on a checkpoint that the test writes; and the vectors they give."""
+"""keras_bert's loaders, on a checkpoint that the test writes; and its vectors."""
 
 import json
 from pathlib import Path
@@ -71,21 +71,21 @@ def test_features_of_chosen_blocks_are_loaded(folder, weights, chosen, blocks):
 
 
 @pytest.mark.parametrize("seq_len", [8, None])
-def test_lengths_may_be_shorter_or_free(folder, seq_len):
+def test_lengths_may_be_shorter_or_dynamic(folder, seq_len):
     full = load(folder).predict((IDS, SEGMENTS), verbose=0)
     model = load(folder, seq_len=seq_len)
     assert model.outputs[0].shape[1] == seq_len
     np.testing.assert_allclose(model.predict((IDS[:, :8], SEGMENTS[:, :8]), verbose=0)[:, :5], full[:, :5], atol=1e-5)
 
 
-def test_the_config_comes_back_with_the_length(folder):
+def test_the_config_is_returned_with_the_length(folder):
     model, config = kb.build_model_from_config(folder / "bert_config.json", seq_len=8)
     assert config["max_position_embeddings"] == 8
     assert model.get_layer("Embedding-Dropout").rate == 0.1
     assert kb.build_model_from_config(folder / "bert_config.json", dropout_rate=0.0)[0].count_params() == model.count_params() + 96
 
 
-def test_task_embeddings_keep_their_values(folder):
+def test_task_embeddings_are_not_changed(folder):
     model = load(folder, use_task_embed=True, task_num=3, training=True)
     assert model.get_layer("Embedding-Task").get_weights()[0].shape == (3, 8)
 
@@ -169,12 +169,12 @@ def test_a_model_of_any_length_and_an_endless_iterator(folder):
         ({"poolings": ["POOL_MAX", "POOL_MAX"]}, "each once"),
     ],
 )
-def test_bad_questions_are_one_sentence(folder, arguments, message):
+def test_invalid_arguments_are_one_sentence(folder, arguments, message):
     with pytest.raises(ValueError, match=message):
         kb.extract_embeddings(str(folder), **{"texts": TEXTS, **arguments})
 
 
-def test_nothing_happens_before_the_first_vector_is_asked_for():
+def test_nothing_happens_before_the_first_vector_is_requested():
     kb.extract_embeddings_generator("no such folder", TEXTS)
     with pytest.raises(ValueError, match=r"no such folder/bert_config\.json; it does not exist"):
         next(kb.extract_embeddings_generator("no such folder", TEXTS))
@@ -200,7 +200,7 @@ def test_masks_are_filled_in_the_order_of_the_text(folder):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_model_with_layers_of_the_user_is_filled_by_name_and_keeps_the_rest(folder, weights, nested):
+def test_a_model_with_layers_of_the_user_is_loaded_by_name(folder, weights, nested):
     bert, config = kb.build_model_from_config(folder / "bert_config.json", seq_len=8)
     pooled = keras.layers.GlobalMaxPooling1D()(bert(bert.inputs) if nested else bert.output)
     model = keras.Model(bert.inputs, keras.layers.Dense(3, name="my_output")(pooled))

@@ -1,4 +1,4 @@
-""".h5 files of keras_bert with what only some of its releases had: adapters, task embedding, names of gelu."""
+""".h5 files of keras_bert with features of some releases only: adapters, task embedding, names of gelu."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ def file(tmp_path):
 
 
 def add_layer(path, name, settings, weights):
-    """Put a layer into a file as Keras 2 does: into the architecture, the list of names, and a group of its weights."""
+    """Add a layer to a file as Keras 2 does: to the architecture, the list of names, and as a group of weights."""
     with h5py.File(path, "a") as file:
         architecture = json.loads(file.attrs["model_config"])
         architecture["config"]["layers"].append({"class_name": "Any", "config": {"name": name, **settings}, "name": name})
@@ -43,7 +43,7 @@ def set_activation(path, word):
         file.attrs["model_config"] = json.dumps(architecture)
 
 
-def test_adapters_come_with_their_weights(file, rng):
+def test_adapters_are_loaded_with_their_weights(file, rng):
     expected = {}
     for n in (1, 2):
         for half in ("MultiHeadSelfAttention", "FeedForward"):
@@ -58,7 +58,7 @@ def test_adapters_come_with_their_weights(file, rng):
             np.testing.assert_array_equal(got, want)
 
 
-def test_a_task_embedding_comes_with_its_weights(file, rng):
+def test_a_task_embedding_is_loaded_with_its_weights(file, rng):
     table = rng.normal(size=(4, 8)).astype("float32")
     add_layer(file, "Embedding-Task", {"input_dim": 4}, {"embeddings": table})
     model = from_pretrained(file)
@@ -66,7 +66,7 @@ def test_a_task_embedding_comes_with_its_weights(file, rng):
     np.testing.assert_array_equal(model.get_layer("Embedding-Task").get_weights()[0], table)
 
 
-def test_the_names_of_gelu_in_0_66_to_0_70_are_its_two_forms(file):
+def test_the_names_of_gelu_in_0_66_to_0_70_mean_its_two_forms(file):
     golden = np.load(GOLDEN / "golden_h5.npz")
     answered = {}
     for word in ("gelu", "gelu_fallback", "gelu_tensorflow"):

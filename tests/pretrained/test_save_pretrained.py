@@ -1,4 +1,4 @@
-"""Models into the formats of others: the same bytes, whole folders or none."""
+"""Models saved in other formats: the same bytes, whole folders or none."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ def arrays(folder):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_hugging_face_to_here_and_back_keeps_names_types_and_bytes(case, tmp_path):
+def test_a_hugging_face_round_trip_preserves_names_types_and_bytes(case, tmp_path):
     save_pretrained(from_pretrained(GOLDEN / case), tmp_path / "back")
     before, after = arrays(GOLDEN / case), arrays(tmp_path / "back")
     assert before.keys() == after.keys()
@@ -35,7 +35,7 @@ def test_hugging_face_to_here_and_back_keeps_names_types_and_bytes(case, tmp_pat
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_config_comes_back_as_it_was(case, tmp_path):
+def test_the_config_round_trips_unchanged(case, tmp_path):
     model = from_pretrained(GOLDEN / case)
     save_pretrained(model, tmp_path / "back")
     before, after = (json.loads((folder / "config.json").read_text()) for folder in (GOLDEN / case, tmp_path / "back"))
@@ -45,7 +45,7 @@ def test_the_config_comes_back_as_it_was(case, tmp_path):
     assert {key: after[key] for key in known} == known
 
 
-def test_across_all_formats_nothing_changes(tmp_path):
+def test_conversions_through_all_formats_change_nothing(tmp_path):
     source = GOLDEN / "bert_pretraining"
     for format in ("google", "keras", "google", "huggingface"):
         save_pretrained(from_pretrained(source), tmp_path / format, format)
@@ -70,8 +70,8 @@ def test_tensorflow_reads_what_is_written_for_google(tmp_path):
 
 
 @pytest.mark.tensorflow
-def test_google_to_here_and_back_keeps_names_types_and_bytes(tmp_path):
-    """From a checkpoint that TensorFlow wrote, with the slots of an optimizer, read again by TensorFlow."""
+def test_a_google_round_trip_preserves_names_types_and_bytes(tmp_path):
+    """From a checkpoint that TensorFlow wrote, with optimizer slots, read again by TensorFlow."""
     import tensorflow as tf
 
     save_pretrained(from_pretrained(GOLDEN / "bert_pretraining"), tmp_path / "google", "google")
@@ -97,7 +97,7 @@ def test_google_to_here_and_back_keeps_names_types_and_bytes(tmp_path):
 
 @pytest.mark.tensorflow
 def test_checkpoints_of_the_model_garden_are_read(tmp_path):
-    """Objects of the names and shapes of its encoder, saved by TensorFlow."""
+    """Objects with the names and shapes of its encoder, saved by TensorFlow."""
     import tensorflow as tf
 
     model = from_pretrained(GOLDEN / "bert_pretraining", heads=["pooler"])
@@ -168,7 +168,7 @@ def test_one_file_replaces_shards_and_shards_one_file(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["huggingface", "keras"])
-def test_files_of_the_tokenizer_that_was_there_before_are_not_left_beside_the_new_one(tmp_path, format):
+def test_files_of_the_old_tokenizer_are_removed(tmp_path, format):
     model = from_pretrained(GOLDEN / "bert")
     tmp_path.joinpath("tokenizer.json").write_text("{}")
     tmp_path.joinpath("notes.txt").write_text("mine")
@@ -180,7 +180,7 @@ def test_files_of_the_tokenizer_that_was_there_before_are_not_left_beside_the_ne
     assert (tmp_path / "notes.txt").exists()
 
 
-def test_half_precision_is_written_where_it_is_asked_for(tmp_path):
+def test_half_precision_is_written_on_request(tmp_path):
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "half", dtype="float16")
     assert {array.dtype.name for array in arrays(tmp_path / "half").values()} == {"float16"}
     assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "float16"
@@ -205,7 +205,7 @@ def small_settings(tmp_path, model, vocabulary):
     return json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
 
 
-def test_what_a_format_cannot_say_is_refused(tmp_path):
+def test_what_a_format_cannot_express_is_refused(tmp_path):
     roberta = from_pretrained(GOLDEN / "roberta_masked_lm")
     with pytest.raises(ValueError, match="Google's format has no names for the family roberta"):
         save_pretrained(roberta, tmp_path / "x", "google")
@@ -223,19 +223,19 @@ def test_what_a_format_cannot_say_is_refused(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_model_put_together_by_hand_needs_its_config_and_its_own_layers_have_no_name(tmp_path):
+def test_a_hand_built_model_needs_its_config_and_its_extra_layers_have_no_name(tmp_path):
     model = from_pretrained(GOLDEN / "bert")
     by_hand = BertModel(model.inputs, model.outputs[0])
     with pytest.raises(ValueError, match="has no config: give its BertConfig as config="):
         save_pretrained(by_hand, tmp_path / "x")
     save_pretrained(by_hand, tmp_path / "x", config=model.config)
-    assert len(arrays(tmp_path / "x")) == len(arrays(GOLDEN / "bert")) - 2  # all but the pooler
+    assert len(arrays(tmp_path / "x")) == len(arrays(GOLDEN / "bert")) - 2  # all except the pooler
     own = BertModel(model.inputs, keras.layers.Dense(3, name="own")(model.outputs[1]))
     with pytest.raises(ValueError, match=r"no name for:\n  own/kernel\n  own/bias"):
         save_pretrained(own, tmp_path / "y", config=model.config)
 
 
-def test_nothing_half_written_stays_behind(tmp_path, monkeypatch):
+def test_nothing_half_written_remains(tmp_path, monkeypatch):
     model = from_pretrained(GOLDEN / "bert")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"expected a folder to write to; .*file is a file"):
@@ -256,8 +256,8 @@ def test_a_target_that_cannot_be_written_is_an_error(tmp_path):
         save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path / "file" / "new")
 
 
-def test_answers_have_two_outputs_in_the_config_whatever_the_labels_are(tmp_path):
-    """transformers makes as many outputs of the head for answers as `id2label` has labels."""
+def test_question_answering_has_two_outputs_in_the_config_whatever_the_labels_are(tmp_path):
+    """transformers gives the question answering head as many outputs as `id2label` has labels."""
     sizes = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "num_hidden_layers": 1}
     config = BertConfig(**sizes, labels=("a", "b", "c"))
     save_pretrained(build_model(config, ["question_answering"]), tmp_path / "answers")
@@ -295,19 +295,19 @@ def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the
     assert heads_of(again) == ("multiple_choice",)
     for one, other in zip(model.weights, again.weights, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
-    if "roberta.pooler.dense" in modules:  # only there the names tell without the class
+    if "roberta.pooler.dense" in modules:  # only there the names identify the head without the class
         (tmp_path / "config.json").write_text(json.dumps({**values, "architectures": None}))
         assert heads_of(from_pretrained(tmp_path)) == ("multiple_choice",)
 
 
-def test_a_folder_that_is_there_keeps_its_other_files(tmp_path):
+def test_an_existing_folder_keeps_its_other_files(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     save_pretrained(from_pretrained(GOLDEN / "bert"), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors", "notes.txt"]
 
 
 @pytest.mark.parametrize("format", ["huggingface", "google", "keras"])
-def test_a_folder_of_something_else_is_refused_and_files_of_the_user_are_kept(tmp_path, format):
+def test_a_folder_of_another_kind_is_refused_and_files_of_the_user_stay(tmp_path, format):
     model = from_pretrained(GOLDEN / "bert")
     for name, mark in (("tokens", "index.json"), ("run", "settings.yaml"), ("export", "export.json")):
         (tmp_path / name).mkdir()

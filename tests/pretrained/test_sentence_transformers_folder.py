@@ -52,18 +52,18 @@ def test_several_poolings_are_joined_in_the_order_of_sentence_transformers(tmp_p
         ({}, ("mean",)),
     ],
 )
-def test_poolings_of_newer_files_are_joined_in_the_order_of_the_file_and_none_is_the_mean(tmp_path, pooling, poolings):
+def test_poolings_of_newer_files_have_the_order_of_the_file_and_default_to_mean(tmp_path, pooling, poolings):
     assert read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING], pooling)).poolings == poolings
 
 
 @pytest.mark.parametrize(("said", "max_len"), [({}, 128), ({"max_seq_length": None}, 128), ({"max_seq_length": 300}, 300)])
-def test_without_a_limit_that_of_the_tokenizer_counts(tmp_path, said, max_len):
+def test_the_default_limit_is_that_of_the_tokenizer(tmp_path, said, max_len):
     write(tmp_path, [TRANSFORMER, POOLING], {}, said)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 128}))
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
     assert read_sentence_pooling(tmp_path).max_len == max_len
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 100}))
-    assert read_sentence_pooling(tmp_path).max_len == (300 if max_len == 300 else None)  # None: what the model takes
+    assert read_sentence_pooling(tmp_path).max_len == (300 if max_len == 300 else None)  # None: the maximum of the model
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_without_a_limit_that_of_the_tokenizer_counts(tmp_path, said, max_len):
         ({"model_type": "SparseEncoder"}, None),
     ],
 )
-def test_the_default_prompt_stands_before_every_text_and_what_would_change_vectors_is_refused(tmp_path, values, prompt):
+def test_the_default_prompt_is_prepended_and_settings_that_change_vectors_are_refused(tmp_path, values, prompt):
     write(tmp_path, [TRANSFORMER, POOLING], {"include_prompt": True})
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(values))
     if prompt is None:
@@ -92,7 +92,7 @@ def test_the_default_prompt_stands_before_every_text_and_what_would_change_vecto
             read_sentence_pooling(tmp_path)
 
 
-def test_a_dense_module_goes_onto_the_pooled_vector(tmp_path, rng):
+def test_a_dense_module_is_applied_to_the_pooled_vector(tmp_path, rng):
     kernel, bias = rng.normal(size=(3, 12)).astype("float32"), rng.normal(size=3).astype("float32")
     write(tmp_path, [TRANSFORMER, POOLING, DENSE, {**NORMALIZE, "path": "3_Normalize"}], {})
     (tmp_path / "2_Dense").mkdir()
@@ -116,14 +116,14 @@ def test_a_dense_module_goes_onto_the_pooled_vector(tmp_path, rng):
 
 
 @pytest.mark.parametrize(("cased", "is_refused"), [(False, False), (True, True)])
-def test_do_lower_case_must_be_so_of_the_tokenizer(tmp_path, cased, is_refused):
+def test_do_lower_case_must_agree_with_the_tokenizer(tmp_path, cased, is_refused):
     told = read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING], {}, {"do_lower_case": True}))
     tokenizer = WordPieceTokenizer({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5}, cased=cased)
     with pytest.raises(ValueError, match="do_lower_case true") if is_refused else contextlib.nullcontext():
         check_case(told, tokenizer)
 
 
-def test_settings_that_mean_other_vectors_are_refused_by_name(tmp_path):
+def test_settings_that_would_change_vectors_are_refused_by_name(tmp_path):
     write(tmp_path, [TRANSFORMER, POOLING], {}, {"transformer_task": "fill-mask"})
     with pytest.raises(ValueError, match="transformer_task must be 'feature-extraction', got 'fill-mask'"):
         read_sentence_pooling(tmp_path)
@@ -135,7 +135,7 @@ def test_the_folder_of_an_embedding_task_has_means_of_length_one(tmp_path):
     assert (told.folder, told.poolings, told.normalize, told.max_len) == (tmp_path, ("mean",), True, 64)
 
 
-def test_other_folders_say_nothing(tmp_path):
+def test_other_folders_have_no_settings(tmp_path):
     assert read_sentence_pooling(tmp_path) is None
     (tmp_path / "task.json").write_text(json.dumps({"task": "classification"}))
     assert read_sentence_pooling(tmp_path) is None
@@ -159,6 +159,6 @@ def test_other_folders_say_nothing(tmp_path):
         ([TRANSFORMER, {**POOLING, "path": "../elsewhere"}], {}, "must be inside it; got '../elsewhere'"),
     ],
 )
-def test_what_is_not_known_is_refused_in_a_sentence(tmp_path, modules, pooling, message):
+def test_unknown_modules_are_refused_in_a_sentence(tmp_path, modules, pooling, message):
     with pytest.raises(ValueError, match=message):
         read_sentence_pooling(write(tmp_path, modules, pooling))

@@ -1,4 +1,4 @@
-"""What a config.json means that leaves keys out: the defaults of transformers' config classes, which tests/parity compares."""
+"""The meaning of a config.json without some keys: the defaults of transformers' config classes, which tests/parity compares."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize("family", SILENT)
-def test_a_config_that_says_nothing_is_that_of_the_config_class_of_transformers(family):
+def test_an_empty_config_has_the_defaults_of_the_class_of_transformers(family):
     config = config_from_huggingface({"model_type": family})
     assert tuple(getattr(config, field) for field in FIELDS) == SILENT[family]
     nothing = {key: None for _, key in FAMILIES[family].CONFIG}
@@ -67,6 +67,6 @@ def test_distilbert_takes_the_common_names_of_its_sizes_as_transformers_does():
 
 
 @pytest.mark.parametrize(("family", "key"), [("albert", "classifier_dropout_prob"), ("distilbert", "seq_classif_dropout")])
-def test_a_rate_that_silence_would_change_is_written(family, key):
+def test_a_rate_whose_default_differs_is_written(family, key):
     config = config_from_huggingface({"model_type": family}).replace(classifier_dropout=None, hidden_dropout_prob=0.25)
     assert config_to_huggingface(config, ["classification"])[key] == 0.25

@@ -1,4 +1,4 @@
-"""The files of a tokenizer that lie beside a model's weights."""
+"""The tokenizer files next to a model's weights."""
 
 import pytest
 from helpers.small_tasks import VOCABULARY, small_encoder
@@ -38,7 +38,7 @@ def test_a_link_out_of_a_folder_is_not_read_and_those_of_a_cache_are(tmp_path):
     assert read_tokenizer_files(shared / "model") == {"vocab.txt": b"[UNK]"}
 
 
-def test_googles_vocabulary_has_the_added_tokens_that_no_other_file_names(tmp_path):
+def test_googles_vocabulary_has_added_tokens_that_no_other_file_names(tmp_path):
     tokenizer = WordPieceTokenizer([*VOCABULARY, "[E1]"], added_tokens=[AddedToken("[E1]", special=True)])
     save_pretrained(small_encoder((), vocab_size=len(tokenizer)), tmp_path / "google", "google", vocabulary=tokenizer)
     assert load_vocabulary(tmp_path / "google" / "vocab.txt") == tokenizer.vocabulary

@@ -1,4 +1,4 @@
-"""Models whose vocabulary has grown or shrunk answer as before."""
+"""Models whose vocabulary has grown or shrunk give the same outputs as before."""
 
 import string
 
@@ -61,7 +61,7 @@ def other_weights(model):
 
 
 def assert_same_on_old_tokens(new, new_dict, old, old_dict):
-    """Hidden states to the bit, and the probabilities over the tokens that both have."""
+    """Hidden states bit by bit, and the probabilities over the tokens that both have."""
     np.testing.assert_array_equal(hidden(new, new_dict), hidden(old, old_dict))
     (mlm, nsp), (old_mlm, old_nsp) = predict(new, new_dict), predict(old, old_dict)
     both = [token for token in old_dict if token in new_dict]
@@ -89,13 +89,13 @@ def test_the_row_and_the_bias_of_a_new_token_are_the_means_over_its_pieces(model
     assert new.config.vocab_size == VOCAB + 1
 
 
-def test_with_added_tokens_the_model_answers_as_before_on_texts_without_them(model, token_dict):
+def test_added_tokens_do_not_change_outputs_for_texts_without_them(model, token_dict):
     new, new_dict = add_tokens(model, token_dict, ["zz", "##zz"])
     assert_same_on_old_tokens(new, new_dict, model, token_dict)
     assert Tokenizer(new_dict).tokenize("zz azz") == ["[CLS]", "zz", "a", "##zz", "[SEP]"]
 
 
-def test_reused_places_are_taken_in_the_order_of_ids(model, token_dict):
+def test_unused_ids_are_reused_in_order(model, token_dict):
     new, new_dict = reuse_unused(model, token_dict, ["zz", "##zz"])
     assert list(new_dict.items()) == list(zip([*SPECIAL, "zz", "##zz", *TOKENS[7:]], range(VOCAB), strict=True))
     expected = rows(model)
@@ -105,7 +105,7 @@ def test_reused_places_are_taken_in_the_order_of_ids(model, token_dict):
     assert_same_on_old_tokens(new, new_dict, model, token_dict)
 
 
-def test_a_pruned_model_answers_as_before_on_texts_of_kept_tokens(model, token_dict):
+def test_pruning_does_not_change_outputs_for_texts_of_retained_tokens(model, token_dict):
     keep = tokens_of_corpus(token_dict, TEXTS)
     assert keep == {"[UNK]", "a", "b", "c", "##a", "##b", "##c", "##d"}
     new, new_dict = prune_vocabulary(model, token_dict, keep)
@@ -118,14 +118,14 @@ def test_a_pruned_model_answers_as_before_on_texts_of_kept_tokens(model, token_d
     assert_same_on_old_tokens(new, new_dict, model, token_dict)
 
 
-def test_tokens_to_keep_may_be_ids(model, token_dict):
+def test_tokens_to_retain_may_be_ids(model, token_dict):
     by_token, first = prune_vocabulary(model, token_dict, iter(["b", "##z"]))
     by_id, second = prune_vocabulary(model, token_dict, np.array([token_dict["##z"], token_dict["b"]]))
     assert first == second
     np.testing.assert_array_equal(rows(by_token), rows(by_id))
 
 
-def test_padding_that_moves_is_still_padding(rng):
+def test_padding_with_a_new_id_is_still_padding(rng):
     tokens = [*TOKENS[8:18], "<pad>", *TOKENS[1:8], *TOKENS[18:]]
     token_dict = {token: i for i, token in enumerate(tokens)}
     model = spread(small_model(pad_token_id=10), rng)
@@ -153,7 +153,7 @@ def test_rows_without_a_token_are_named_and_can_be_used(model, token_dict):
     assert [new_dict[token] for token in ("aa", "bb", "cc", "dd")] == [5, 6, 7, VOCAB - 1]
 
 
-def test_the_given_model_and_vocabulary_stay_and_share_nothing_with_the_new_ones(model, token_dict):
+def test_the_given_model_and_vocabulary_are_unchanged_and_share_nothing_with_the_new_ones(model, token_dict):
     before = [array.copy() for array in predict(model, token_dict)]
     new, new_dict = reuse_unused(model, token_dict, ["aa"])
     ids, segments = encoded(token_dict)
@@ -191,14 +191,14 @@ def test_albert_with_any_heads_keeps_its_other_weights(rng, token_dict, heads):
 
 @pytest.mark.parametrize("blocks", [2, [0], [1], [0, -1], [-1, -2, 0]])
 @pytest.mark.parametrize("groups", [None, 1])
-def test_a_model_without_heads_puts_out_the_same_blocks(rng, token_dict, blocks, groups):
+def test_a_model_without_heads_has_the_same_output_blocks(rng, token_dict, blocks, groups):
     config = small_model().config.replace(num_hidden_layers=3, num_hidden_groups=groups)
     model = spread(build_model(config, output_layer_num=blocks), rng)
     new, new_dict = add_tokens(model, token_dict, ["zz"])
     np.testing.assert_array_equal(answers(new, *encoded(new_dict)), answers(model, *encoded(token_dict)))
 
 
-def test_what_is_frozen_stays_frozen_and_the_dtype_policy_stays(token_dict):
+def test_frozen_layers_and_the_dtype_policy_stay(token_dict):
     keras.config.set_dtype_policy("mixed_bfloat16")
     model = small_model(trainable=["Encoder-2", "MLM"])
     model.get_layer("Encoder-2-FeedForward").intermediate_dense.trainable = False

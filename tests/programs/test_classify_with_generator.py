@@ -1,6 +1,6 @@
-"""A classifier in the manner of keras_bert's users: tokenizer of their own, generator, nested model, Lambda, AdamWarmup, .h5 file.
+"""A classifier as keras_bert's users write it: custom tokenizer, generator, nested model, Lambda, AdamWarmup, .h5 file.
 
-What had to change for Keras 3 stands as a comment with "was" behind the line; all else is what such programs have.
+Lines changed for Keras 3 have a comment that starts with "was"; all other lines are as in such programs.
 """
 
 import codecs
@@ -88,7 +88,7 @@ def build(folder, total_steps, warmup_steps):
 
 @pytest.fixture
 def data():
-    """Texts of letters: those of the first half of the letters are of class 1."""
+    """Texts of letters: those with letters of the first half of the alphabet are class 1."""
     rng = np.random.default_rng(3)
     halves = WORDS[5:10], WORDS[:5]
     labels = rng.integers(0, 2, 64).tolist()

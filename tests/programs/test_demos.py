@@ -1,4 +1,4 @@
-"""keras_bert's demos and README in one piece each: features, pooling, masked words, next sentence, attention, adapters."""
+"""keras_bert's demos and README, one test each: features, pooling, masked words, next sentence, attention, adapters."""
 
 import os
 
@@ -72,8 +72,8 @@ def test_masked_words_and_next_sentences_are_predicted(model_path):
     assert chances.sum() == pytest.approx(1, abs=1e-5)
 
 
-def test_a_classifier_stands_on_the_pooler_of_a_training_model(model_path):
-    """The notebook of TPUs: inputs but for the mask of words, and the dense layer of the next sentence."""
+def test_a_classifier_uses_the_pooler_of_a_training_model(model_path):
+    """The TPU notebook: all inputs except the mask of words, and the dense layer of the next sentence head."""
     paths = get_checkpoint_paths(model_path)
     model = load_trained_model_from_checkpoint(paths.config, paths.checkpoint, training=True, trainable=True, seq_len=8)
     inputs = model.inputs[:2]
@@ -85,7 +85,7 @@ def test_a_classifier_stands_on_the_pooler_of_a_training_model(model_path):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
-def test_attention_is_looked_at_without_a_function_of_the_backend(model_path):
+def test_attention_is_inspected_without_a_backend_function(model_path):
     paths = get_checkpoint_paths(model_path)
     model = load_trained_model_from_checkpoint(paths.config, paths.checkpoint, seq_len=10)
     indices, segments = Tokenizer(load_vocabulary(paths.vocab)).encode("语言", max_len=10)
@@ -94,7 +94,7 @@ def test_attention_is_looked_at_without_a_function_of_the_backend(model_path):
     np.testing.assert_allclose(maps.probabilities[..., :4].sum(-1), 1, atol=1e-5)
 
 
-def test_adapters_learn_while_the_checkpoint_stays(model_path):
+def test_adapters_learn_while_the_checkpoint_is_frozen(model_path):
     layer_num = 2
     model = load_trained_model_from_checkpoint(
         os.path.join(model_path, "bert_config.json"),

@@ -1,4 +1,4 @@
-"""An entity tagger in the manner of keras_bert's users: a softmax for each token, weights for padding, entities read by BIO."""
+"""An entity tagger as keras_bert's users write it: a softmax for each token, weights for padding, BIO tags."""
 
 import os
 
@@ -54,7 +54,7 @@ def encode(tokenizer, data):
 
 
 def token_accuracy(y_true, y_pred):
-    # was K.mean of this, which Keras 3 cannot weigh
+    # was K.mean of this, which Keras 3 cannot weight
     return K.cast(K.equal(K.cast(y_true, "int32"), K.cast(K.argmax(y_pred, axis=-1), "int32")), K.floatx())
 
 

@@ -1,4 +1,4 @@
-"""Curves hold the points of metrics.csv."""
+"""Curves show the points of metrics.csv."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -40,14 +40,14 @@ def test_lines_go_through_the_points(tmp_path):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (6, 8.5), (1e-5, 1e-3), (3, 3), (0, 0), (-2, 7), (999, 1001)])
-def test_ticks_are_round_and_around_the_values(low, high):
+def test_ticks_are_round_numbers_around_the_values(low, high):
     ticks = _ticks(low, high)
     assert ticks[0] <= low + 1e-12
     assert ticks[-1] >= high - 1e-12
     assert 2 <= len(ticks) <= 7
 
 
-def test_what_is_no_run_is_told(tmp_path):
+def test_a_folder_without_a_run_is_reported(tmp_path):
     with pytest.raises(ValueError, match=r"expected the metrics\.csv of a run; .*metrics\.csv does not exist"):
         read_curves(tmp_path)
     (tmp_path / "metrics.csv").write_text("a,b\n1,2\n", encoding="utf-8")

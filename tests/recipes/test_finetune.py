@@ -1,4 +1,4 @@
-"""A fine-tuning goes from files to a task that answers, keeps what did best, and refuses what cannot be before it writes."""
+"""A fine-tuning turns files into a task, retains the best weights, and refuses impossible settings before it writes."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ def test_a_run_learns_and_leaves_model_curve_report_and_picture(run):
     assert (folder / "confusion.svg").read_text().count("<rect") == 1 + 4
 
 
-def test_the_curve_has_the_mean_loss_since_the_row_before_and_the_scores(run):
+def test_the_curve_has_the_mean_loss_since_the_last_row_and_the_scores(run):
     with (run[0] / "metrics.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     steps = [int(row["step"]) for row in table]
@@ -85,11 +85,11 @@ def test_the_curve_has_the_mean_loss_since_the_row_before_and_the_scores(run):
     losses = [float(row["loss"]) for row in table]
     assert losses[-1] < 0.2 < 0.6 < losses[0]
     rates = [float(row["learning_rate"]) for row in table]
-    # A tenth of all steps, 3, are of rising rate, the first of them with 0; no step is made with the 0 behind the last.
+    # A tenth of all steps, 3, have a rising rate, from 0 in the first step; the final 0 comes after the last step.
     np.testing.assert_allclose(rates, [1e-2 * min((n - 1) / 3, (37 - n) / 33) for n in steps], rtol=1e-5)
 
 
-def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(encoder, tmp_path, rng):
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_last_row(encoder, tmp_path, rng):
     words, rows = ["the", "cat", "dog", "mat", "paris"], []
     lengths = [1, 9, 2, 11, 1, 3, 12, 1, 5, 1]
     examples = [TaggedWords(tuple(rng.choice(words, n)), tuple(rng.choice(["O", "x"], n))) for n in lengths]
@@ -98,7 +98,7 @@ def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(enc
     given = (encoder, examples, examples[:4], tmp_path / "run")
     done = finetune("token_classification", *given, still, report=rows.append, **{**QUICK, "batch_size": 2})
     batches = done.task.batches(done.task.encode(examples), 2, seed=FinetuneSettings().seed)
-    sums = []  # of the losses of a batch and of the weights of its labels
+    sums = []  # the loss of a batch and the sum of the weights of its labels
     for epoch in (0, 1):
         for index in range(len(batches)):
             x, labels = batches.batch(epoch, index)
@@ -130,7 +130,7 @@ def test_tags_are_learned_in_their_scheme_with_a_random_field_and_measured_as_en
     assert done.report["labels"] == ["loc", "per", "O"]
 
 
-def test_the_folder_answers_as_the_task_does(run, tmp_path):
+def test_the_folder_gives_the_answers_of_the_task(run, tmp_path):
     folder, _, done = run
     (tmp_path / "in.tsv").write_text("text\tlabel\nthe cat likes the mat\tcat\nthe dog\t\n")
     assert predict(folder / "model", tmp_path / "in.tsv", tmp_path / "out.jsonl") is None
@@ -143,7 +143,7 @@ def test_the_folder_answers_as_the_task_does(run, tmp_path):
     assert (tmp_path / "out.tsv").read_text().splitlines()[0] == "text\tlabel\tprobability"
 
 
-def test_the_best_weights_are_kept_and_the_training_stops_where_nothing_gets_better(monkeypatch, encoder, files, tmp_path):
+def test_the_best_weights_are_saved_and_training_stops_without_improvement(monkeypatch, encoder, files, tmp_path):
     scores, weights = iter([0.2, 0.9, float("nan"), 0.9, 0.95]), []
 
     def judged(task, examples, *args, **kwargs):
@@ -179,7 +179,7 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_is_made_for_its_examples_and_judged(name, encoder):
+def test_every_task_is_created_for_its_examples_and_evaluated(name, encoder):
     spec, settings = finetune_task(name), FinetuneSettings(max_len=16)
     task = make_task(spec, encoder, TASKS[name], settings)
     task.encode(TASKS[name])
@@ -190,7 +190,7 @@ def test_every_task_is_made_for_its_examples_and_judged(name, encoder):
 
 
 @pytest.mark.parametrize("name", ["question_answering", "similarity"])
-def test_tasks_with_rows_of_their_own_are_trained_saved_and_judged(name, encoder, tmp_path):
+def test_tasks_with_their_own_rows_are_trained_saved_and_evaluated(name, encoder, tmp_path):
     examples = TASKS[name]
     done = finetune(name.replace("_", "-"), encoder, examples, examples, tmp_path / "run", epochs=1, **QUICK)
     again = judge(load_task(tmp_path / "run" / "model"), examples, 4)
@@ -199,7 +199,7 @@ def test_tasks_with_rows_of_their_own_are_trained_saved_and_judged(name, encoder
     assert done.report["metric"] in done.scores
 
 
-def test_adapters_are_saved_apart_and_frozen_weights_stay(encoder, files, tmp_path):
+def test_adapters_are_saved_separately_and_frozen_weights_stay(encoder, files, tmp_path):
     train = files / "train.tsv"
     done = finetune("classification", encoder, train, train, tmp_path / "a", lora_rank=2, steps=2, learning_rate=1e-2, **QUICK)
     assert (tmp_path / "a" / "adapters.safetensors").stat().st_size < 20_000
@@ -223,7 +223,7 @@ HEADS = {
 
 
 def rates_of(encoder, name, **changes):
-    """The factor of the rate of every trained variable, by its path."""
+    """The learning rate factor of every trained variable, by path."""
     settings = FinetuneSettings(max_len=16, **changes)
     task = make_task(finetune_task(name), encoder, TASKS[name], settings)
     adapt(task.model, settings)
@@ -232,21 +232,21 @@ def rates_of(encoder, name, **changes):
 
 
 @pytest.mark.parametrize(("name", "head"), HEADS.items())
-def test_the_head_learns_at_the_rate_that_it_is_given_and_else_as_the_model(name, head, encoder):
+def test_the_head_has_its_given_rate_and_otherwise_that_of_the_model(name, head, encoder):
     assert FinetuneSettings().head_rate == 1
     assert set(rates_of(encoder, name).values()) == {1.0}
     rates = rates_of(encoder, name, head_rate=10)
     assert {path: rate for path, rate in rates.items() if rate != 1} == {f"{head}/kernel": 10.0, f"{head}/bias": 10.0}
 
 
-def test_the_rates_of_head_and_layers_stand_side_by_side(encoder):
+def test_the_rates_of_head_and_layers_can_be_combined(encoder):
     rates = rates_of(encoder, "regression", head_rate=4, layer_decay=0.5)
     expected = {"Classification": 4.0, "NSP-Dense": 1.0, "Encoder-2": 1.0, "Encoder-1": 0.5, "Embedding": 0.25}
     for path, rate in rates.items():
         assert rate == next(factor for part, factor in expected.items() if path.startswith(part)), path
 
 
-def test_a_rate_for_what_does_not_learn_is_no_error(encoder):
+def test_a_rate_for_frozen_weights_is_no_error(encoder):
     assert set(rates_of(encoder, "regression", head_rate=4, freeze=["^Classification"]).values()) == {1.0}
     assert set(rates_of(encoder, "similarity", head_rate=4).values()) == {1.0}
     assert set(rates_of(encoder, "regression", layer_decay=0.5, freeze=["^Embedding-", "^Encoder-"]).values()) == {1.0}
@@ -275,7 +275,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("task", "changes", "train", "dev", "message"), WRONG)
-def test_what_cannot_be_is_said_before_anything_is_written(encoder, tmp_path, task, changes, train, dev, message):
+def test_impossible_settings_are_reported_before_anything_is_written(encoder, tmp_path, task, changes, train, dev, message):
     (tmp_path / "train.tsv").write_text(train or "\n".join(ROWS))
     (tmp_path / "dev.tsv").write_text(dev or "\n".join(ROWS))
     with pytest.raises(ValueError, match=message):
@@ -289,14 +289,14 @@ def test_a_list_without_examples_is_refused_before_anything_is_written(encoder, 
     assert not (tmp_path / "run").exists()
 
 
-def test_another_run_in_the_folder_is_left_alone(run, encoder, files):
+def test_another_run_in_the_folder_is_not_changed(run, encoder, files):
     folder = run[0]
     with pytest.raises(ValueError, match="holds a run with other settings: epochs was 12 and is 3"):
         finetune("classification", encoder, files / "train.tsv", files / "dev.tsv", folder, test=files / "train.tsv", **QUICK)
     assert load_task(folder / "model")
 
 
-def test_scores_are_compared_by_what_they_are():
+def test_scores_are_compared_in_the_right_direction():
     assert is_better("accuracy", 0.5, None)
     assert is_better("accuracy", 0.5, 0.4)
     assert not is_better("accuracy", 0.5, 0.5)
@@ -312,7 +312,7 @@ def test_settings_are_the_same_from_a_file_and_from_python():
     assert yaml.safe_load(yaml.safe_dump(settings.resolved())) == settings.resolved()
 
 
-def test_settings_of_tuples_and_numpy_numbers_are_the_same_again_from_the_file_of_a_run():
+def test_tuples_and_numpy_numbers_round_trip_through_the_settings_file():
     resolved = FinetuneSettings(columns={"choices": ("u", "v")}, epochs=np.int64(2), learning_rate=np.float64(2e-5)).resolved()
     assert resolved["columns"] == {"choices": ["u", "v"]}
     assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
@@ -331,6 +331,6 @@ def test_settings_of_tuples_and_numpy_numbers_are_the_same_again_from_the_file_o
         ({"columns": "text"}, "columns must be names or numbers by part; got 'text'."),
     ],
 )
-def test_settings_that_cannot_be_are_an_error(given, message):
+def test_invalid_settings_are_an_error(given, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         FinetuneSettings.of(given)

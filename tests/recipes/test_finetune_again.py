@@ -1,4 +1,4 @@
-"""A fine-tuning loses nothing of a finished one, and finds out first what would fail in the end."""
+"""A second fine-tuning loses nothing of a finished one, and checks first what would fail in the end."""
 
 import json
 import os
@@ -45,10 +45,10 @@ def test_a_second_run_that_is_killed_leaves_report_model_and_curve_of_the_first(
     with pytest.raises(Killed):
         finetune("classification", encoder, PETS, PETS, run, report=killed, **QUICK)
     after = files(run)
-    assert len(after.pop("versions.yaml")) > len(before.pop("versions.yaml"))  # it notes every start
+    assert len(after.pop("versions.yaml")) > len(before.pop("versions.yaml"))  # it records every start
     assert after == before
     finetune("classification", encoder, PETS, PETS, run, **QUICK)
-    assert files(run)["report.json"] != before["report.json"]  # of other seconds
+    assert files(run)["report.json"] != before["report.json"]  # the seconds differ
     assert not [name for name in os.listdir(run) if name.startswith(".")]
 
 
@@ -60,7 +60,7 @@ def test_a_second_run_that_is_killed_leaves_report_model_and_curve_of_the_first(
         ("token_classification", [TaggedWords(("a",), ("\udc80",)), TaggedWords(("b",), ("O",))]),
     ],
 )
-def test_a_label_that_no_report_can_hold_is_refused_before_anything_is_read(task, examples, tmp_path):
+def test_a_label_that_a_report_cannot_hold_is_refused_before_anything_is_read(task, examples, tmp_path):
     with pytest.raises(ValueError, match=r"a label must be text that UTF-8 can hold; example 0 has '\\ud"):
         finetune(task, "no such model", examples, examples, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -70,12 +70,12 @@ def test_a_label_that_no_report_can_hold_is_refused_before_anything_is_read(task
 def test_a_path_that_is_not_utf_8_is_in_the_report(encoder, tmp_path):
     name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv")
     Path(name).write_text("\n".join(f"{pet.text}\t{pet.label}" for pet in PETS))
-    for _ in range(2):  # and is the same when the run is there
+    for _ in range(2):  # and is the same when the run exists
         finetune("classification", encoder, name, name, tmp_path / "run", **QUICK)
     assert json.loads((tmp_path / "run" / "report.json").read_bytes())["settings"]["train"] == name
 
 
-def test_predict_finds_out_before_it_answers_that_its_output_cannot_be_written(tmp_path, monkeypatch):
+def test_predict_checks_before_its_work_that_its_output_can_be_written(tmp_path, monkeypatch):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("x", "y"))
     monkeypatch.setattr(task, "predict_examples", lambda *_, **__: pytest.fail("it answers"))
     (tmp_path / "in.txt").write_text("the cat\n")
@@ -91,7 +91,7 @@ def test_predict_finds_out_before_it_answers_that_its_output_cannot_be_written(t
         predict(task, tmp_path / "in.txt", tmp_path / "out.tsv")
 
 
-def test_predict_writes_half_a_pair_of_surrogates_as_json_does(tmp_path):
+def test_predict_escapes_half_a_surrogate_pair_as_in_json(tmp_path):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("x", "y"))
     (tmp_path / "in.jsonl").write_text('{"text": "the \\ud800 cat"}\n')
     predict(task, tmp_path / "in.jsonl", tmp_path / "out.jsonl")

@@ -1,4 +1,4 @@
-"""What is said of examples before a model is trained on them."""
+"""Checks of examples before a model is trained on them."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from keras_bert_rebuild.recipes.finetune_data import count_in_training
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, dict) else "",
 )
-def test_an_example_is_in_training_if_a_model_is_shown_the_same(example, same, other):
+def test_an_example_is_in_training_if_its_model_inputs_are_the_same(example, same, other):
     train = [example, replace(example, **other)]
     assert count_in_training([replace(example, **same)] * 3 + [replace(train[1], **same)], train) == 4
     assert count_in_training([example, replace(example, **other)], [example]) == 1

@@ -1,4 +1,4 @@
-"""A report is JSON that any program reads, and tables that people do."""
+"""A report is JSON for programs, and tables for people."""
 
 import json
 import math
@@ -33,7 +33,7 @@ def test_what_is_not_a_number_is_null(tmp_path):
     assert not (tmp_path / "confusion.svg").exists()
 
 
-def test_tables_have_the_scores_the_labels_and_the_settings_that_are_set():
+def test_tables_have_the_scores_the_labels_and_the_given_settings():
     classes = {"x": {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "support": 1500}}
     text = report_text(
         {**FOUND, "dev": {"f1": 0.25}, "test": {"f1": 0.125, "no_answer_f1": 1.0}, "classes": classes}, SETTINGS, True
@@ -47,25 +47,25 @@ def test_tables_have_the_scores_the_labels_and_the_settings_that_are_set():
     assert "![confusion matrix](confusion.svg)" in text
 
 
-def test_texts_that_are_in_training_too_are_counted_in_words():
+def test_texts_that_are_in_training_too_are_counted_in_a_sentence():
     text = report_text({**FOUND, "in_train": {"dev": 1200, "test": 3}}, SETTINGS, False)
     assert "\n\nShown in training, too, are the texts of 1,200 of the 1,500 of dev and 3 of the 70 of test.\n\n" in text
     assert "Shown in training" not in report_text(FOUND, SETTINGS, False)
 
 
-# The picture of a confusion matrix is well-formed, whatever the labels are called, and as dark as the counts say.
+# The picture of a confusion matrix is well-formed for any label names, and its shades follow the counts.
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
 def cells(labels, matrix):
-    """The cells of the picture: `((red, green, blue), what they tell)`."""
+    """The cells of the picture: `((red, green, blue), title)`."""
     root = ElementTree.fromstring(confusion_svg(labels, matrix, "a < b"))
     found = [rect for rect in root.iter(f"{NAMESPACE}rect") if len(rect)]
     return root, [(tuple(map(int, rect.get("fill")[4:-1].split(","))), rect[0].text) for rect in found]
 
 
-def test_every_pair_of_labels_has_a_cell_that_is_as_dark_as_its_part_of_the_row():
+def test_every_pair_of_labels_has_a_cell_shaded_by_its_share_of_the_row():
     root, found = cells(["<&>", "good"], [[3, 1], [0, 0]])
     assert [text for _, text in found] == [
         "<&> taken for <&>: 3, 75.0%",

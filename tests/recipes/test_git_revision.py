@@ -1,4 +1,4 @@
-"""The commit of a folder is read, and no program of the folder's is run."""
+"""The commit of a folder is read without running any program of the folder."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def repository(tmp_path):
     return folder
 
 
-def test_the_commit_is_that_of_git_on_a_branch_detached_packed_and_in_a_worktree(repository, tmp_path):
+def test_the_commit_equals_that_of_git_on_a_branch_detached_packed_and_in_a_worktree(repository, tmp_path):
     commit = git(repository, "rev-parse", "HEAD")
     (repository / "sub").mkdir()
     assert git_revision(repository) == git_revision(repository / "sub") == commit
@@ -75,12 +75,12 @@ def test_no_program_that_a_repository_names_is_run(repository, tmp_path, monkeyp
         ("commondir", b"\0"),
     ],
 )
-def test_files_of_git_that_are_not_as_usual_say_nothing(repository, name, content):
+def test_unusual_git_files_give_no_commit(repository, name, content):
     (repository / ".git" / name).write_bytes(content)
     assert git_revision(repository) is None
 
 
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(repository):
+def test_a_pipe_instead_of_a_file_does_not_block(repository):
     head = repository / ".git" / "HEAD"
     head.unlink()
     os.mkfifo(head)
@@ -89,7 +89,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(repository):
     assert git_revision(repository) is None
 
 
-def test_a_file_that_names_no_folder_says_nothing(tmp_path):
+def test_a_file_without_a_folder_name_gives_no_commit(tmp_path):
     for content in ("gitdir: /nowhere", "something", ""):
         (tmp_path / ".git").write_text(content)
         assert git_revision(tmp_path) is None

@@ -1,4 +1,4 @@
-"""The ceiling is that of matrix products."""
+"""The ceiling is the rate of matrix products."""
 
 import time
 
@@ -12,5 +12,5 @@ def test_no_product_of_this_size_is_faster_than_the_ceiling_by_much():
     a = np.full((512, 512), 0.5, "float32")
     started = time.perf_counter()
     (a @ a).sum()
-    # NumPy runs on the same cores: a unit forgotten on the way would show as a factor of a thousand.
+    # NumPy runs on the same cores: a wrong unit would appear as a factor of a thousand.
     assert 2 * 512**3 / (time.perf_counter() - started) / 1000 < ceiling < 1e17

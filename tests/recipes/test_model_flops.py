@@ -1,4 +1,4 @@
-"""Operations are counted as one would with a pencil."""
+"""Operation counts equal those computed by hand."""
 
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, train_flops
@@ -20,7 +20,7 @@ def test_the_matrix_products_of_bert_base_are_counted_one_by_one():
     assert train_flops(config, Work(length, length**2, 20, 1)) == 3 * (12 * block + heads)
 
 
-def test_narrow_embeddings_are_widened_and_their_head_is_narrow():
+def test_narrow_embeddings_are_projected_and_their_head_is_narrow():
     config = BertConfig(
         vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, embedding_size=8
     )

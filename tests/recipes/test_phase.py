@@ -1,4 +1,4 @@
-"""As many positions are predicted as the rate of masking asks for, unless another number is given."""
+"""The number of predicted positions follows from the masking rate, unless another number is given."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def predictions(seq_len, mask_rate, **given):
 
 
 def examples(seq_len, pieces=0.0, seed=0):
-    """An example of every number of tokens beside the special ones, two or three: ids, and where the tokens are."""
+    """An example for every number of tokens without the special ones, two or three: ids, and where the tokens are."""
     contents = [(special, count) for special in (2, 3) for count in range(1, seq_len - special + 1)]
     rng = np.random.default_rng(seed)
     ids = rng.integers(FIRST, FIRST + WORDS, (len(contents), seq_len))
@@ -41,14 +41,14 @@ def chosen(ids, maskable, most, mask_rate, unit="token"):
 
 
 @given(st.integers(5, 150), st.floats(0, 1))
-def test_no_example_of_any_length_has_fewer_than_the_rate_asks_for(seq_len, mask_rate):
+def test_no_example_of_any_length_has_fewer_than_the_rate_requires(seq_len, mask_rate):
     ids, maskable = examples(seq_len)
     found = chosen(ids, maskable, predictions(seq_len, mask_rate), mask_rate)
     np.testing.assert_array_equal(found, chosen(ids, maskable, seq_len, mask_rate))
 
 
 @given(st.integers(5, 60), st.floats(0, 1), st.sampled_from(["whole_word", "ngram"]), st.floats(0, 0.8), st.integers(0, 99))
-def test_words_and_runs_are_left_out_only_where_the_shortest_is_longer(seq_len, mask_rate, unit, pieces, seed):
+def test_words_and_spans_are_left_out_only_where_the_shortest_is_longer(seq_len, mask_rate, unit, pieces, seed):
     ids, maskable = examples(seq_len, pieces, seed)
     most = predictions(seq_len, mask_rate)
     found, without = (chosen(ids, maskable, limit, mask_rate, unit) for limit in (most, seq_len))
@@ -60,16 +60,16 @@ def test_words_and_runs_are_left_out_only_where_the_shortest_is_longer(seq_len, 
 
 
 @pytest.mark.parametrize("mask_rate", [0.15, 0.25, 0.4])
-def test_the_batches_of_a_run_have_the_rate_that_is_asked_for(mask_rate):
+def test_the_batches_of_a_run_have_the_given_rate(mask_rate):
     settings = PretrainSettings(steps=8, seq_len=128, short_seq_prob=0, next_sentence="none", batch_size=16)
-    settings = replace(settings, mask_rate=mask_rate)  # as `pretrain` puts single settings over others
+    settings = replace(settings, mask_rate=mask_rate)  # as `pretrain` merges single settings
     batches = training_batches(small_corpus(documents=4, passages=200), settings.all_phases[0], settings)
     inputs = [batches[i][0] for i in range(len(batches))]
     tokens = sum((ids >= FIRST).sum() + (ids == MASK).sum() for ids, _, _ in inputs)
     assert abs(sum(chosen.sum() for *_, chosen in inputs) / tokens - mask_rate) < 0.005
 
 
-def test_a_given_number_is_kept_whatever_the_rate_and_at_15_percent_it_is_that_of_before():
+def test_a_given_number_is_used_at_any_rate_and_the_default_at_15_percent_is_unchanged():
     assert predictions(128, 0.4, max_predictions=20) == 20
     assert [predictions(length, 0.15) for length in (16, 64, 128, 512)] == [4, 11, 21, 78]
     assert predictions(32, 1.0) == 32

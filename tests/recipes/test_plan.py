@@ -11,7 +11,7 @@ from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 BF16 = {"dtype": "mixed_bfloat16"}
 
 
-def test_a_plan_for_a_slice_is_what_a_pencil_says():
+def test_a_plan_for_a_slice_equals_a_computation_by_hand():
     made = plan("base", tpu="v5e:4x4", batch_size=1024, seq_len=128, max_predictions=20, tokens=3.3e9, utilisation=0.5, **BF16)
     width, inner, words, length = 768, 3072, 30522, 128
     block = length * 2 * (4 * width * width + 2 * width * inner) + 4 * width * length * length
@@ -29,7 +29,7 @@ def test_a_plan_for_a_slice_is_what_a_pencil_says():
     assert made.device_hours == pytest.approx(16 * made.hours)
 
 
-def test_memory_is_that_of_the_part_of_one_device():
+def test_memory_is_that_of_one_device():
     made = plan("base", gpus=8, gpu="h100", batch_size=512, seq_len=128, **BF16)
     settings = PretrainSettings(batch_size=512, seq_len=128, **BF16)
     assert made.batch_per_device == 64
@@ -72,7 +72,7 @@ def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
     assert (made.device_count, made.all_reduce_bytes, made.source) == (1, 0, "measured")
 
 
-def test_what_else_to_know_is_said():
+def test_a_plan_has_notes():
     assert "no units for bfloat16" in plan("base", gpu="v100", **BF16).notes[0]
     assert plan("base", gpu="v100").notes == ()
     assert "Hosts of eight" in plan("base", gpus=16, gpu="a100-80").notes[0]
@@ -110,6 +110,6 @@ def test_a_plan_is_plain_values():
         ({"gpu": "l4", "model": {"hidden": 5}}, "the model must have fields of a BertConfig; got hidden"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(arguments, said):
+def test_impossible_settings_are_one_sentence(arguments, said):
     with pytest.raises(ValueError, match=said):
         plan(**arguments)

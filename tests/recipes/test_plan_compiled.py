@@ -1,4 +1,4 @@
-"""The compiler is asked in a process of its own; what that process says is understood."""
+"""The compiler runs in a separate process, whose output is parsed."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ ANSWER = {"all_reduce": 5, "arguments": 4, "temporaries": 3, "program": 2, "flop
 
 @pytest.fixture
 def child(monkeypatch):
-    """What the process ends with, and a list of the calls that were made."""
+    """The result of the process, and a list of the calls."""
     calls = []
 
     def run(command, **kwargs):
@@ -32,7 +32,7 @@ def ask():
     return ask_tpu_compiler(BertConfig(), PretrainSettings(batch_size=64), "v5e:2x2")
 
 
-def test_the_question_is_config_settings_and_slice_on_jax_without_a_device(child):
+def test_the_process_gets_config_settings_and_slice_on_jax_without_a_device(child):
     child.ends = (0, f"a note of a library\n{json.dumps(ANSWER)}", "")
     assert ask() == ANSWER
     ((command, how),) = child.calls
@@ -44,13 +44,13 @@ def test_the_question_is_config_settings_and_slice_on_jax_without_a_device(child
     assert (how["env"]["KERAS_BACKEND"], how["env"]["JAX_PLATFORMS"]) == ("jax", "cpu")
 
 
-def test_the_answer_is_part_of_the_plan(child):
+def test_the_result_is_part_of_the_plan(child):
     child.ends = (0, json.dumps(ANSWER), "")
     assert plan("tiny", tpu="v5e:2x2", compile=True).compiled == ANSWER
     assert plan("tiny", tpu="v5e:2x2").compiled is None
 
 
-def test_a_step_that_does_not_fit_is_an_answer(child):
+def test_a_step_that_does_not_fit_is_a_result(child):
     child.ends = (1, "", "Traceback\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory: 20G of 15.75G.\nnote")
     assert ask() == {"refused": "Ran out of memory: 20G of 15.75G."}
 

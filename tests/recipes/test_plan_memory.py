@@ -1,4 +1,4 @@
-"""Bytes are counted as one would with a pencil."""
+"""Byte counts equal those computed by hand."""
 
 import dataclasses
 
@@ -18,8 +18,8 @@ def changed(**changes):
     return dataclasses.replace(SETTINGS, **changes)
 
 
-def test_a_block_keeps_what_its_backward_pass_reads():
-    half = LENGTH * (3 * WIDTH + WIDTH + 2 * WIDTH + INNER)  # queries, keys, values; gathered; two sums; before the activation
+def test_a_block_retains_what_its_backward_pass_reads():
+    half = LENGTH * (3 * WIDTH + WIDTH + 2 * WIDTH + INNER)  # queries, keys, values; joined heads; two sums; before the activation
     full = HEADS * LENGTH * LENGTH + 2 * 16 * LENGTH + 4 * LENGTH  # scores; maxima and sums, 12 heads taking 16 rows; moments
     memory = step_memory(CONFIG, SETTINGS, "tpu", batch_size=5)
     assert memory.activations == 5 * 3 * (2 * half + 4 * full)
@@ -66,7 +66,7 @@ def test_a_tpu_fills_tiles():
     assert gpu == 2 * 20 * (6 * WIDTH + INNER) + 4 * (8 * 20 * 20 + 2 * 8 * 20 + 4 * 20)
 
 
-def test_scores_are_not_kept_where_a_fused_kernel_computes_them_again():
+def test_scores_are_not_retained_where_a_fused_kernel_recomputes_them():
     without = CONFIG.replace(attention_probs_dropout_prob=0.0)
     kept, fused, processor = (
         step_memory(*what, 4).activations
@@ -76,7 +76,7 @@ def test_scores_are_not_kept_where_a_fused_kernel_computes_them_again():
     assert processor == kept
 
 
-def test_rematerialised_blocks_keep_their_input_and_one_block_is_there_again():
+def test_rematerialised_blocks_retain_their_input_and_one_block_is_recomputed():
     plain, remat = (step_memory(CONFIG, changed(remat=on), "tpu", 16) for on in (False, True))
     assert remat.activations == 16 * 3 * 2 * LENGTH * WIDTH
     assert remat.working == plain.working + plain.activations // 3

@@ -1,4 +1,4 @@
-"""Predicted scaling, and the table of it in the documentation."""
+"""Predicted scaling, and its table in the documentation."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from keras_bert_rebuild.recipes.plan_scaling import predicted_scaling, scaling_t
 DOCS = Path(__file__).parents[2] / "docs" / "distribution.md"
 
 
-def test_the_tables_of_the_documentation_are_what_the_function_says():
+def test_the_tables_of_the_documentation_equal_the_function():
     assert scaling_tables() in DOCS.read_text(encoding="utf-8")
 
 
-def test_there_is_a_row_from_1_to_256_chips_and_efficiency_is_a_part_of_single_chips():
+def test_rows_go_from_1_to_256_chips_and_efficiency_is_relative_to_one_chip():
     rows = predicted_scaling("base", batch_per_chip=64, dtype="mixed_bfloat16")
     assert [row.chips for row in rows] == [1, 4, 8, 16, 32, 64, 128, 256]
     assert rows[0].efficiency == 1
@@ -23,13 +23,13 @@ def test_there_is_a_row_from_1_to_256_chips_and_efficiency_is_a_part_of_single_c
         assert row.sent_bytes == pytest.approx(2 * (row.chips - 1) / row.chips * row.plan.all_reduce_bytes)
 
 
-def test_where_no_slice_has_one_chip_the_smallest_one_is_the_measure():
+def test_without_a_single_chip_slice_the_smallest_slice_is_the_baseline():
     first, second, *_ = predicted_scaling("base", "v5p", batch_per_chip=64)
     assert (first.chips, first.efficiency) == (4, 1)
     assert second.efficiency == pytest.approx(second.plan.tokens_per_second / second.chips / (first.plan.tokens_per_second / 4))
 
 
-def test_a_batch_that_stays_the_same_is_split_as_far_as_it_goes():
+def test_a_fixed_batch_is_split_as_far_as_possible():
     rows = predicted_scaling("base", batch_size=32)
     assert [row.chips for row in rows] == [1, 4, 8, 16, 32]
     assert {row.plan.batch_size for row in rows} == {32}

@@ -1,4 +1,4 @@
-"""Figures of devices, slices, and the time of a sum over them."""
+"""Figures of devices and slices, and the time of a sum over them."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ import pytest
 from keras_bert_rebuild.recipes.plan_devices import GPU_CARDS, SLICES, TPU_CHIPS
 from keras_bert_rebuild.recipes.plan_topology import gpus, this_processor, tpu_slice
 
-# GB/s of all links of a chip in both directions, and the links, as their pages have it.
+# GB/s of all links of a chip in both directions, and the number of links, from their pages.
 PUBLISHED_LINKS = {"v4": (600, 6), "v5e": (400, 4), "v5p": (1200, 6), "v6e": (800, 4)}
 
 
 def sent_in_a_ring(arrays):
-    """Sum arrays over a ring of devices, each sending a part to the next in every round; the bytes that the first one sent."""
+    """Sum arrays over a ring of devices, each sending a part to the next in every round; returns the bytes sent by the first."""
     count = len(arrays)
     parts = [list(np.array_split(array, count)) for array in arrays]
     sent = 0
@@ -29,7 +29,7 @@ def sent_in_a_ring(arrays):
 
 
 @pytest.mark.parametrize("count", [2, 4, 8])
-def test_the_time_of_a_sum_is_what_a_ring_sends(count, rng):
+def test_the_time_of_a_sum_follows_from_what_a_ring_sends(count, rng):
     arrays = [rng.normal(size=840) for _ in range(count)]
     topology = gpus(count, "h100")
     assert topology.all_reduce_seconds(840 * 8) == pytest.approx(sent_in_a_ring(arrays) / 450e9)
@@ -39,7 +39,7 @@ def test_the_time_of_a_sum_is_what_a_ring_sends(count, rng):
     ("slice_", "links"),
     [("v5e:1x1", 0), ("v5e:2x2", 2), ("v5e:4x4", 2), ("v5e:8x16", 3), ("v5e:16x16", 4), ("v5p:2x2x1", 2), ("v5p:4x4x4", 6)],
 )
-def test_a_chip_sends_by_two_links_along_a_closed_axis_and_by_one_along_another(slice_, links):
+def test_a_chip_sends_over_two_links_along_a_closed_axis_and_one_along_an_open_one(slice_, links):
     topology = tpu_slice(slice_)
     assert topology.send_rate == links * topology.device.link
 
@@ -70,7 +70,7 @@ def test_figures_have_their_units_and_their_page(device):
     assert 1e10 < device.link < device.bandwidth
 
 
-def test_without_units_for_bfloat16_products_run_as_those_of_float32():
+def test_without_bfloat16_units_products_run_at_the_rate_of_float32():
     assert GPU_CARDS["v100"].flops("mixed_bfloat16") == GPU_CARDS["v100"].flops("float32") == 15.7e12
     assert GPU_CARDS["a100-80"].flops("mixed_bfloat16") == 2 * GPU_CARDS["a100-80"].flops("float32")
 
@@ -88,7 +88,7 @@ def test_without_units_for_bfloat16_products_run_as_those_of_float32():
         (lambda: gpus(16, "l4"), "at most 8 of l4"),
     ],
 )
-def test_what_there_is_not_is_told_with_what_there_is(wrong, said):
+def test_an_unknown_device_is_reported_with_the_known_ones(wrong, said):
     with pytest.raises(ValueError, match=said):
         wrong()
 

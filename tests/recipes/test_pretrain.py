@@ -1,4 +1,4 @@
-"""A pretraining run goes from corpus to model, and through any stop to the same weights."""
+"""A pretraining run turns a corpus into a model, and after any stop ends with the same weights."""
 
 import csv
 import os
@@ -52,7 +52,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def undisturbed(corpus, tmp_path_factory):
-    """The folder of a run, its rows and its weights."""
+    """The folder of an uninterrupted run, its rows and its weights."""
     folder, rows = tmp_path_factory.mktemp("runs") / "run", []
     model = pretrain(corpus, folder, SETTINGS, report=rows.append)
     return folder, rows, model.get_weights()
@@ -86,14 +86,14 @@ def test_a_run_leaves_settings_versions_curve_checkpoints_and_model(undisturbed)
     np.testing.assert_allclose([float(row["learning_rate"]) for row in table], [5e-3, 1e-2, 7.5e-3, 2.5e-3], atol=1e-9)
 
 
-def test_the_model_that_is_written_is_the_average(undisturbed):
+def test_the_saved_model_is_the_average(undisturbed):
     folder, _, weights = undisturbed
     written = from_pretrained(folder / "model").get_weights()
     assert [a.shape for a in written] == [a.shape for a in weights]
     assert not all(np.array_equal(a, b) for a, b in zip(written, weights, strict=True))
 
 
-def test_the_rate_of_a_row_is_the_one_that_its_step_was_made_with(monkeypatch, corpus, tmp_path):
+def test_the_rate_of_a_row_is_the_rate_of_its_step(monkeypatch, corpus, tmp_path):
     rates = []
 
     class Watch(StopOnSignal):
@@ -105,11 +105,11 @@ def test_the_rate_of_a_row_is_the_one_that_its_step_was_made_with(monkeypatch, c
     pretrain(corpus, tmp_path / "run", SETTINGS, log_steps=1, held_out=0, report=rows.append)
     accumulation = SETTINGS["gradient_accumulation_steps"]
     assert len(rates) == 6 * accumulation
-    assert [row["learning_rate"] for row in rows[1:]] == rates[accumulation - 1 :: accumulation]  # the batch that makes the step
+    assert [row["learning_rate"] for row in rows[1:]] == rates[accumulation - 1 :: accumulation]  # the last batch of the step
     assert len(set(rates)) == 5  # 5e-3 on its way up and on its way down
 
 
-def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(corpus, tmp_path):
+def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_last_row(corpus, tmp_path):
     changes = {"gradient_accumulation_steps": 1, "lengths": [8, 12], "short_seq_prob": 0.5, "mask_rate": 0.3, "ema": None}
     changes |= {"learning_rate": 1e-12, "warmup_steps": 0, "log_steps": 3, "evaluate_steps": 6, "save_steps": 6}
     config = {**TINY, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 1.0}
@@ -132,7 +132,7 @@ def test_a_row_of_the_curve_is_the_mean_over_the_labels_since_the_row_before(cor
 
 
 def label_means(model, batches):
-    """The losses of both heads over all labels of some batches, from probabilities."""
+    """The mean losses of both heads over all labels of some batches, from probabilities."""
     losses = [], []
     for x, (labels, pairs) in batches:
         mlm, pair = (np.log(np.asarray(p, "float64")) for p in model.predict_on_batch(x))
@@ -145,7 +145,7 @@ class FallError(Exception):
     pass
 
 
-def test_a_run_stopped_again_and_again_ends_with_the_same_weights_whatever_makes_its_batches(corpus, undisturbed, tmp_path):
+def test_a_run_stopped_repeatedly_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
     folder, rows = tmp_path / "run", []
 
     def fall_at(step):
@@ -176,7 +176,7 @@ def test_a_run_stopped_again_and_again_ends_with_the_same_weights_whatever_makes
     assert len(yaml.safe_load((folder / "versions.yaml").read_text())["starts"]) == 3
 
 
-def test_a_run_that_is_over_only_loads_its_model(corpus, undisturbed):
+def test_a_finished_run_only_loads_its_model(corpus, undisturbed):
     folder, _, weights = undisturbed
     rows = []
     assert same_weights(pretrain(corpus, folder, SETTINGS, report=rows.append), weights)
@@ -194,18 +194,18 @@ def test_another_corpus_in_the_folder_of_a_run_is_an_error(undisturbed):
 
 
 def exchanged(corpus):
-    """The same but for its last two tokens."""
+    """The same except for its last two tokens."""
     ids = corpus.ids.copy()
     ids[-2:] = ids[:-3:-1]
     return replace(corpus, ids=ids)
 
 
-def test_a_corpus_that_only_counts_and_begins_alike_is_another(corpus, undisturbed):
+def test_a_corpus_with_the_same_counts_and_start_is_another_corpus(corpus, undisturbed):
     with pytest.raises(ValueError, match=r"holds a run on another corpus: sha256 was '\w{64}' and is '\w{64}'\. Choose"):
         pretrain(exchanged(corpus), undisturbed[0], SETTINGS)
 
 
-def test_a_run_of_before_the_digest_goes_on_and_notes_it(corpus, undisturbed, tmp_path):
+def test_a_run_without_a_digest_resumes_and_records_it(corpus, undisturbed, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(undisturbed[0], folder)
     noted = yaml.safe_load((folder / "settings.yaml").read_text())
@@ -226,13 +226,13 @@ def test_a_run_of_before_the_digest_goes_on_and_notes_it(corpus, undisturbed, tm
         ({"lengths": [3]}, "lengths must be from"),
     ],
 )
-def test_what_cannot_be_leaves_no_folder_that_would_refuse_the_next_attempt(corpus, tmp_path, changes, message):
+def test_impossible_settings_leave_no_folder_that_would_refuse_the_next_attempt(corpus, tmp_path, changes, message):
     with pytest.raises(ValueError, match=message):
         pretrain(corpus, tmp_path / "run", SETTINGS, **changes)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_the_batch(corpus, tmp_path):
+def test_a_loss_that_is_not_a_number_stops_the_run_and_saves_the_batch(corpus, tmp_path):
     changes = {"learning_rate": 1e30, "warmup_steps": 0, "clip_norm": None, "ema": None, "gradient_accumulation_steps": 1}
     with (
         pytest.warns(UserWarning, match="the loss became"),

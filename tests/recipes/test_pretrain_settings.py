@@ -1,4 +1,4 @@
-"""Settings of a run are the same from a file, from options and from Python, and say what is wrong with them."""
+"""Settings of a run are the same from a file, from options and from Python, and their errors say what is wrong."""
 
 import argparse
 import dataclasses
@@ -15,7 +15,7 @@ from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 
 
 @pytest.mark.parametrize(("size", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4), ("base", 109.5)])
-def test_sizes_have_their_published_parameters(size, millions):
+def test_sizes_have_the_published_number_of_parameters(size, millions):
     config = PretrainSettings(model=size).model_config(30522, 0)
     assert round(config.num_params(["pooler"]) / 1e6, 1) == millions
     assert config == BertConfig(**SIZES[size])
@@ -35,7 +35,7 @@ def test_paths_and_numpy_numbers_are_plain_in_the_file_of_a_run():
     assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
 
 
-def test_every_setting_has_an_option_with_its_words():
+def test_every_setting_has_an_option_with_its_help():
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     text = " ".join(parser.format_help().split())
@@ -53,7 +53,7 @@ def test_options_and_file_give_the_same_settings():
     given = {f.name: v for f in dataclasses.fields(PretrainSettings) if (v := getattr(args, f.name, None)) is not None}
     file = yaml.safe_load(
         "steps: 7\nlearning_rate: 1e-3\nremat: true\nlengths: [32, 64]\njit_compile: false\nmodel: tiny\n"
-    )  # YAML 1.1 reads 1e-3 as a word
+    )  # YAML 1.1 reads 1e-3 as a string
     assert PretrainSettings.from_dict(given) == PretrainSettings.from_dict(file)
 
 
@@ -78,11 +78,11 @@ def test_options_and_file_give_the_same_settings():
         ({"tensorboard": "no"}, "tensorboard must be one of True, False; got 'no'"),
     ],
 )
-def test_what_cannot_be_is_an_error(settings, message):
+def test_invalid_values_are_an_error(settings, message):
     with pytest.raises(ValueError, match=message.replace(".", r"\.")):
         PretrainSettings.from_dict(settings)
 
 
-def test_a_model_that_is_no_size_and_no_file_is_an_error():
+def test_a_model_that_is_neither_a_size_nor_a_file_is_an_error():
     with pytest.raises(ValueError, match="one of the sizes tiny, mini, small, medium, base, large, or the config file"):
         PretrainSettings(model="huge").model_config(100, 0)

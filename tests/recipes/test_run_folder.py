@@ -1,4 +1,4 @@
-"""The folder of a run says what the run is."""
+"""The folder of a run records its settings."""
 
 import keras
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml, versions
 
 
-def test_settings_and_every_start_are_kept(tmp_path):
+def test_settings_and_every_start_are_recorded(tmp_path):
     assert not RunFolder(tmp_path / "run", {"seed": 1, "workers": 1}).goes_on
     assert RunFolder(tmp_path / "run", {"seed": 1, "workers": 2}).goes_on
     assert read_yaml(tmp_path / "run" / "settings.yaml") == {"seed": 1, "workers": 2}
@@ -58,7 +58,7 @@ def test_the_devices_of_every_start_are_noted(tmp_path):
     assert [start["devices"] for start in starts] == [1, 8]
 
 
-def test_versions_that_are_no_list_are_one_sentence(tmp_path):
+def test_malformed_versions_are_one_sentence(tmp_path):
     RunFolder(tmp_path, {"seed": 1})
     (tmp_path / "versions.yaml").write_text("starts: 3")
     with pytest.raises(ValueError, match=r"versions.yaml must hold a list of starts; got int"):

@@ -1,4 +1,4 @@
-"""A run is cut where something is due, and the work of its batches is counted."""
+"""A run is divided where something is due, and the work of its batches is counted."""
 
 import keras
 import numpy as np
@@ -18,7 +18,7 @@ STEPS = st.integers(1, 30)
 
 
 @given(st.lists(STEPS, min_size=1, max_size=3), STEPS, STEPS, STEPS, st.data())
-def test_stretches_are_the_rest_of_the_run_without_gaps_and_end_where_something_is_due(lengths, log, evaluate, save, data):
+def test_segments_cover_the_rest_of_the_run_without_gaps_and_end_where_something_is_due(lengths, log, evaluate, save, data):
     ends = np.cumsum(lengths).tolist()
     start = data.draw(st.integers(0, ends[-1]))
     found = stretches(ends, start, log, evaluate, save)
@@ -33,7 +33,7 @@ def test_stretches_are_the_rest_of_the_run_without_gaps_and_end_where_something_
         assert not stretch.phase or stretch.start >= ends[stretch.phase - 1]
 
 
-def test_the_work_of_a_stretch_is_that_of_its_batches():
+def test_the_work_of_a_segment_is_that_of_its_batches():
     corpus = small_corpus()
     data = PretrainingBatches(corpus, batch_size=4, seq_len=16, max_predictions=4, short_seq_prob=0.5)
     stretch = StretchOfBatches(data, 2, 5)
@@ -53,7 +53,7 @@ def work_of_tokens(data, numbers):
 
 @pytest.mark.parametrize("lengths", [None, [8, 12]])
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
-def test_a_run_is_trained_on_its_batches_in_order_and_that_is_its_work(monkeypatch, workers, lengths):
+def test_a_run_trains_on_its_batches_in_order_and_counts_their_work(monkeypatch, workers, lengths):
     corpus, seen = small_corpus(), []
     step = BertModel.train_step
 

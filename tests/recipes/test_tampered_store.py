@@ -1,4 +1,4 @@
-"""A store that somebody changed is not trained on: neither at the start nor when a run goes on."""
+"""A changed store is not trained on: neither at the start of a run nor when it resumes."""
 
 import numpy as np
 import pytest
@@ -31,14 +31,14 @@ def store(tmp_path):
 
 
 def flip(store):
-    """Flip one bit of one id, which then is another token of the vocabulary."""
+    """Flip one bit of one id, which is then another token of the vocabulary."""
     path = store / "shard-000000.ids.npy"
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
 
 
-def test_a_flipped_bit_is_found_at_the_start_unless_nobody_wants_to_know(store, tmp_path):
+def test_a_flipped_bit_is_found_at_the_start_unless_verification_is_off(store, tmp_path):
     flip(store)
     with pytest.raises(ValueError, match=r"expected the bytes that .* wrote; .*shard-000000\.ids\.npy was changed"):
         pretrain(store, tmp_path / "run", SETTINGS)
@@ -46,7 +46,7 @@ def test_a_flipped_bit_is_found_at_the_start_unless_nobody_wants_to_know(store, 
     pretrain(store, tmp_path / "run", SETTINGS, verify=False)
 
 
-def test_a_flipped_bit_is_found_when_a_run_is_called_again(store, tmp_path):
+def test_a_flipped_bit_is_found_when_a_run_resumes(store, tmp_path):
     pretrain(store, tmp_path / "run", SETTINGS)
     flip(store)
     with pytest.raises(ValueError, match="was changed"):

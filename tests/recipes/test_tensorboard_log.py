@@ -1,4 +1,4 @@
-"""What TensorBoard reads is what was written."""
+"""TensorBoard reads the numbers that were written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The training step is lowered for a TPU where there is neither a TPU nor its compiler."""
+"""The training step is lowered for a TPU without a TPU and without its compiler."""
 
 import keras
 import pytest
@@ -14,7 +14,7 @@ CONFIG = BertConfig(
 
 
 def lowered(**settings):
-    """The exported step of a tiny model, and the state that it is called with."""
+    """The exported step of a tiny model, and the state it takes."""
     import jax
 
     from keras_bert_rebuild.recipes.tpu_compiler import make_compiled_model, step_arguments
@@ -38,7 +38,7 @@ def test_the_step_of_fit_is_lowered_for_tpu(settings):
     heads = 1 if settings else 2
     assert [tuple(ids.shape) for ids in x] == [(4, 8)] * 3
     assert [tuple(ids.shape) for ids in (y if heads == 2 else [y])] == [(4, 8, 1), (4, 1)][:heads]
-    # Weights, dropout seeds and optimizer come out in the shape in which they went in.
+    # Weights, dropout seeds and optimizer state are returned in their shapes.
     shapes = [[(tuple(array.shape), str(array.dtype)) for array in part] for part in state[:3]]
     out = keras.tree.pack_sequence_as(exported.out_tree.unflatten([0] * len(exported.out_avals)), list(exported.out_avals))
     assert [[(tuple(array.shape), str(array.dtype)) for array in part] for part in out[1][:3]] == shapes

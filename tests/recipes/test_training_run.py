@@ -1,4 +1,4 @@
-"""A run that a signal ends has a checkpoint of the step that it names, whenever the signal came."""
+"""A run that a signal ends has a checkpoint of the step in its message, whenever the signal came."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ SETTINGS = PretrainSettings(steps=6, log_steps=1, evaluate_steps=2, save_steps=3
 
 
 class Noted(TrainingRun):
-    """A run whose training, evaluations and checkpoints are only noted, each of them reached by `moment(name, batch)`."""
+    """A run whose training, evaluations and checkpoints are only recorded; each calls `moment(name, batch)`."""
 
     def __init__(self, folder, moment=lambda name, batch: None):
         self.settings, self.folder, self.where, self.moment = SETTINGS, folder, Distribution("none"), moment
@@ -33,7 +33,7 @@ class Noted(TrainingRun):
         pass
 
     def _train(self, stretch, signals, ceiling):
-        step = stretch.start + 1 if signals.received is not None else stretch.stop  # the batch that is under way is finished
+        step = stretch.start + 1 if signals.received is not None else stretch.stop  # the current batch is finished
         self.moment("train", stretch.stop)
         return {"step": step // 2}, step
 
@@ -61,7 +61,7 @@ MOMENTS = [(name, batch) for name in ("train", "write", "report") for batch in (
 
 
 @pytest.mark.parametrize(("name", "batch"), MOMENTS)
-def test_a_signal_in_the_midst_of_something_ends_the_run_at_a_checkpoint(monkeypatch, tmp_path, name, batch):
+def test_a_signal_at_any_moment_ends_the_run_at_a_checkpoint(monkeypatch, tmp_path, name, batch):
     def moment(*reached):
         if reached == (name, batch):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -71,11 +71,11 @@ def test_a_signal_in_the_midst_of_something_ends_the_run_at_a_checkpoint(monkeyp
     with pytest.raises(StoppedError) as stopped:
         run.finish()
     check_stopped(run, stopped)
-    assert run.saved[-1] in (batch, batch + 1)  # one more where the batches before were on their way to be saved
+    assert run.saved[-1] in (batch, batch + 1)  # one more if the batches before were being saved
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_signal_in_an_evaluation_ends_the_run_at_a_checkpoint(tmp_path, times):
+def test_a_signal_during_an_evaluation_ends_the_run_at_a_checkpoint(tmp_path, times):
     seen = []
 
     def moment(name, batch):
@@ -91,7 +91,7 @@ def test_a_signal_in_an_evaluation_ends_the_run_at_a_checkpoint(tmp_path, times)
 
 
 class After(StopOnSignal):
-    """Gets a signal right behind the question, of a given number, whether one has come."""
+    """Gets a signal right after the check with a given number."""
 
     number, asked, value = 0, 0, None
 
@@ -108,7 +108,7 @@ class After(StopOnSignal):
         self.value = value
 
 
-def test_a_signal_between_any_two_questions_whether_one_came_ends_the_run_at_a_checkpoint(monkeypatch, tmp_path):
+def test_a_signal_between_any_two_checks_ends_the_run_at_a_checkpoint(monkeypatch, tmp_path):
     monkeypatch.setattr(training_run, "StopOnSignal", After)
     stops = 0
     for number in range(1, 100):

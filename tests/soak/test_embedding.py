@@ -1,4 +1,4 @@
-"""Embedding whatever comes, for as long as one likes, in memory that does not grow."""
+"""Embedding random texts, for any time, in memory that does not grow."""
 
 import itertools
 import os
@@ -15,10 +15,10 @@ from keras_bert_rebuild import BertConfig, EmbeddingStream, build_model, from_pr
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
 
-# Programs for all shapes are made, allocators have their arenas and the tokenizer its words: from then on memory is flat.
+# By then all shapes are compiled, allocators have their arenas and the tokenizer its words: memory is flat from here on.
 WARM_UP = 0.25
 
-# Every so many texts one is embedded again, alone.
+# One in this many texts is embedded again, alone.
 ALONE = 97
 
 
@@ -28,7 +28,7 @@ def resident_bytes():
 
 
 def check(stream, texts):
-    """Embed texts, look at every vector, and embed some of them again; how many there were."""
+    """Embed texts, check every vector, and embed some of them again; returns the number of texts."""
     waiting, count = [], 0
 
     def kept():

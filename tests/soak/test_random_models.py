@@ -1,4 +1,4 @@
-"""Any valid model can be built, trained, saved in both formats and loaded, and answers as before."""
+"""Any valid model can be built, trained, saved in both formats and loaded, and gives the same outputs."""
 
 import itertools
 import os
@@ -18,7 +18,7 @@ from keras_bert_rebuild.models.heads import heads_of, without_implied
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
 BATCH = 3
 
-# Where every shape is compiled fewer fit into the suite.
+# Where every shape is compiled, fewer fit into the suite.
 EXAMPLES = {"torch": 20, "tensorflow": 4, "jax": 2}
 
 
@@ -44,7 +44,7 @@ def answers(model, x):
 
 
 def train_a_step(model, x, run_eagerly):
-    """A step of the losses of pretraining where the model has no other heads, and of squares where it has."""
+    """A step with the pretraining losses if the model has no other heads, and with a squared loss if it has."""
     rng = np.random.default_rng(0)
     outputs, optimizer = answers(model, x), AdamW(1e-3)
     x = x if len(x) > 1 else x[0]
@@ -74,9 +74,9 @@ def check(case: Case, run_eagerly=True):
             save_pretrained(model, Path(folder, "huggingface"))
             loaded.append(from_pretrained(Path(folder, "huggingface")))
     for again in loaded:
-        # Of a folder with the head for answers the labels are not read: they would mean outputs.
+        # The labels of a folder with a question answering head are not read: they would mean outputs.
         labels = again.config.labels if "question_answering" in case.heads else case.config.labels
-        # Of ALBERT and DistilBERT a folder says the rate before a head in any case.
+        # A folder of ALBERT or DistilBERT always has the dropout rate before a head.
         rate, own = again.config.classifier_dropout, case.config.classifier_dropout
         assert rate == own or (own is None and rate == case.config.hidden_dropout_prob)
         assert again.config == case.config.replace(labels=labels, classifier_dropout=rate)
@@ -89,7 +89,7 @@ def check(case: Case, run_eagerly=True):
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES[keras.backend.backend()])
 @given(cases())
-def test_a_random_model_answers_the_same_when_it_is_loaded(case):
+def test_a_random_model_gives_the_same_outputs_when_it_is_loaded(case):
     check(case)
 
 

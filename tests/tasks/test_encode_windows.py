@@ -18,7 +18,7 @@ def content(text):
 
 
 @given(TEXTS, st.integers(8, 20), st.integers(0, 1))
-def test_every_token_of_a_text_is_shown_best_exactly_once_and_in_order(texts, max_len, stride):
+def test_every_token_of_a_text_is_used_exactly_once_and_in_order(texts, max_len, stride):
     windows = encode_windows(TOKENIZER, texts, max_len=max_len, stride=stride)
     assert windows.examples.tolist() == sorted(windows.examples)
     assert set(windows.examples) == set(range(len(texts)))
@@ -31,7 +31,7 @@ def test_every_token_of_a_text_is_shown_best_exactly_once_and_in_order(texts, ma
 
 
 @given(TEXTS, TEXTS, st.integers(10, 20), st.sampled_from([None, 0, 1]))
-def test_of_a_pair_one_text_is_cut_into_windows_and_the_other_stands_whole_or_cut_to_half_the_room(firsts, seconds, max_len, side):
+def test_one_text_of_a_pair_is_cut_into_windows_and_the_other_to_at_most_half_the_length(firsts, seconds, max_len, side):
     count = min(len(firsts), len(seconds))
     firsts, seconds = firsts[:count], seconds[:count]
     windows = encode_windows(TOKENIZER, firsts, seconds, max_len=max_len, stride=1, side=side)
@@ -50,7 +50,7 @@ def test_of_a_pair_one_text_is_cut_into_windows_and_the_other_stands_whole_or_cu
 
 
 @given(st.lists(st.sampled_from([*WORDS, "unlikes", "cats"]), max_size=12), st.integers(1, 12), st.booleans())
-def test_a_shortened_text_is_the_longest_part_of_whole_words_that_is_short_enough(words, limit, keep_end):
+def test_a_shortened_text_is_the_longest_prefix_of_whole_words_that_fits(words, limit, keep_end):
     whole = " ".join(words)
     short = shortened(TOKENIZER, [whole], limit, keep_end)[0]
     assert (whole.endswith if keep_end else whole.startswith)(short)
@@ -64,7 +64,7 @@ def test_one_word_longer_than_the_limit_is_cut_inside():
     assert shortened(TOKENIZER, ["unlikes"], 2, keep_end=True) == ["likes"]
 
 
-def test_the_space_behind_the_last_word_is_left_out_where_it_would_be_a_token(tmp_path):
+def test_the_space_after_the_last_word_is_left_out_where_it_would_be_a_token(tmp_path):
     byte_level_bpe(tmp_path)
     tokenizer = ByteLevelBPETokenizer.from_pretrained(tmp_path)
     text = "The harbour was quiet in the hour"
@@ -81,7 +81,7 @@ def test_offsets_of_windows_point_into_the_whole_text():
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_a_side_may_be_kept_shorter_than_there_is_room_for(side):
+def test_a_text_may_be_limited_to_less_than_fits(side):
     windows = encode_windows(TOKENIZER, ["the cat sat"], ["the dog sat"], max_len=40, stride=1, side=side, shortest=2)
     assert np.sum(windows.sides[0] == 1 - side) == 2
     assert np.sum(windows.sides[0] == side) == 3

@@ -1,4 +1,4 @@
-"""`extract_embeddings` and `EmbeddingStream` beside the model itself, a text at a time."""
+"""`extract_embeddings` and `EmbeddingStream` against the model itself, one text at a time."""
 
 import gc
 import itertools
@@ -26,7 +26,7 @@ def model():
 
 
 def texts_of(rng, count):
-    """Texts of no word up to more words than the model takes."""
+    """Texts from no word up to more words than the model takes."""
     return [" ".join(rng.choice(WORDS[5:], rng.integers(0, LENGTH + 4))) for _ in range(count)]
 
 
@@ -55,7 +55,7 @@ def test_poolings_are_joined_in_the_order_given(model, rng):
         np.testing.assert_allclose(vector, np.concatenate([expected.mean(0), expected[0], expected.max(0)]), atol=1e-5)
 
 
-def test_the_whole_length_is_that_of_the_model_with_what_stands_at_padding(model):
+def test_the_whole_length_is_that_of_the_model_including_padding(model):
     (whole,) = extract_embeddings(model, ["w1 w2"], vocabs=TOKENS, cut_embed=False)
     np.testing.assert_allclose(whole, directly(model, "w1 w2")[0], atol=1e-6)
 
@@ -67,7 +67,7 @@ def test_an_endless_iterator_streams(model):
     np.testing.assert_allclose(vectors[:50], vectors[50:], atol=1e-6)
 
 
-def test_a_model_is_made_once_and_the_users_stays_as_it_is(model):
+def test_a_model_is_made_once_and_the_users_model_is_unchanged(model):
     before = summary_rows(model)
     first = embedding_model(model, ("mean",), any_length=True)
     assert first is embedding_model(model, ("mean",), any_length=True)
@@ -77,7 +77,7 @@ def test_a_model_is_made_once_and_the_users_stays_as_it_is(model):
     assert {id(v) for v in first.weights} == {id(v) for v in model.weights}
 
 
-def test_what_was_made_goes_with_the_model():
+def test_cached_models_are_freed_with_the_model():
     own = BertModel(*small_model(training=False, transformer_num=1))
     gone = weakref.ref(own), weakref.ref(embedding_model(own, ("mean",), any_length=True))
     del own
@@ -86,7 +86,7 @@ def test_what_was_made_goes_with_the_model():
     assert [ref() for ref in gone] == [None, None]
 
 
-def test_a_layer_that_counts_from_the_end_keeps_the_length(model):
+def test_a_negative_layer_number_keeps_the_length(model):
     last = BertModel(model.inputs, Extract(index=-1, name="Last")(model.outputs[0]))
     assert of_any_length(last) is last
 
@@ -102,13 +102,13 @@ def test_a_stream_gives_vectors_of_length_one(model, rng):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_nothing_but_the_last_block_is_pooled(model, training):
+def test_only_the_last_block_is_pooled(model, training):
     other = small_model() if training else embedding_model(model, ["mean"])
     with pytest.raises(ValueError, match=r"vectors are pooled from the last block, .* is (MLM|Pool-Ave), \(None, "):
         EmbeddingStream.of_model(other, WordPieceTokenizer(TOKENS))
 
 
-def test_mistakes_are_told_in_a_sentence(model):
+def test_mistakes_are_reported_in_a_sentence(model):
     stream = EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS))
     with pytest.raises(ValueError, match="got the string 'w1 w2': put it into a list"):
         stream.stream("w1 w2")

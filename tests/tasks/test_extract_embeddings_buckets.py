@@ -1,4 +1,4 @@
-"""Rows of like length go together, answers come in the order of the rows, and what waits is bounded."""
+"""Rows of similar length are batched, results come in the order of the rows, and waiting rows are bounded."""
 
 import itertools
 
@@ -18,7 +18,7 @@ def rows_of(lengths):
 
 
 class Recorder:
-    """Answers every row with its number, and remembers the batches."""
+    """Returns the number of every row, and records the batches."""
 
     def __init__(self, width=1):
         self.batches = []
@@ -31,7 +31,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("look_ahead", [1, 7, 100, 10_000])
-def test_answers_come_in_the_order_of_the_rows(rng, look_ahead):
+def test_results_come_in_the_order_of_the_rows(rng, look_ahead):
     answer = Recorder()
     lengths = rng.integers(1, 41, 1000)
     buckets = Buckets(answer, bucket_lengths(40, compiled=False), 128, look_ahead)
@@ -55,21 +55,21 @@ def test_no_more_rows_are_read_ahead_than_allowed(rng):
     stream = Buckets(Recorder(), [8, 32], 1 << 20, 100).stream(rows_of(next(lengths) + 0 * next(read) for _ in itertools.count()))
     for answered in range(1, 1000):
         next(stream)
-        ahead = next(read) - answered - (answered - 1)  # asking counts, too
+        ahead = next(read) - answered - (answered - 1)  # the requested row counts, too
         assert ahead <= 101
 
 
-def test_large_answers_do_not_pile_up(monkeypatch):
+def test_large_results_do_not_accumulate(monkeypatch):
     monkeypatch.setattr(embedding_buckets, "WAITING_BYTES", 4000)
     answer = Recorder(width=100)  # 400 bytes each
-    lengths = [30] + [4] * 400  # the first one alone of its length
+    lengths = [30] + [4] * 400  # the first one is the only one of its length
     numbers = [int(vector[0]) for vector in Buckets(answer, [8, 32], 64, 10_000).stream(rows_of(lengths))]
     assert numbers == list(range(401))
-    # Two batches of eight are 6,400 bytes: then the first row was answered alone.
+    # Two batches of eight are 6,400 bytes: then the first row was computed alone.
     assert answer.batches[2] == (1, 32)
 
 
-def test_the_longest_row_ends_the_lengths():
+def test_the_largest_length_is_that_of_the_longest_row():
     for longest in (1, 8, 9, 100, 300, 512, 1000):
         for compiled in (False, True):
             lengths = bucket_lengths(longest, compiled)
@@ -79,6 +79,6 @@ def test_the_longest_row_ends_the_lengths():
     assert len(bucket_lengths(512, compiled=False)) == 48
 
 
-def test_a_row_that_is_too_long_is_told_in_a_sentence():
+def test_a_row_that_is_too_long_is_reported_in_a_sentence():
     with pytest.raises(ValueError, match="at most 32 tokens; text 1 has 33"):
         list(Buckets(Recorder(), [8, 32], 64).stream(rows_of([3, 33])))

@@ -1,4 +1,4 @@
-"""Every task on every family: their inputs, tokenizers and folders."""
+"""Every task with every family: inputs, tokenizers and folders."""
 
 import pytest
 from helpers.small_tasks import TOKENIZER, small_encoder
@@ -37,7 +37,7 @@ def byte_level(tmp_path_factory):
         (SentenceEmbedder, {}),
     ],
 )
-def test_a_task_answers_and_returns_from_its_folder(tmp_path, byte_level, family, cls, settings):
+def test_a_task_answers_and_is_loaded_from_its_folder(tmp_path, byte_level, family, cls, settings):
     tokenizer = byte_level[1] if family is ROBERTA else TOKENIZER
     task = cls.from_encoder(small_encoder(**family), tokenizer, max_len=38, **settings)
     arguments = (["who", "where"], TEXT) if cls is QuestionAnswerer else ([TEXT, "the cat"],)

@@ -16,7 +16,7 @@ def answers_of(model, ids, place):
     return np.asarray(model.predict([given[tensor.name] for tensor in model.inputs], verbose=0))[0, place]
 
 
-def test_texts_are_answered_in_their_order_whatever_their_length(rng):
+def test_texts_of_any_length_are_answered_in_order(rng):
     model = small_encoder(["mlm"])
     long = sentence(rng, 60).split()
     long[40] = "[MASK]"
@@ -28,12 +28,12 @@ def test_texts_are_answered_in_their_order_whatever_their_length(rng):
     probabilities = answers_of(model, np.array([[2, 5, 4, 8, 9, 4, 3]]), 2)
     assert [token for token, _ in got[0][0]] == [VOCABULARY[i] for i in np.argsort(-probabilities)[:2]]
     assert [p for _, p in got[0][0]] == pytest.approx(np.sort(probabilities)[::-1][:2], abs=1e-5)
-    # Windows of 40 that share 10: the second begins at word 28 and shows the most around word 40.
+    # Windows of 40 that share 10: the second starts at word 28 and has the most context around word 40.
     row = np.array([[2, *(VOCABULARY.index(word) for word in long[28:60]), 3]])
     assert got[1][0][0][1] == pytest.approx(answers_of(model, row, 13).max(), abs=1e-5)
 
 
-def test_a_tokenizer_of_another_kind_has_its_own_word_for_the_mask(tmp_path):
+def test_a_tokenizer_of_another_kind_has_its_own_mask_token(tmp_path):
     byte_level_bpe(tmp_path)
     tokenizer = ByteLevelBPETokenizer.from_pretrained(tmp_path)
     model = small_encoder(["mlm"], vocab_size=420, family="roberta", position_offset=2, pad_token_id=1, type_vocab_size=1)
@@ -47,7 +47,7 @@ def test_a_tokenizer_of_another_kind_has_its_own_word_for_the_mask(tmp_path):
         fill_mask(model, tokenizer, "The [MASK]")
 
 
-def test_padding_may_be_told_by_an_input_of_its_own():
+def test_padding_may_be_given_by_a_separate_input():
     model = small_encoder(["mlm"])
     masked = build_model(CONFIG, ["mlm"], padding_mask=True)
     values = {variable.path: variable.numpy() for variable in model.weights}

@@ -1,4 +1,4 @@
-"""The encoder that a fresh head is put on."""
+"""The encoder under a newly initialised head."""
 
 import keras
 import numpy as np
@@ -38,14 +38,14 @@ def test_a_quantised_encoder_is_refused():
 
 
 def is_normal(kernel, deviation):
-    """Whether many draws are of an uncut normal distribution, whose deviation is cut to 0.88 of its name at two deviations."""
+    """Whether many draws follow an untruncated normal distribution; truncated at two deviations it has 0.88 of its deviation."""
     assert kernel.std() == pytest.approx(deviation, rel=0.02)
     assert abs(kernel.mean()) < 0.02 * deviation
     assert (np.abs(kernel) > 2 * deviation).mean() == pytest.approx(0.0455, abs=0.005)
 
 
 @pytest.mark.parametrize("width", [16, 64])
-def test_a_fresh_head_is_drawn_with_the_deviation_that_its_width_asks_for(width):
+def test_a_new_head_is_drawn_with_the_deviation_of_its_width(width):
     labels = [f"label {i}" for i in range(40_000 // width)]
     encoder = build_model(CONFIG.replace(hidden_size=width), ("pooler",))
     model = model_with_head(encoder, ("classification",), labels)
@@ -54,7 +54,7 @@ def test_a_fresh_head_is_drawn_with_the_deviation_that_its_width_asks_for(width)
     assert not bias.any()
 
 
-def test_a_fresh_pooler_is_drawn_with_the_deviation_of_the_config():
+def test_a_new_pooler_is_drawn_with_the_deviation_of_the_config():
     encoder = build_model(CONFIG.replace(hidden_size=200, initializer_range=0.05), ())
     model = model_with_head(encoder, ("classification",), ("a", "b"))
     kernel, bias = (keras.ops.convert_to_numpy(weight) for weight in model.get_layer("NSP-Dense").weights)

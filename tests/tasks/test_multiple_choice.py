@@ -29,7 +29,7 @@ def test_probabilities_are_those_of_plain_numpy_over_windows(rng):
 
 
 @pytest.mark.compiles_long
-def test_it_learns_questions_of_two_and_three_choices_and_comes_back_from_its_folder(tmp_path):
+def test_it_learns_questions_of_two_and_three_choices_and_is_loaded_from_its_folder(tmp_path):
     task = MultipleChoice.from_encoder(small_encoder(), TOKENIZER, max_len=24)
     first, last = trained(task, QUESTIONS, epochs=25, rate=1e-2)
     assert last < first / 3
@@ -38,7 +38,7 @@ def test_it_learns_questions_of_two_and_three_choices_and_comes_back_from_its_fo
     answers = again.predict_examples(QUESTIONS)
     assert answers == task.predict_examples(QUESTIONS)
     assert [answer.index for answer in answers] == [0, 1, 2]
-    (tmp_path / "task" / "task.json").unlink()  # then the class in config.json tells
+    (tmp_path / "task" / "task.json").unlink()  # then the class in config.json identifies the head
     assert load_task(tmp_path / "task", max_len=24).predict_examples(QUESTIONS) == answers
 
 

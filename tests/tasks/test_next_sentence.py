@@ -20,7 +20,7 @@ def test_probabilities_are_those_of_the_model_in_the_order_of_the_pairs(rng):
 
 
 @pytest.mark.parametrize(("words", "kept"), [((50, 50), (17, 16)), ((50, 3), (30, 3)), ((3, 50), (3, 30))])
-def test_of_a_long_pair_what_adjoins_is_kept(rng, words, kept):
+def test_long_pairs_retain_the_tokens_next_to_each_other(rng, words, kept):
     score = NextSentence(small_encoder(["nsp"]), TOKENIZER, max_len=36)
     first, second = (sentence(rng, n) for n in words)
     encoding = score._encoding([first], [second])

@@ -1,4 +1,4 @@
-"""Rows of any length through a model, in their order."""
+"""Predictions for rows of any length, in order."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +11,7 @@ from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 
 class Recorded:
-    """A model that notes the shapes of its batches."""
+    """A model that records the shapes of its batches."""
 
     def __init__(self, model):
         self.model, self.shapes = model, []
@@ -21,7 +21,7 @@ class Recorded:
         return self.model.predict_on_batch(x)
 
 
-def test_rows_come_back_in_their_order_whatever_the_batches(rng):
+def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
     model = small_encoder(["token_classification"], labels=("a", "b", "c"))
     rows = [rng.integers(5, 20, length) for length in (3, 38, 17, 5, 20, 3, 9)]
     inputs, padding = model_inputs(model, rows, [row * 0 for row in rows], 0)
@@ -36,13 +36,13 @@ def test_rows_come_back_in_their_order_whatever_the_batches(rng):
     assert said[-1] == (7, 7)
 
 
-def test_lengths_end_with_the_longest():
+def test_lengths_are_limited_to_the_longest_row():
     assert buckets_up_to(40)[-1] == 40
     assert buckets_up_to(8) == (8,)
     assert max(buckets_up_to(512)) == 512
 
 
-def test_answers_to_four_threads_are_those_to_one():
+def test_four_threads_get_the_answers_of_one():
     task = small_task(TextClassifier, labels=["cat", "dog"])
     questions = [["the cat sat " * (1 + i % 4)] * (1 + i % 3) for i in range(48)]
     expected = [[round(one.probability, 4) for one in task(texts)] for texts in questions]

@@ -14,7 +14,7 @@ def question(ask, context, answer=None, name="q"):
 
 
 def plain_answers(task, ask, context):
-    """Every span of every window with its score, the best at every place; and the lowest score of [CLS]."""
+    """Every span of every window with its score, the best for equal offsets; and the lowest score of [CLS]."""
     windows = task.encode([question(ask, context)]).windows
     spans, nothing = {}, []
     for row, ids in enumerate(windows.ids):
@@ -30,7 +30,7 @@ def plain_answers(task, ask, context):
 
 
 @pytest.mark.parametrize("words", [6, 60])
-def test_the_best_spans_are_those_of_looking_at_all_windows_in_plain_numpy(rng, words):
+def test_the_best_spans_are_those_of_an_exhaustive_search_in_numpy(rng, words):
     task = small_task(QuestionAnswerer, max_len=20, stride=4, best=4, max_answer_tokens=3)
     context = sentence(rng, words)
     answer = task(["who likes paris"], [context])[0]
@@ -58,7 +58,7 @@ def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
 
 
 @pytest.mark.compiles_long
-def test_it_learns_and_comes_back_from_its_folder(tmp_path):
+def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     examples = [
         question("where sat the cat", "the cat sat on the red mat in london .", "mat"),
         question("who likes paris", "anna likes paris , and ben likes london .", "anna"),
@@ -73,7 +73,7 @@ def test_it_learns_and_comes_back_from_its_folder(tmp_path):
     assert again.settings() == task.settings()
 
 
-def test_targets_are_the_tokens_of_the_answer_in_the_windows_that_show_it_whole(rng):
+def test_targets_are_the_tokens_of_the_answer_in_windows_with_the_whole_answer(rng):
     task = small_task(QuestionAnswerer, max_len=16, stride=4)
     context = f"{sentence(rng, 20)} unlikes anna {sentence(rng, 10)}"
     encoded = task.encode([question("who ?", context, "unlikes anna")])
@@ -101,7 +101,7 @@ def test_a_context_without_tokens_has_no_answer_and_a_long_question_is_cut(rng):
         (Question("q", "who", "the cat", ((-3, "cat"),)), "has 'cat' at -3"),
     ],
 )
-def test_answers_that_do_not_stand_in_the_text_are_one_sentence(example, message):
+def test_answers_that_are_not_in_the_text_are_one_sentence(example, message):
     with pytest.raises(ValueError, match=message):
         small_task(QuestionAnswerer).encode([example])
 

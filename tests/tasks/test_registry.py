@@ -1,4 +1,4 @@
-"""A task is one file: what is written here alone is fine-tuned, saved, loaded and asked as the others are."""
+"""A task is one file: the task defined here is fine-tuned, saved, loaded and used like the others."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ QUICK = {"batch_size": 4, "jit_compile": keras.config.backend() == "jax", "max_l
 
 @dataclass(frozen=True)
 class CountedText(Example):
-    """A text and how many words it has."""
+    """A text and its number of words."""
 
     target: ClassVar = "count"
     text: str
@@ -38,7 +38,7 @@ def counted_text(parts, where):
 
 
 class WordCount(Task):
-    """How many words a text has."""
+    """The number of words of a text."""
 
     kind = "word_count"
     heads = ("classification",)
@@ -81,7 +81,7 @@ def registered(monkeypatch):
 
 @pytest.mark.compiles_long
 @pytest.mark.usefixtures("registered")
-def test_a_task_in_a_file_of_its_own_is_learned_judged_and_asked(encoder, tmp_path):
+def test_a_custom_task_is_trained_evaluated_and_used(encoder, tmp_path):
     texts = ["the cat", "the dog sat on the mat", "anna", "ben likes the red cat"]
     (tmp_path / "train.tsv").write_text("text\tcount\n" + "".join(f"{text}\t{len(text.split())}\n" for text in texts))
     (tmp_path / "new.txt").write_text("the dog\nanna and ben sat\n")
@@ -108,23 +108,23 @@ def test_a_task_in_a_file_of_its_own_is_learned_judged_and_asked(encoder, tmp_pa
 
 
 @pytest.mark.usefixtures("registered")
-def test_its_words_stand_beside_those_of_the_others():
+def test_its_name_is_listed_with_the_others():
     assert task_kinds()[-1] == task_names()[-1] == "word_count"
     assert finetune_task("word-count").task_class is WordCount
     with pytest.raises(ValueError, match="multiple_choice, word_count; got 'word_cont'; did you mean word_count"):
         finetune_task("word_cont")
-    assert register_task(WordCount) is WordCount  # once more is no other task
+    assert register_task(WordCount) is WordCount  # registering it again is no error
 
 
 @pytest.mark.parametrize("kind", ["regression", "embedding", "word_count"])
-def test_a_word_that_another_task_has_is_refused(registered, kind):
+def test_the_name_of_another_task_is_refused(registered, kind):
     other = type("Other", (WordCount,), {"kind": kind})
     with pytest.raises(ValueError, match=f"a task must have words of its own; '{kind}' of Other is that of another task"):
         register_task(other)
     assert task_names()[-1] == "word_count"
 
 
-def test_the_table_of_the_tasks_says_what_their_classes_say():
+def test_the_table_of_tasks_agrees_with_their_classes():
     for kind, (_, name, words) in registry._BUILT_IN.items():
         cls = task_class(kind)
         assert (cls.kind, cls.__name__, tuple(word.name for word in cls.words())) == (kind, name, words)
@@ -134,14 +134,14 @@ def test_the_table_of_the_tasks_says_what_their_classes_say():
 
 
 class SquaredCosine(Cosine):
-    """An objective of one's own: cosines that are the squares of the scores."""
+    """A custom objective: cosines that are the squares of the scores."""
 
     def target(self, score, where):
         return super().target(score, where) ** 2
 
 
 @pytest.mark.compiles_long
-def test_an_objective_is_an_object_that_every_place_takes(monkeypatch, encoder, tmp_path):
+def test_an_objective_may_be_an_object_everywhere(monkeypatch, encoder, tmp_path):
     monkeypatch.setitem(OBJECTIVES, "squared", SquaredCosine)
     pairs = [ScoredPair("the cat", "a cat", 4.0), ScoredPair("the dog", "red", 0.0), ScoredPair("a dog", "a cat", 2.0)]
     done = finetune("similarity", encoder, pairs, pairs, tmp_path / "run", objective="squared", epochs=1, **QUICK)

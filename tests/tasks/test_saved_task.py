@@ -1,4 +1,4 @@
-"""Folders of tasks, and what is no folder of a task."""
+"""Folders of tasks, and folders that are not."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ def folder(tmp_path_factory):
     return path
 
 
-def test_a_folder_has_what_hugging_face_wants_and_the_rest(folder):
+def test_a_folder_has_the_files_of_hugging_face_and_the_rest(folder):
     assert {file.name for file in folder.iterdir()} == {
         "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json", "task.json"
     }  # fmt: skip
@@ -28,12 +28,12 @@ def test_a_folder_has_what_hugging_face_wants_and_the_rest(folder):
     }  # fmt: skip
 
 
-def test_settings_can_be_changed_where_it_is_loaded(folder):
+def test_settings_can_be_changed_on_loading(folder):
     task = load_task(folder, max_len=30)
     assert (task.max_len, task.stride, task.labels) == (30, 5, ("bad", "gut, ö"))
 
 
-def test_a_tokenizer_that_keeps_case_keeps_it_in_the_folder(tmp_path):
+def test_a_cased_tokenizer_is_cased_in_the_folder(tmp_path):
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"]
     for cased in (True, False):
         task = TextClassifier.from_encoder(small_encoder(), WordPieceTokenizer(words, cased=cased), labels=("x", "y"))
@@ -41,13 +41,13 @@ def test_a_tokenizer_that_keeps_case_keeps_it_in_the_folder(tmp_path):
         assert load_task(tmp_path / str(cased)).tokenizer.cased == cased
 
 
-def test_a_vocabulary_of_any_name_comes_with_the_folder(tmp_path):
+def test_a_vocabulary_file_of_any_name_is_saved_in_the_folder(tmp_path):
     (tmp_path / "words.txt").write_text("\n".join(VOCABULARY))
     TextClassifier.from_encoder(small_encoder(), tmp_path / "words.txt", labels=("x", "y")).save(tmp_path / "task")
     assert load_task(tmp_path / "task").tokenizer.vocabulary == TOKENIZER.vocabulary
 
 
-def test_nothing_is_left_of_the_tokenizer_that_came_with_the_encoder(folder, tmp_path):
+def test_nothing_remains_of_the_tokenizer_of_the_encoder(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "encoder")
     (tmp_path / "encoder" / "tokenizer.json").write_text("{}")
     task = TextClassifier.from_encoder(tmp_path / "encoder", WordPieceTokenizer(VOCABULARY), labels=("x", "y"))
@@ -55,13 +55,13 @@ def test_nothing_is_left_of_the_tokenizer_that_came_with_the_encoder(folder, tmp
     assert not (tmp_path / "encoder" / "tokenizer.json").exists()
 
 
-def test_an_id_that_no_token_has_shifts_no_other(tmp_path):
+def test_an_id_without_a_token_shifts_no_other(tmp_path):
     vocabulary = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "a": 5, "b": 6}
     TextClassifier.from_encoder(small_encoder(), vocabulary, labels=("x", "y")).save(tmp_path / "task")
     assert load_task(tmp_path / "task").tokenizer.vocabulary == {**vocabulary, "[gap 4]": 4}
 
 
-def test_an_encoder_comes_from_a_folder_with_its_tokenizer_and_a_trained_head_begins_anew(folder):
+def test_an_encoder_is_loaded_with_its_tokenizer_and_a_new_head(folder):
     task = TextClassifier.from_encoder(folder, labels=("bad", "gut, ö"))
     assert task(["the cat"]) != load_task(folder)(["the cat"])
     assert [path for path, _ in task.model.load_report.missing] == ["Classification/kernel", "Classification/bias"]

@@ -31,7 +31,7 @@ def test_vectors_are_the_means_of_plain_numpy_in_the_order_of_the_texts(rng):
 
 
 @pytest.mark.compiles_long
-def test_cosines_learn_the_scores_of_pairs_and_come_back_from_their_folder(tmp_path):
+def test_cosines_learn_the_scores_of_pairs_and_are_loaded_from_their_folder(tmp_path):
     pairs = [ScoredPair(f"{one} sat", f"{other} sat", 5.0 * (one == other)) for one in SUBJECTS for other in SUBJECTS]
     task = SentenceEmbedder.from_encoder(small_encoder(), TOKENIZER, score_range=(0, 5), max_len=16)
     first, last = trained(task, pairs, epochs=15, rate=1e-2)
@@ -44,7 +44,7 @@ def test_cosines_learn_the_scores_of_pairs_and_come_back_from_their_folder(tmp_p
     again = load_task(tmp_path / "task")
     assert again.settings() == task.settings()
     assert again.predict_examples(pairs) == answers
-    task.save(tmp_path / "task")  # a second time into the same place
+    task.save(tmp_path / "task")  # a second time into the same folder
     pooling = read_sentence_pooling(tmp_path / "task")
     assert (pooling.poolings, pooling.normalize, pooling.max_len) == (("mean",), True, 16)
 
@@ -60,7 +60,7 @@ def test_in_batch_negatives_need_no_scores_and_take_one_window_of_every_text(rng
     assert task.loss().get_config()["scale"] == 20
 
 
-def test_windows_of_a_long_pair_are_pairs_of_their_own(rng):
+def test_windows_of_a_long_pair_are_separate_pairs(rng):
     task = small_task(SentenceEmbedder, max_len=12, stride=2)
     encoded = task.encode([ScoredPair(sentence(rng, 25), "the cat", 0.5), ScoredPair("a", "a", 1.0)])
     batches = task.batches(encoded, batch_size=8)

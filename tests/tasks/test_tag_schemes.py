@@ -1,4 +1,4 @@
-"""Schemes of tags, beside a plain reading of what each says of an entity's words."""
+"""Tag schemes, against a plain reading of how each tags the words of an entity."""
 
 import functools
 import itertools
@@ -17,7 +17,7 @@ ENDS = {"BIOES": "BIES", "BILOU": "BILU", "BMES": "BMES", "BMEWO": "BMEW"}
 
 
 def plain_tags(scheme, entities, count):
-    """The tags of entities, said scheme by scheme."""
+    """The tags of entities, scheme by scheme."""
     tags = ["O"] * count
     for kind, first, last in entities:
         touches_before = any(other == kind and end == first - 1 for other, _, end in entities)
@@ -42,7 +42,7 @@ def plain_tags(scheme, entities, count):
 
 
 def structures(count, first=0):
-    """All ways to have entities of a and b in so many words."""
+    """All ways to place entities of a and b in `count` words."""
     if first >= count:
         yield []
         return
@@ -55,7 +55,7 @@ def structures(count, first=0):
 
 @functools.cache
 def legal(scheme, count):
-    """All the sequences of tags that mean something in a scheme."""
+    """All the tag sequences that are legal in a scheme."""
     return {tuple(plain_tags(scheme, entities, count)) for entities in structures(count)}
 
 
@@ -64,19 +64,19 @@ def labels_of(scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_legal_tags_are_those_that_entities_can_be_written_with(scheme):
+def test_legal_tags_are_those_of_some_entities(scheme):
     for count in range(4):
         tags = itertools.product(labels_of(scheme), repeat=count)
         assert {row for row in tags if is_legal(scheme, row)} == legal(scheme, count)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_entities_return_from_their_tags_in_any_scheme(scheme):
+def test_entities_round_trip_through_their_tags_in_any_scheme(scheme):
     for entities in structures(4):
         tags = written(scheme, entities, 4)
         assert tags == plain_tags(scheme, entities, 4)
         if scheme == "IO" and any(a[0] == b[0] and a[2] + 1 == b[1] for a, b in itertools.pairwise(entities)):
-            continue  # two that touch are one in IO
+            continue  # two adjacent ones are one in IO
         assert entities_of(tags) == entities
         assert in_scheme("IOB2", tags) == plain_tags("IOB2", entities, 4)
 
@@ -93,10 +93,10 @@ def test_the_best_tags_are_the_best_of_all_that_the_scheme_allows(scheme, words,
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_scheme_is_told_from_labels_and_sentences(scheme):
+def test_the_scheme_is_recognised_from_labels_and_sentences(scheme):
     sentences = [plain_tags(scheme, entities, 4) for entities in structures(4)]
     assert recognised(set(itertools.chain(*sentences)), sentences) == scheme
-    stray = [*sentences * 5, ["I-a", "O", "O", "O"]]  # somebody's mistake changes nothing
+    stray = [*sentences * 5, ["I-a", "O", "O", "O"]]  # an annotation mistake changes nothing
     assert recognised({"I-a", *itertools.chain(*sentences)}, stray) == scheme or scheme in ("BMES", "BMEWO")
 
 
@@ -120,18 +120,18 @@ def test_a_scheme_is_told_from_labels_and_sentences(scheme):
         ([], None),
     ],
 )
-def test_a_scheme_is_told_from_labels_alone(labels, scheme):
+def test_the_scheme_is_recognised_from_labels_alone(labels, scheme):
     assert recognised(labels) == scheme
 
 
-def test_one_b_that_is_missing_does_not_make_sentences_of_another_scheme():
+def test_one_missing_b_does_not_change_the_scheme():
     sentences = [["B-a", "I-a", "O"], ["B-b", "B-b", "O"], ["I-b", "O", "O"]]
     assert recognised({"O", "B-a", "I-a", "B-b", "I-b"}, sentences) == "IOB2"
     assert recognised({"O", "I-a", "I-b"}, [["I-a", "I-a", "O"], ["I-b", "O"]]) == "IO"
     assert recognised({"O", "B-a", "I-a"}, [["I-a", "I-a", "O"], ["I-a", "B-a"]]) == "IOB1"
 
 
-def test_tags_for_labels_are_those_that_a_scheme_needs_and_those_that_were_seen():
+def test_tags_for_labels_are_those_of_the_scheme_and_those_seen():
     assert tags_for("IOB1", {"a", "b"}, {"B-a"}) == {"O", "I-a", "B-a", "I-b"}
     assert tags_for("BILOU", {"a"}) == {"O", "B-a", "I-a", "L-a", "U-a"}
     assert nearest_tag("IOB1", "B-b", {"I-b"}) == "I-b"
@@ -146,7 +146,7 @@ def test_the_entities_of_any_tags_are_the_same_in_another_scheme(tags):
     assert entity_scores([other], [other], "IOB2") == entity_scores([tags], [tags])
 
 
-def test_no_allowed_sequence_leaves_the_best_of_each_word():
+def test_without_an_allowed_sequence_each_word_has_its_best_tag():
     assert best_tags(np.log([[0.9, 0.1]]), ["E-a", "I-a"], "BIOES").tolist() == [0]
     assert best_tags(np.zeros((0, 5)), labels_of("IOB2"), "IOB2").tolist() == []
     assert best_tags(np.log([[0.1, 0.9], [0.6, 0.4]]), ["NOUN", "VERB"], None).tolist() == [1, 0]

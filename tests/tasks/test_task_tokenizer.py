@@ -1,4 +1,4 @@
-"""The tokenizer of a task is the one that it was given, now and when it is loaded again."""
+"""The tokenizer of a task is the given one, before and after saving."""
 
 import pytest
 from helpers import given_tokenizers
@@ -15,7 +15,7 @@ def rows(tokenizer):
 
 
 @KINDS
-def test_a_tokenizer_that_is_given_comes_back_with_the_task(tmp_path, kind):
+def test_a_given_tokenizer_is_loaded_with_the_task(tmp_path, kind):
     tokenizer, encoder = given_tokenizers.given(kind, tmp_path)
     task = TextClassifier.from_encoder(encoder, tokenizer, labels=("a", "b"))
     task.save(tmp_path / "task")
@@ -26,11 +26,11 @@ def test_a_tokenizer_that_is_given_comes_back_with_the_task(tmp_path, kind):
 
 
 @KINDS
-def test_a_tokenizer_that_is_given_is_kept_by_save_pretrained(tmp_path, kind):
+def test_a_given_tokenizer_is_saved_by_save_pretrained(tmp_path, kind):
     tokenizer, encoder = given_tokenizers.given(kind, tmp_path)
     save_pretrained(encoder, tmp_path / "folder", vocabulary=tokenizer)
     assert load_tokenizer(tmp_path / "folder") == tokenizer
-    # It goes before the files that came with a model.
+    # It has priority over the files of a model.
     other = from_pretrained(tmp_path / "folder")
     save_pretrained(other, tmp_path / "other")
     assert load_tokenizer(tmp_path / "other") == tokenizer

@@ -12,7 +12,7 @@ LABELS = ("bad", "good", "so")
 
 
 def plain_mean(task, text):
-    """The mean of the logits of the windows of a text, each with the weight of its tokens."""
+    """The mean of the logits of the windows of a text, weighted with their numbers of tokens."""
     windows = task.encode([ClassifiedText(text)]).windows
     logits = [plain_logits(task.model, ids, ids * 0, "Classification") for ids in windows.ids]
     return np.average(logits, axis=0, weights=[len(ids) for ids in windows.ids]), len(logits)
@@ -42,7 +42,7 @@ def test_pairs_of_any_length_are_answered(rng):
     assert len(answers) == 4
 
 
-def test_several_labels_are_those_over_the_threshold_and_a_regression_gives_its_number():
+def test_several_labels_are_those_above_the_threshold_and_a_regression_gives_a_number():
     many = small_task(TextClassifier, labels=LABELS, problem="multi_label", threshold=0.4)
     logits, _ = plain_mean(many, "the cat")
     answer = many(["the cat"])[0]
@@ -52,7 +52,7 @@ def test_several_labels_are_those_over_the_threshold_and_a_regression_gives_its_
     assert number(["the cat"])[0].score == pytest.approx(float(plain_mean(number, "the cat")[0][0]), abs=1e-5)
 
 
-def test_a_fresh_head_is_drawn_from_its_seed_and_the_encoder_is_kept():
+def test_a_new_head_is_drawn_from_its_seed_and_the_encoder_is_unchanged():
     encoder = small_encoder()
     one, same, other = (TextClassifier.from_encoder(encoder, TOKENIZER, labels=LABELS, seed=seed).model for seed in (1, 1, 2))
     values = [np.asarray(model.get_layer("Classification").kernel.numpy()) for model in (one, same, other)]
@@ -66,7 +66,7 @@ def test_a_fresh_head_is_drawn_from_its_seed_and_the_encoder_is_kept():
 
 
 @pytest.mark.compiles_long
-def test_it_learns_and_comes_back_from_its_folder(tmp_path):
+def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     task = TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=TextClassifier.labels_of(PETS), max_len=16)
     first, last = trained(task, PETS, epochs=20, rate=1e-2)
     assert last < first / 3
@@ -94,7 +94,7 @@ def test_targets_of_other_problems_and_their_folders(tmp_path, problem, problem_
     assert (task.model.config.problem_type, again.model.config.problem_type) == (problem_type, problem_type)
     assert TokenClassifier.from_encoder(again.model, TOKENIZER, labels=("O", "B-a")).model.config.problem_type is None
     assert again(["the cat"]) == task(["the cat"])
-    (tmp_path / "task" / "task.json").unlink()  # as from Hugging Face
+    (tmp_path / "task" / "task.json").unlink()  # as in a folder from Hugging Face
     assert load_task(tmp_path / "task").problem == problem
 
 

@@ -24,7 +24,7 @@ SENTENCES = [
 
 
 def plain_log_probabilities(task, words):
-    """Of the first token of every word, from the window that shows the most around it."""
+    """For the first token of every word, from the window with the most context around it."""
     windows = task.encode([TaggedWords(tuple(words))]).windows
     found = {}
     for ids, numbers, best in zip(windows.ids, windows.word_ids, windows.best, strict=True):
@@ -46,7 +46,7 @@ def test_tags_are_the_best_legal_ones_of_plain_numpy_over_windows(rng):
             assert entity.text == " ".join(words[entity.start : entity.end])
 
 
-def test_tags_that_are_not_bio_are_told_word_by_word():
+def test_tags_that_are_not_bio_are_given_word_by_word():
     task = small_task(TokenClassifier, labels=("noun", "other", "verb"))
     answer = task([["the", "cats", "sat"]])[0]
     logs, _ = plain_log_probabilities(task, ["the", "cats", "sat"])
@@ -55,7 +55,7 @@ def test_tags_that_are_not_bio_are_told_word_by_word():
 
 
 @pytest.mark.compiles_long
-def test_it_learns_and_comes_back_from_its_folder(tmp_path):
+def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
     labels = TokenClassifier.labels_of(SENTENCES)
     assert labels == LABELS
     task = TokenClassifier.from_encoder(small_encoder(), TOKENIZER, labels=labels, max_len=16)
@@ -74,7 +74,7 @@ def test_it_learns_and_comes_back_from_its_folder(tmp_path):
     ]  # fmt: skip
 
 
-def test_only_the_first_token_of_a_word_is_trained_in_the_window_that_shows_it_best(rng):
+def test_only_the_first_token_of_a_word_is_trained_in_the_window_with_the_most_context(rng):
     task = small_task(TokenClassifier, labels=LABELS, max_len=12, stride=3)
     words = ["unlikes", *sentence(rng, 20).split(), "cats", *sentence(rng, 5).split()]
     tags = rng.choice(["O", "B-loc", "B-per"], len(words)).tolist()
@@ -100,7 +100,7 @@ def test_tags_are_learned_in_their_own_scheme_and_others_in_that_of_the_model():
 
 
 @pytest.mark.compiles_long
-def test_iob1_is_learned_as_it_is_given_and_its_scheme_is_kept(tmp_path):
+def test_iob1_is_learned_as_given_and_its_scheme_is_saved(tmp_path):
     examples = [
         TaggedWords(("anna", "likes", "london", "."), ("I-per", "O", "I-loc", "O")),
         TaggedWords(("ben", "anna", "likes", "red", "paris", ",", "ben"), ("I-per", "B-per", "O", "I-loc", "I-loc", "O", "I-per")),
@@ -123,7 +123,7 @@ def test_iob1_is_learned_as_it_is_given_and_its_scheme_is_kept(tmp_path):
 
 
 def says(task, words, tags):
-    """Let the head of a task say these tags to these words."""
+    """Make the head of a task predict these tags for these words."""
     windows = task.encode([TaggedWords(tuple(words))]).windows
     ids = windows.ids[0]
     _, states = sequence(task.model, ids, ids * 0)
@@ -190,7 +190,7 @@ def test_other_bad_input_is_one_sentence():
 
 
 def chain(words):
-    """Tags that go round a, b, c with the place in the sentence, of words that say nothing."""
+    """Tags that cycle through a, b, c with the position in the sentence, for words that carry no information."""
     return TaggedWords(tuple(words), tuple("abc"[i % 3] for i in range(len(words))))
 
 
@@ -204,7 +204,7 @@ def crf_task():
     return task, examples, first, last
 
 
-def test_a_random_field_learns_which_tags_follow_each_other(crf_task):
+def test_a_random_field_learns_which_tag_follows_another(crf_task):
     task, examples, first, last = crf_task
     assert last < first / 10
     assert [tuple(answer.tags) for answer in task.predict_examples(examples)] == [example.tags for example in examples]
@@ -212,7 +212,7 @@ def test_a_random_field_learns_which_tags_follow_each_other(crf_task):
 
 
 @pytest.mark.compiles_long
-def test_a_random_field_comes_back_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
+def test_a_random_field_is_loaded_from_its_folder_and_from_a_keras_file(tmp_path, crf_task):
     task, examples, _, _ = crf_task
     task.save(tmp_path / "task")
     again = load_task(tmp_path / "task")
@@ -233,7 +233,7 @@ def test_a_random_field_comes_back_from_its_folder_and_from_a_keras_file(tmp_pat
     assert not anew.crf.transitions.any()
 
 
-def test_words_of_a_random_field_are_a_chain_whatever_pieces_and_windows_they_have(crf_task):
+def test_words_are_one_chain_for_any_pieces_and_windows(crf_task):
     task = crf_task[0]
     long = ["unlikes", "the"] * 12
     answer = task([long])[0]

@@ -1,4 +1,4 @@
-"""Words of texts, whatever pieces a tokenizer cuts them into."""
+"""Words of texts, for any pieces of a tokenizer."""
 
 import pytest
 from helpers import small_tokenizers
@@ -43,7 +43,7 @@ def tokenizers(tmp_path_factory):
 def words_of(tokenizer, text, max_len=200):
     found = words_of_tokens(encode_windows(tokenizer, [text], max_len=max_len, stride=2), [text])
     heads = [number for row in found.heads for number in row.tolist() if number >= 0]
-    assert heads == list(range(found.counts[0]))  # every word has one token that answers for it, in their order
+    assert heads == list(range(found.counts[0]))  # every word has one token that represents it, in order
     return [text[start:end] for start, end in found.places[0]]
 
 
@@ -63,7 +63,7 @@ def test_a_mark_on_a_letter_ends_no_word(text, pieces, words):
 def test_every_han_character_is_a_word_and_letters_between_them_are_one(tokenizers, kind):
     assert words_of(tokenizers[kind], "小李在Apple公司用iPhone拍照") == [*"小李在", "Apple", *"公司用", "iPhone", *"拍照"]
     assert words_of(tokenizers[kind], "昨日、東京タワーへ") == [*"昨日、東京タ", "ワー", "へ"]
-    assert words_of(tokenizers[kind], "ไปกรุงเทพ") == [*"ไปก", "รุ", *"งเทพ"]  # a vowel sign below goes with its consonant
+    assert words_of(tokenizers[kind], "ไปกรุงเทพ") == [*"ไปก", "รุ", *"งเทพ"]  # a vowel sign below belongs to its consonant
 
 
 def test_words_of_scripts_without_spaces_are_the_tokens_of_sentencepiece(tokenizers):
@@ -80,7 +80,7 @@ def test_words_of_scripts_with_spaces_stay_whole(tokenizers, kind):
     assert words_of(tokenizers[kind], "서울은 한국의") == ["서울은", "한국의"]
 
 
-def test_a_contraction_ends_a_word_and_is_inside_of_one_where_letters_follow(tokenizers):
+def test_a_contraction_ends_a_word_unless_letters_follow(tokenizers):
     assert words_of(tokenizers["bpe"], "play l'sofia, it's Marten's") == ["play", "l'sofia", ",", "it", "'s", "Marten", "'s"]
     assert words_of(tokenizers["bpe"], "'sofia x's 9pm 2times") == ["'sofia", "x", "'s", "9", "pm", "2", "times"]
     encoding = tokenizers["bpe"].encode_batch([["play", "l'sofia", "now"]], is_pretokenized=True)
@@ -88,7 +88,7 @@ def test_a_contraction_ends_a_word_and_is_inside_of_one_where_letters_follow(tok
 
 
 def tagger(tokenizer, name, max_len):
-    """A tagger for an example of spans, the example and what its spans are."""
+    """A tagger for an example with spans, the example and its spans."""
     text, parts = SPANS[name]
     example = TaggedText(text, tuple((text.index(part), text.index(part) + len(part), label) for part, label in parts))
     encoder = small_encoder(vocab_size=max(tokenizer.tokens) + 1, max_position_embeddings=160, pad_token_id=tokenizer.pad_id)
@@ -98,7 +98,7 @@ def tagger(tokenizer, name, max_len):
 
 @pytest.mark.parametrize("kind", ["bpe", "sentencepiece", "wordpiece"])
 @pytest.mark.parametrize("name", SPANS)
-def test_spans_are_the_entities_of_the_tags_that_they_become(tokenizers, kind, name):
+def test_spans_round_trip_through_tags(tokenizers, kind, name):
     task, example, parts = tagger(tokenizers[kind], name, 150)
     places = task.predict_examples([example])[0].places
     spans = spans_of_tags(task.right_tags([example])[0])

@@ -31,20 +31,20 @@ def write(folder, way, tokens):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_added_tokens_are_read_from_each_of_the_files_that_may_name_them(folder, way):
+def test_added_tokens_are_read_from_every_file_that_may_name_them(folder, way):
     write(folder, way, {"[MASK]": 4, "<d>": 14, "c++": 13})
     tokenizer = load_tokenizer(folder)
     assert tokenizer.added_tokens == ("c++", "<d>")
     assert tokenizer.tokenize("ab C++<D> [MASK]") == ["a", "##b", "c++", "<d>", "[UNK]", "[UNK]", "[UNK]"]
 
 
-def test_where_case_is_kept_an_added_token_is_found_as_it_is_written():
+def test_a_cased_tokenizer_finds_an_added_token_as_it_is_written():
     tokenizer = WordPieceTokenizer([*VOCABULARY, "<d>"], cased=True, added_tokens=["<d>"])
     assert tokenizer.tokenize("<d> <D>") == ["<d>", "<", "[UNK]", ">"]
 
 
 @pytest.mark.parametrize("cased", [False, True])
-def test_a_tokenizer_comes_back_from_the_files_that_it_is_written_to(tmp_path, cased):
+def test_a_tokenizer_round_trips_through_its_files(tmp_path, cased):
     tokenizer = WordPieceTokenizer(VOCABULARY, cased=cased).add_tokens(["C++", "<D>"])
     for name, content in vocabulary_files(tokenizer, 20).items():
         (tmp_path / name).write_bytes(content)
@@ -53,19 +53,19 @@ def test_a_tokenizer_comes_back_from_the_files_that_it_is_written_to(tmp_path, c
 
 
 def found(text, cased=False, pieces=(), **flags):
-    """The tokens of a text where `Foo` was added so."""
+    """The tokens of a text with `Foo` added in this way."""
     vocabulary = [*VOCABULARY, "f", "##o", "##d", "##ö", "Foo", *pieces]
     added = [AddedToken("Foo", **flags), *pieces]
     return WordPieceTokenizer(vocabulary, cased=cased, added_tokens=added, fast=False).tokenize(text)
 
 
-def test_a_single_word_is_no_part_of_others():
+def test_a_single_word_is_not_part_of_other_words():
     assert found("food foo foo-b", single_word=True) == ["f", "##o", "##o", "##d", "Foo", "Foo", "[UNK]", "b"]
     assert found("food") == ["Foo", "d"]
 
 
 @pytest.mark.parametrize("fast", [False, pytest.param(True, marks=pytest.mark.tensorflow)])
-def test_an_added_token_behind_the_vocabulary_is_no_piece_of_words(tmp_path, monkeypatch, fast):
+def test_an_added_token_after_the_vocabulary_is_no_piece_of_words(tmp_path, monkeypatch, fast):
     monkeypatch.setattr("keras_bert_rebuild.text.piece_table.MANY", 1)
     vocabulary = [*VOCABULARY, "f", "##o", "##d", "foo"]
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=[AddedToken("foo", single_word=True)], fast=fast)
@@ -78,7 +78,7 @@ def test_an_added_token_behind_the_vocabulary_is_no_piece_of_words(tmp_path, mon
     assert inside.tokenize("food foo") == ["foo", "##d", "foo"]
 
 
-def test_a_special_token_is_meant_as_it_is_written():
+def test_a_special_token_is_found_as_it_is_written():
     assert found("foo Foo", special=True) == ["f", "##o", "##o", "Foo"]
     assert found("foo Foo", normalized=False) == ["f", "##o", "##o", "Foo"]
 
@@ -88,7 +88,7 @@ def test_a_normalized_token_is_found_without_case_and_accents():
     assert found("Fóo", cased=True) == ["[UNK]"]
 
 
-def test_characters_that_lower_case_makes_longer_lose_no_batch():
+def test_characters_that_grow_in_lower_case_are_handled():
     vocabulary = [*VOCABULARY, "<id>"]
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=["<id>"])
     assert tokenizer.tokenize("<İd> <ID> <\u212ad>") == ["<id>", "<id>", "<", "[UNK]", ">"]
@@ -96,7 +96,7 @@ def test_characters_that_lower_case_makes_longer_lose_no_batch():
     assert kept.tokenize("<İd> <ID>") == ["<", "[UNK]", ">", "<id>"]
 
 
-def test_white_space_belongs_to_the_tokens_that_take_it():
+def test_white_space_belongs_to_tokens_that_strip_it():
     vocabulary = {token: i for i, token in enumerate([*VOCABULARY, "Foo"])}
     rules = [AddedToken("Foo", lstrip=True, rstrip=True)]
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, added_tokens=rules)
@@ -107,7 +107,7 @@ def test_white_space_belongs_to_the_tokens_that_take_it():
     assert pickle.loads(pickle.dumps(tokenizer)) == tokenizer
 
 
-def test_flags_are_read_from_the_settings_before_tokenizer_json(folder):
+def test_flags_in_the_settings_have_priority_over_tokenizer_json(folder):
     written = {"content": "c++", "id": 13, "normalized": False, "single_word": True}
     (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "WordPiece"}, "added_tokens": [written]}))
     assert load_tokenizer(folder).rules["c++"] == AddedToken("c++", normalized=False, single_word=True)
@@ -123,7 +123,7 @@ def test_further_special_tokens_are_added(folder, file):
     assert tokenizer.vocabulary["[E1]"] == len(VOCABULARY)
 
 
-def test_flags_come_back_from_the_files_that_they_are_written_to(tmp_path):
+def test_flags_round_trip_through_their_files(tmp_path):
     rules = [AddedToken("Foo", single_word=True, lstrip=True), AddedToken("[E1]", special=True)]
     tokenizer = WordPieceTokenizer([*VOCABULARY, "Foo", "[E1]"], cased=False, added_tokens=rules, mask_takes_space=True)
     for name, content in vocabulary_files(tokenizer, 20).items():
@@ -144,7 +144,7 @@ def test_added_tokens_are_strings_or_added_tokens():
         ({"x": 20, "y": 20}, "'y' has 20, and so has 'x'"),
     ],
 )
-def test_an_id_or_a_token_that_is_there_twice_is_refused(folder, tokens, message):
+def test_a_duplicate_id_or_token_is_refused(folder, tokens, message):
     write(folder, "added_tokens.json", tokens)
     with pytest.raises(ValueError, match=f"must give every added token an id of its own; {message}"):
         load_tokenizer(folder)

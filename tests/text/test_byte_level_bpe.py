@@ -23,9 +23,9 @@ def tokenizer(trained):
     return ByteLevelBPETokenizer(trained[0] / "vocab.json", trained[0] / "merges.txt")
 
 
-def test_ids_places_and_words_are_those_of_tokenizers(tokenizer, trained):
+def test_ids_offsets_and_words_are_those_of_tokenizers(tokenizer, trained):
     peer = trained[1]
-    # The one that was trained finds special tokens in a text.
+    # The trained tokenizer finds special tokens in a text.
     lines = [line for line in small_tokenizers.LINES if "<mask>" not in line] + small_tokenizers.SENTENCES
     encoding = tokenizer.encode_batch(lines, return_offsets=True, pad_to=None)
     plain = tokenizer.encode_batch(lines, pad_to=None)
@@ -49,7 +49,7 @@ def test_pairs_have_two_separators_and_one_segment(tokenizer):
 
 
 @pytest.mark.parametrize("truncation", ["longest_first", "only_first", "only_second"])
-def test_cut_pairs_are_as_long_as_was_said(tokenizer, truncation):
+def test_truncated_pairs_have_the_requested_length(tokenizer, truncation):
     texts, pairs = ["the the the the the the the the the"], ["the lamps, the lamps"]
     whole = [tokenizer.encode_flat(side)[0].tolist() for side in (texts, pairs)]
     for max_len in range(14, 26):
@@ -63,7 +63,7 @@ def test_cut_pairs_are_as_long_as_was_said(tokenizer, truncation):
         assert truncation != "only_second" or first == whole[0]
 
 
-def test_windows_of_the_second_text_show_all_of_it(tokenizer):
+def test_windows_of_the_second_text_cover_all_of_it(tokenizer):
     context = " ".join(small_tokenizers.SENTENCES[:3])
     encoding = tokenizer.encode_batch(
         ["who waited?"], [context], max_len=40, stride=5, truncation="only_second", return_offsets=True, pad_to="longest"
@@ -105,7 +105,7 @@ def test_lists_of_words_have_a_space_before_every_word(tokenizer):
     assert covered == [{i for i, char in enumerate(word) if char != " "} for word in words]
 
 
-def test_the_same_from_either_form_and_after_pickling(tokenizer, trained, tmp_path):
+def test_both_file_formats_and_pickling_give_the_same_tokenizer(tokenizer, trained, tmp_path):
     folder, _ = trained
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     others = [ByteLevelBPETokenizer.from_pretrained(folder), ByteLevelBPETokenizer.from_pretrained(tmp_path)]
@@ -167,6 +167,6 @@ def test_other_bpe_models_are_refused(trained, tmp_path, change, message):
         ByteLevelBPETokenizer.from_pretrained(tmp_path)
 
 
-def test_nothing_gives_empty_rows(tokenizer):
+def test_empty_texts_give_empty_rows(tokenizer):
     assert tokenizer.encode_batch([], pad_to="longest").ids.shape == (0, 0)
     assert tokenizer.encode_batch([""], return_offsets=True, pad_to="longest").ids.tolist() == [[0, 2]]

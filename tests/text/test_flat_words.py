@@ -1,4 +1,4 @@
-"""`WordSplitter` beside Google's algorithm written down plainly."""
+"""`WordSplitter` against Google's algorithm, written plainly."""
 
 import itertools
 import unicodedata
@@ -39,7 +39,7 @@ def test_words_are_googles_and_every_character_has_its_origin(settings, texts):
             assert chr(character) in form or (source, chr(character)) == ("Σ", "ς")
 
 
-def test_without_places_none_are_given():
+def test_without_offsets_none_are_returned():
     flat = WordSplitter(WordPieceSettings())(["a b"], False)
     assert flat.origins is None
     assert flat.texts is None

@@ -1,4 +1,4 @@
-"""`load_tokenizer` tells the kind of a tokenizer from its files."""
+"""`load_tokenizer` recognises the kind of a tokenizer from its files."""
 
 import importlib.util
 import json
@@ -77,7 +77,7 @@ def test_damaged_settings_are_refused_by_name(tmp_path, file, content, message):
         load_tokenizer(tmp_path)
 
 
-def test_what_is_none_of_the_three_is_refused(tmp_path):
+def test_other_kinds_are_refused(tmp_path):
     with pytest.raises(ValueError, match="must be at nowhere; there is none"):
         load_tokenizer("nowhere")
     with pytest.raises(ValueError, match="; none is"):
@@ -98,14 +98,14 @@ def test_what_is_none_of_the_three_is_refused(tmp_path):
         ("tokenizer_config.json", {"tokenizer_class": "KoBertTokenizer"}, "kobert"),
     ],
 )
-def test_a_program_of_its_own_is_refused_wherever_it_is_named(tmp_path, file, values, name):
+def test_a_custom_tokenizer_program_is_refused_wherever_it_is_named(tmp_path, file, values, name):
     write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a"]))
     write(tmp_path, file, values)
     with pytest.raises(ValueError, match=f"settings say '{name}', which cuts words with a program of its own"):
         load_tokenizer(tmp_path)
 
 
-def test_a_tokenizer_json_with_other_rules_goes_before_the_files_of_its_kind(tmp_path):
+def test_a_tokenizer_json_with_other_rules_has_priority_over_the_files_of_its_kind(tmp_path):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "-", "a-a"]
     write(tmp_path, "vocab.txt", "\n".join(vocabulary))
     write(tmp_path, "tokenizer_config.json", {"do_lower_case": True})
@@ -116,7 +116,7 @@ def test_a_tokenizer_json_with_other_rules_goes_before_the_files_of_its_kind(tmp
     tokenizer = load_tokenizer(tmp_path)
     assert isinstance(tokenizer, PipelineTokenizer)
     assert tokenizer.tokenize("a-a") == ["a-a"]
-    # The file itself, by its name, is Google's where it is asked for.
+    # The vocabulary file itself, given by its path, is read as Google's.
     with pytest.raises(ValueError, match="use load_tokenizer"):
         load_tokenizer(tmp_path / "vocab.txt")
 

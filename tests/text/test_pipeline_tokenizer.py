@@ -17,7 +17,7 @@ TEXTS = ["Der Hunds ein-Hund 20", "", " [MASK] der[SEP] Ä", "hund " * 30, "<e> 
 
 
 def words(model=models.WordPiece):
-    """A pipeline that cuts at white space and digits only, with `<e>` added."""
+    """A pipeline that splits only at white space and digits, with `<e>` added."""
     tokenizer = Tokenizer(model({token: i for i, token in enumerate(SPECIAL + PIECES)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Digits(True)])
@@ -47,7 +47,7 @@ def both(request):
     return PipelineTokenizer(json.loads(peer.to_str())), peer
 
 
-def test_ids_places_words_and_pairs_are_those_of_the_package(both):
+def test_ids_offsets_words_and_pairs_are_those_of_the_package(both):
     ours, peer = both
     encoding = ours.encode_batch(TEXTS, TEXTS[::-1], return_offsets=True, special_tokens_in_text=True)
     expected = [peer.encode(*pair) for pair in zip(TEXTS, TEXTS[::-1], strict=True)]
@@ -77,13 +77,13 @@ def test_special_tokens_in_a_text_are_text_though_the_model_has_them(both):
     assert ours.mask_id in ours.encode_batch([special], special_tokens_in_text=True).ids[0]
 
 
-def test_an_added_token_behind_hidden_ones_keeps_its_id(both):
+def test_an_added_token_after_hidden_ones_keeps_its_id(both):
     ours, peer = both
     assert ours.added_tokens == ("<e>",)
     assert ours.vocabulary["<e>"] == peer.token_to_id("<e>") == ours.encode_flat(["<e>"])[0].tolist()[-1]
 
 
-def test_windows_and_cutting_are_those_of_every_tokenizer(both):
+def test_windows_and_truncation_are_those_of_every_tokenizer(both):
     ours, _ = both
     whole = ours.encode_batch(["der hund ein " * 9]).ids[0]
     cut = ours.encode_batch(["der hund ein " * 9], max_len=10).ids[0]
@@ -93,7 +93,7 @@ def test_windows_and_cutting_are_those_of_every_tokenizer(both):
     assert windows.positions.max() == len(whole) - 3
 
 
-def test_a_pipeline_travels_and_comes_back_from_its_file(both, tmp_path):
+def test_a_pipeline_is_pickled_and_round_trips_through_its_file(both, tmp_path):
     ours, peer = both
     assert pickle.loads(pickle.dumps(ours)) == ours
     peer.enable_truncation(4)
@@ -106,7 +106,7 @@ def test_a_pipeline_travels_and_comes_back_from_its_file(both, tmp_path):
     assert ours.decode(ours.encode_flat(["der hund"])[0]).strip() == "der hund"
 
 
-def test_settings_beside_the_file_add_tokens_and_name_special_ones(tmp_path):
+def test_settings_next_to_the_file_add_tokens_and_name_special_ones(tmp_path):
     values = json.loads(words().to_str())
     (tmp_path / "tokenizer.json").write_text(json.dumps(values), encoding="utf-8")
     settings = {"additional_special_tokens": ["[E1]"], "mask_token": {"content": "[MASK]x"}}
@@ -116,7 +116,7 @@ def test_settings_beside_the_file_add_tokens_and_name_special_ones(tmp_path):
     assert tokenizer.special_tokens["mask"] == "[MASK]x"
 
 
-def test_one_segment_is_told_by_the_config_beside_it(tmp_path):
+def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
     words().save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "config.json").write_text('{"type_vocab_size": 1}')
     assert not np.any(load_tokenizer(tmp_path).encode_batch(["der"], ["hund"], pad_to="longest").segments)
@@ -140,13 +140,13 @@ def test_one_segment_is_told_by_the_config_beside_it(tmp_path):
         ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids after those of the model"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, change, message):
+def test_unsupported_pipelines_are_refused_in_a_sentence(tmp_path, change, message):
     (tmp_path / "tokenizer.json").write_text(json.dumps({**json.loads(words().to_str()), **change}), encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         load_tokenizer(tmp_path)
 
 
-def test_byte_pairs_of_other_words_are_run_as_they_are(tmp_path):
+def test_byte_pair_models_with_other_words_are_run_unchanged(tmp_path):
     peer = small_tokenizers.byte_level_bpe(tmp_path)
     peer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
     peer.save(str(tmp_path / "tokenizer.json"))

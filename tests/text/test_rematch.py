@@ -1,4 +1,4 @@
-"""Tokens found again in their text."""
+"""Tokens located in their text."""
 
 import pytest
 from hypothesis import given

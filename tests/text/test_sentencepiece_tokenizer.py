@@ -1,4 +1,4 @@
-"""`SentencePieceTokenizer` against the sentencepiece package, and its places."""
+"""`SentencePieceTokenizer` against the sentencepiece package, and its offsets."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ def tokenizer(request, models):
 
 
 def alberts(model, text):
-    """ALBERT's algorithm, a text at a time, as pieces."""
+    """ALBERT's algorithm, one text at a time, as pieces."""
     text = " ".join(text.strip().split()).replace("``", '"').replace("''", '"')
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).lower()
     pieces = []
@@ -54,7 +54,7 @@ def test_alberts_ids_are_those_of_its_algorithm(models):
             assert tokenizer.encode_flat([line])[0].tolist() == [model.piece_to_id(piece) for piece in alberts(model, line)]
 
 
-def test_a_comma_behind_a_digit_is_a_token_of_its_own():
+def test_a_comma_after_a_digit_is_a_separate_token():
     sentences = ["in 2007, and 2007, x"] * 30
     file = small_tokenizers.sentencepiece("albert", sentences, vocab_size=40, user_defined_symbols=["7,"])
     tokenizer = SentencePieceTokenizer(file, "albert")
@@ -103,13 +103,13 @@ def test_the_slice_of_every_token_normalised_is_the_token(tokenizer):
             if tokenizer.family == "albert":
                 found = "".join(c for c in unicodedata.normalize("NFKD", found) if not unicodedata.combining(c))
                 found = found.lower().replace("``", '"').replace("''", '"').replace("ς", "σ")
-            # A character that becomes several may be in two pieces.
+            # A character that becomes several may belong to two pieces.
             shared = any(len(unicodedata.normalize("NFKC", text[place])) > 1 for place in (start, stop - 1))
             assert found == token or (shared and token in found)
         assert words.max() <= len(text.split())
 
 
-def test_places_are_exact(models):
+def test_offsets_are_exact(models):
     tokenizer = SentencePieceTokenizer(models["albert"], "albert")
     text = "  Thé ``HARBOUR''  "
     encoding = tokenizer.encode_batch([text], return_offsets=True, pad_to="longest")
@@ -121,7 +121,7 @@ def test_places_are_exact(models):
     assert set(words.tolist()) == {0, 1}
 
 
-def test_special_tokens_in_text_are_text_unless_asked_for(tokenizer):
+def test_special_tokens_in_text_are_text_by_default(tokenizer):
     mask = tokenizer.tokens[tokenizer.mask_id]
     text = f"the {mask} was"
     assert tokenizer.mask_id not in tokenizer.encode_batch([text], pad_to="longest").ids
@@ -144,7 +144,7 @@ def test_a_model_that_reads_special_tokens_itself_refuses_them():
     assert 4 in tokenizer.encode_batch(["the [MASK]"], special_tokens_in_text=True, pad_to="longest").ids
 
 
-def test_lists_of_words_keep_their_numbers(tokenizer):
+def test_lists_of_words_have_word_numbers(tokenizer):
     encoding = tokenizer.encode_batch([["the", "", "letters,"], []], is_pretokenized=True, pad_to="longest")
     assert {int(word) for word in encoding.word_ids[0]} == {-1, 0, 2}
     assert encoding.word_ids[1].max() == -1
@@ -166,7 +166,7 @@ def test_case_and_accents_are_read_from_the_folder(models, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["albert", "xlm_roberta"])
-def test_tokens_that_a_folder_adds_stand_for_themselves(kind, models, tmp_path):
+def test_tokens_that_a_folder_adds_are_single_tokens(kind, models, tmp_path):
     plain = SentencePieceTokenizer(models[kind], kind)
     size = len(plain)
     (tmp_path / {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}[kind]).write_bytes(models[kind])
@@ -181,17 +181,17 @@ def test_tokens_that_a_folder_adds_stand_for_themselves(kind, models, tmp_path):
 
 
 @pytest.mark.parametrize("added", [{"a new one": 7}, {"<pad>": 99}, {"x y": 99, "y z": 99}, {"": 99}])
-def test_added_tokens_have_ids_of_their_own(models, added):
+def test_added_tokens_have_their_own_ids(models, added):
     with pytest.raises(ValueError, match="added_tokens must be strings that have ids of their own; got"):
         SentencePieceTokenizer(models["albert"], "albert", added_tokens=added)
 
 
-def test_a_tokenizer_travels_to_other_processes(tokenizer):
+def test_a_tokenizer_is_pickled_to_other_processes(tokenizer):
     other = pickle.loads(pickle.dumps(tokenizer))
     assert other.encode_batch(PLAIN, pad_to="longest").ids.tolist() == tokenizer.encode_batch(PLAIN, pad_to="longest").ids.tolist()
 
 
-def test_nothing_gives_empty_rows(tokenizer):
+def test_empty_texts_give_empty_rows(tokenizer):
     assert tokenizer.encode_batch([], pad_to="longest").ids.shape == (0, 0)
     assert tokenizer.encode_batch(["", " "], return_offsets=True, pad_to="longest").ids.shape == (2, 2)
 

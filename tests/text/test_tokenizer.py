@@ -61,7 +61,7 @@ def test_pieces_spell_the_word_and_are_the_longest_that_fit(word, stems):
 
 
 @given(st.text("abc", min_size=1, max_size=12), st.sets(st.text("abc", min_size=1, max_size=4), max_size=12))
-def test_long_words_are_cut_as_short_ones_are(word, stems):
+def test_long_words_are_cut_like_short_ones(word, stems):
     vocabulary = stems | {f"##{stem}" for stem in stems}
     expected = split_pieces(word, vocabulary)
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def test_long_words_are_cut_as_short_ones_are(word, stems):
 
 
 class Counted(set):
-    """A set that counts what it is asked."""
+    """A set that counts its lookups."""
 
     asked = 0
 
@@ -79,7 +79,7 @@ class Counted(set):
         return super().__contains__(piece)
 
 
-def test_a_word_without_end_takes_steps_as_it_has_characters_and_not_their_square():
+def test_the_steps_for_a_long_word_grow_linearly():
     vocabulary = Counted({"aa", "##ab", "##aaa"})
     word = "a" * 2999 + "b" + "é" * 3000
     pieces = split_pieces(word, vocabulary)
@@ -100,7 +100,7 @@ def test_unknown_characters_stay_as_tokens_and_get_the_unknown_id():
     assert segments == [0] * len(ids)
 
 
-def test_case_and_accents_are_kept_where_asked():
+def test_case_and_accents_are_retained_on_request():
     assert Tokenizer({"[UNK]": 0, "Él": 1}, cased=True).tokenize("Él él")[1:-1] == ["Él", "é", "##l"]
 
 
@@ -108,7 +108,7 @@ def test_pairs_are_cut_from_the_longer_and_padded():
     tokenizer = Tokenizer({"[CLS]": 2, "[SEP]": 3, "a": 5, "b": 6, "[UNK]": 1})
     assert tokenizer.encode("a", "b", max_len=7) == ([2, 5, 3, 6, 3, 0, 0], [0, 0, 0, 1, 1, 0, 0])
     assert tokenizer.encode("a a a", "b", max_len=5) == ([2, 5, 3, 6, 3], [0, 0, 0, 1, 1])
-    assert tokenizer.encode("a", "b", max_len=4) == ([2, 5, 3, 3], [0, 0, 0, 1])  # a tie cuts the second
+    assert tokenizer.encode("a", "b", max_len=4) == ([2, 5, 3, 3], [0, 0, 0, 1])  # a tie shortens the second
     assert tokenizer.encode("a", "b", max_len=3) == ([2, 3, 3], [0, 0, 1])
     assert tokenizer.encode("a a a", max_len=3) == ([2, 5, 3], [0, 0, 0])
     assert tokenizer.encode("", max_len=2) == ([2, 3], [0, 0])

@@ -70,12 +70,12 @@ def test_a_vocabulary_that_is_not_utf_8_is_refused_by_name(tmp_path):
         load_vocabulary(tmp_path / "latin.txt")
 
 
-def test_special_tokens_have_the_places_of_google():
+def test_special_tokens_have_googles_ids():
     tokens = train_vocabulary(TEXT, 180)
     assert [tokens.index(t) for t in ("[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")] == [0, 1, 100, 101, 102, 103]
 
 
-def test_training_gives_the_same_vocabulary_again_and_in_any_order_of_words():
+def test_training_is_deterministic_and_independent_of_the_order_of_words():
     words = TEXT * 3
     assert train_vocabulary(words, 190) == train_vocabulary(words[::-1], 190) == train_vocabulary(iter(words), 190)
 

@@ -44,7 +44,7 @@ def test_every_token_has_its_maximal_context_in_one_window(count, room, data):
         assert row == int(np.argmax(shown))
 
 
-def test_a_long_text_takes_room_for_its_tokens_and_not_for_their_square():
+def test_the_memory_for_a_long_text_grows_linearly():
     rows = window_rows(np.array([[20_000]]), np.array([10]), 0, 5)
     tracemalloc.start()
     try:
@@ -56,7 +56,7 @@ def test_a_long_text_takes_room_for_its_tokens_and_not_for_their_square():
     assert peak < 16 << 20
 
 
-def test_a_question_stands_before_every_window_of_its_passage():
+def test_a_question_precedes_every_window_of_its_passage():
     encoding = TOKENIZER.encode_batch(
         ["1 2", "3"],
         [numbers(12), numbers(2)],
@@ -79,6 +79,6 @@ def test_a_question_stands_before_every_window_of_its_passage():
     assert [passage[start:stop] for start, stop in row] == ["9", "10", "11", ""]
 
 
-def test_a_window_without_room_is_refused():
+def test_a_window_without_room_for_tokens_is_refused():
     with pytest.raises(ValueError, match="stride must be less than the 1 tokens that a window of text 0 has room for; got 2"):
         TOKENIZER.encode_batch(["1 2 3"], [numbers(9)], max_len=7, truncation="only_second", stride=2, pad_to="longest")

@@ -1,4 +1,4 @@
-"""`WordIndex` beside a dictionary."""
+"""`WordIndex` against a dictionary."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ WORDS = st.lists(
 def test_an_index_answers_like_a_dictionary(one_slot, batches, others):
     index, expected = WordIndex(), {}
     if one_slot:
-        index._factors *= np.uint64(0)  # all words begin to look at the first slot
+        index._factors *= np.uint64(0)  # all words hash to the first slot
     for batch in batches:
         new = [word for word in batch if word not in expected]
         index.add(new, 10 * len(expected))
@@ -38,7 +38,7 @@ def test_an_index_answers_like_a_dictionary(one_slot, batches, others):
         assert find(index, asked) == [expected[word] if word in expected and has_key(word) else -1 for word in asked]
 
 
-def test_a_word_is_found_at_either_end_of_the_characters_and_not_by_a_part():
+def test_a_word_is_found_at_both_ends_of_the_characters_and_not_by_a_part():
     index = WordIndex()
     longest = "a" * MAX_CHARACTERS
     index.add(["a", longest, "a" * (MAX_CHARACTERS + 1), "\U0001f600", "\uf600"], 5)

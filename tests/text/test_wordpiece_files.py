@@ -1,4 +1,4 @@
-"""The settings of a `WordPieceTokenizer` that lie beside its vocabulary."""
+"""The settings of a `WordPieceTokenizer` next to its vocabulary."""
 
 import json
 
@@ -13,7 +13,7 @@ CLEANING = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars"
 
 
 def folder_of(path, settings=None, pipeline=None, vocabulary=VOCABULARY, **more):
-    """A folder with tokenizer_config.json, tokenizer.json and what else is given; a vocab.txt where there is no tokenizer.json."""
+    """A folder with tokenizer_config.json, tokenizer.json and other given files; a vocab.txt if there is no tokenizer.json."""
     files = {f"{name}.json": values for name, values in more.items()}
     if settings is not None:
         files["tokenizer_config.json"] = settings
@@ -34,12 +34,12 @@ def folder_of(path, settings=None, pipeline=None, vocabulary=VOCABULARY, **more)
     return path
 
 
-def test_accents_that_are_kept_leave_hangul_whole(tmp_path):
+def test_without_stripping_accents_hangul_stays_whole(tmp_path):
     folder = folder_of(tmp_path, {"do_lower_case": True, "strip_accents": False})
     assert load_tokenizer(folder).tokenize("안녕 한국 HELLO Ș") == ["안녕", "한국", "hello", "ș"]
 
 
-def test_accents_are_dropped_where_case_is_kept(tmp_path):
+def test_accents_can_be_stripped_with_case_retained(tmp_path):
     folder = folder_of(tmp_path, {"do_lower_case": False, "strip_accents": True})
     assert load_tokenizer(folder).tokenize("ș S") == ["s", "[UNK]"]
 
@@ -53,13 +53,13 @@ def test_accents_are_dropped_where_case_is_kept(tmp_path):
         ({"do_lower_case": True, "tokenizer_class": "PreTrainedTokenizerFast"}, {"lowercase": False}, (False, None, True)),
     ],
 )
-def test_settings_are_those_of_tokenizer_config_and_else_of_tokenizer_json(tmp_path, settings, cleaning, expected):
+def test_settings_are_those_of_tokenizer_config_or_else_of_tokenizer_json(tmp_path, settings, cleaning, expected):
     pipeline = None if cleaning is None else {"normalizer": CLEANING | cleaning}
     tokenizer = WordPieceTokenizer.from_pretrained(folder_of(tmp_path, settings, pipeline))
     assert tokenizer.settings == WordPieceSettings(*expected)
 
 
-def test_what_is_assumed_of_case_is_said(tmp_path):
+def test_an_assumption_about_case_is_reported(tmp_path):
     folder = folder_of(tmp_path, vocabulary=[*VOCABULARY, "Hello"])
     with pytest.warns(
         UserWarning, match="do not say whether the tokenizer is cased; the vocabulary has upper-case letters, so case and"
@@ -70,12 +70,12 @@ def test_what_is_assumed_of_case_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("setting", [{"never_split": ["a-b"]}, {"do_basic_tokenize": False}])
-def test_what_only_slow_tokenizers_read_is_named(tmp_path, setting):
+def test_settings_of_slow_tokenizers_are_named(tmp_path, setting):
     with pytest.warns(UserWarning, match=f"{next(iter(setting))} in .* is ignored, as transformers 5 does"):
         load_tokenizer(folder_of(tmp_path, {"do_lower_case": True, **setting}))
 
 
-def test_rules_that_are_not_googles_are_not_cut_by_googles(tmp_path):
+def test_rules_other_than_googles_are_not_run_as_googles(tmp_path):
     folder = folder_of(tmp_path, pipeline={"pre_tokenizer": {"type": "WhitespaceSplit"}})
     with pytest.raises(
         ValueError, match="holds a WordPiece model on WhitespaceSplit words, normalizer BertNormalizer: use load_tok"
@@ -100,12 +100,12 @@ def test_rules_that_are_not_googles_are_not_cut_by_googles(tmp_path):
         (None, {"post_processor": {"type": "BertProcessing", "sep": 5}}, "must name its two tokens"),
     ],
 )
-def test_a_value_of_another_type_is_a_sentence(tmp_path, settings, pipeline, message):
+def test_a_value_of_another_type_is_one_sentence(tmp_path, settings, pipeline, message):
     with pytest.raises(ValueError, match=message):
         load_tokenizer(folder_of(tmp_path, settings, pipeline))
 
 
-def test_both_texts_of_a_pair_have_one_segment_where_the_model_knows_one(tmp_path):
+def test_both_texts_of_a_pair_have_segment_0_if_the_model_has_one_segment(tmp_path):
     config = {"model_type": "roberta", "type_vocab_size": 1}
     encoding = load_tokenizer(folder_of(tmp_path, {"do_lower_case": True}, config=config)).encode_batch(["a"], ["b"])
     assert encoding.segments[0].tolist() == [0] * 5
@@ -121,7 +121,7 @@ def test_both_texts_of_a_pair_have_one_segment_where_the_model_knows_one(tmp_pat
     assert load_tokenizer(folder_of(tmp_path / "other", pipeline={"post_processor": post})).second_segment == 0
 
 
-def test_a_mask_takes_the_space_that_the_files_say(tmp_path):
+def test_the_mask_strips_the_space_as_the_files_say(tmp_path):
     text = "a  [MASK] b"
     for takes in (True, False):
         folder = folder_of(tmp_path, {"do_lower_case": True, "mask_token": {"content": "[MASK]", "lstrip": takes}})

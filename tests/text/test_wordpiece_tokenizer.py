@@ -1,4 +1,4 @@
-"""`WordPieceTokenizer` against Google's algorithm written down plainly, and its batches."""
+"""`WordPieceTokenizer` against Google's algorithm, written plainly, and its batches."""
 
 import itertools
 import pickle
@@ -68,7 +68,7 @@ def check(path, cased, fast, lines):
     tokenizer = WordPieceTokenizer(path, cased=cased, fast=fast)
     expected = [google_oracle.ids(line, tokenizer.vocabulary, cased) for line in lines]
     assert rows(tokenizer, lines) == expected
-    assert rows(tokenizer, lines) == expected  # now from memory
+    assert rows(tokenizer, lines) == expected  # now from the cache
 
 
 @pytest.mark.parametrize("fast", WAYS)
@@ -104,7 +104,7 @@ ASSIGNED = st.characters(exclude_categories=["Cn", "Cs"])
 @settings(max_examples=150)
 def test_random_text_has_googles_ids(texts, fast):
     tokenizer = FUZZED.setdefault(fast, WordPieceTokenizer(SMALL, cased=False, fast=fast))
-    # Only many new words at once go through tensorflow-text.
+    # Only many new words at once are cut by tensorflow-text.
     many = [*texts, *(f"x{next(NUMBERS)}" for _ in range(130) if fast)]
     assert rows(tokenizer, many) == [google_oracle.ids(text, tokenizer.vocabulary, False) for text in many]
 
@@ -130,10 +130,10 @@ def test_the_slice_of_every_token_normalised_is_the_token(path, cased, fast):
 
 
 @pytest.mark.tensorflow
-def test_both_ways_have_the_same_places():
+def test_both_ways_have_the_same_offsets():
     texts = [*HOSTILE, *list(decomposable_lines())[::50]]
     one, other = (WordPieceTokenizer(SMALL, cased=False, fast=fast) for fast in (False, True))
-    # With half of a surrogate pair, without, and from memory.
+    # With half of a surrogate pair, without, and from the cache.
     for batch in (texts, [text for text in texts if "\ud800" not in text], texts * 2):
         expected, found = (t.encode_batch(batch, return_offsets=True, pad_to="longest") for t in (one, other))
         for name in ("ids", "mask", "offsets", "word_ids"):
@@ -141,7 +141,7 @@ def test_both_ways_have_the_same_places():
 
 
 @pytest.mark.parametrize("fast", WAYS)
-def test_a_word_has_the_same_ids_however_many_are_new_with_it(monkeypatch, fast):
+def test_the_ids_of_a_word_do_not_depend_on_other_new_words(monkeypatch, fast):
     from keras_bert_rebuild.text import batch_tokenizer, piece_table
 
     lines = [line for line in [*HOSTILE, *list(decomposable_lines())[::200]] if "\ud800" not in line]
@@ -154,7 +154,7 @@ def test_a_word_has_the_same_ids_however_many_are_new_with_it(monkeypatch, fast)
         assert rows(tokenizer, lines[::-1]) == expected[::-1]
 
 
-def test_what_stops_half_way_leaves_no_words_without_tokens(monkeypatch):
+def test_an_interruption_leaves_no_words_without_tokens(monkeypatch):
     from keras_bert_rebuild.text import piece_table
 
     tokenizer = WordPieceTokenizer(SMALL)
@@ -173,7 +173,7 @@ def test_what_stops_half_way_leaves_no_words_without_tokens(monkeypatch):
     assert tokenizer.tokenize("aba abab") == ["ab", "##a", "ab", "##a", "##b"]
 
 
-def test_a_token_that_no_text_can_have_is_no_word():
+def test_a_token_that_no_text_can_contain_is_not_a_word():
     tokenizer = WordPieceTokenizer([*SMALL, "ab\0", "\0", "x" * 201, "a b", "zz\0"], fast=False)
     assert tokenizer.tokenize("ab a b zz") == ["ab", "a", "b", "[UNK]"]
     assert tokenizer.tokenize("x" * 201) == ["[UNK]"]
@@ -217,7 +217,7 @@ def _vocabulary_of_forms():
 
 
 @pytest.mark.parametrize("told", SETTINGS, ids=str)
-def test_every_setting_is_googles_algorithm_with_it(told):
+def test_every_setting_follows_googles_algorithm(told):
     vocabulary = _vocabulary_of_forms()
     tokenizer = WordPieceTokenizer(vocabulary, fast=False, **told)
     assert rows(tokenizer, FORMS) == [google_oracle.ids(line, vocabulary, **told) for line in FORMS]
@@ -248,7 +248,7 @@ def test_tokenizers_of_the_same_settings_are_equal():
     assert plain != SMALL
 
 
-def test_an_unknown_word_is_unknown_whole_and_keeps_its_place():
+def test_an_unknown_word_is_one_unknown_token_with_its_offsets():
     tokenizer = WordPieceTokenizer(SMALL)
     encoding = tokenizer.encode_batch(["hello, hellox! ab"], return_offsets=True, pad_to="longest")
     assert tokenizer.decode(encoding.ids[0], skip_special_tokens=False) == "[CLS] hello , [UNK] ! ab [SEP]"
@@ -265,7 +265,7 @@ def test_case_is_read_from_the_vocabulary_or_the_folder(tmp_path):
     assert WordPieceTokenizer.from_pretrained(tmp_path, cased=True).cased
 
 
-def test_a_path_that_is_not_there_is_not_the_folder_around_it(tmp_path):
+def test_a_missing_path_does_not_fall_back_to_its_folder(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(SMALL), encoding="utf-8")
     with pytest.raises(ValueError, match=r"must be at .*mistyped; there is none"):
         WordPieceTokenizer.from_pretrained(tmp_path / "mistyped")
@@ -299,7 +299,7 @@ def test_only_the_named_text_is_cut():
 
 
 @pytest.mark.parametrize(("pad_to", "width"), [("longest", 5), (12, 12), ([4, 8, 16], 8)])
-def test_padding_goes_as_far_as_it_is_told(pad_to, width):
+def test_padding_has_the_requested_length(pad_to, width):
     encoding = WordPieceTokenizer(SMALL).encode_batch(["a b c", "a"], pad_to=pad_to)
     assert encoding.ids.shape == (2, width)
     assert encoding.mask.sum(1).tolist() == [5, 3]
@@ -307,13 +307,13 @@ def test_padding_goes_as_far_as_it_is_told(pad_to, width):
     assert encoding.inputs[0].dtype == encoding.inputs[1].dtype == np.int32
 
 
-def test_rows_have_their_own_lengths_unless_padding_is_asked_for():
+def test_rows_have_their_own_lengths_without_padding():
     encoding = WordPieceTokenizer(SMALL).encode_batch(["a b c", "a"], return_offsets=True)
     for rows_of_field in (encoding.ids, encoding.segments, encoding.mask, encoding.offsets, encoding.word_ids):
         assert [len(row) for row in rows_of_field] == [5, 3]
 
 
-def test_special_tokens_in_text_are_text_unless_asked_for():
+def test_special_tokens_in_text_are_text_by_default():
     tokenizer = WordPieceTokenizer(minilm.FOLDER / "vocab.txt")
     text = "the [MASK] of[SEP]it [mask]"
     assert 103 not in tokenizer.encode_batch([text], pad_to="longest").ids
@@ -325,7 +325,7 @@ def test_special_tokens_in_text_are_text_unless_asked_for():
     assert encoding.word_ids[1, :3].tolist() == [-1, 0, -1]
 
 
-def test_lists_of_words_keep_their_numbers():
+def test_lists_of_words_have_word_numbers():
     encoding = WordPieceTokenizer(SMALL).encode_batch(
         [["hello", "unaffable!", "", "a"], [], ["ab"]], is_pretokenized=True, pad_to="longest"
     )
@@ -333,14 +333,14 @@ def test_lists_of_words_keep_their_numbers():
     assert encoding.offsets[0].tolist()[1:-1] == [[0, 5], [0, 2], [2, 5], [5, 9], [9, 10], [0, 1]]
 
 
-def test_added_tokens_are_one_token_wherever_they_stand():
+def test_added_tokens_are_one_token_everywhere():
     tokenizer = WordPieceTokenizer(SMALL, cased=False).add_tokens(["covid", "C++", "<d>", "a"])
     assert tokenizer.tokenize("COVID xx C++<d> a") == ["covid", "[UNK]", "C++", "<d>", "a"]
     assert [tokenizer.vocabulary[token] for token in ("covid", "C++", "<d>")] == [len(SMALL), len(SMALL) + 1, len(SMALL) + 2]
     assert tokenizer.added_tokens == ("C++", "<d>")
 
 
-def test_a_tokenizer_travels_to_other_processes():
+def test_a_tokenizer_is_pickled_to_other_processes():
     tokenizer = WordPieceTokenizer(SMALL).add_tokens(["C++"])
     other = pickle.loads(pickle.dumps(tokenizer))
     assert (
@@ -397,7 +397,7 @@ def test_without_tensorflow_text_the_python_way_is_taken(monkeypatch):
         rows(WordPieceTokenizer(SMALL, fast=True), texts)
 
 
-def test_nothing_gives_empty_rows():
+def test_empty_texts_give_empty_rows():
     assert WordPieceTokenizer(SMALL).encode_batch([], pad_to="longest").ids.shape == (0, 0)
     assert WordPieceTokenizer(SMALL).encode_batch(["", "\0"], pad_to="longest").ids.tolist() == [[2, 3], [2, 3]]
 

@@ -1,4 +1,4 @@
-"""The real training step under the real TPU compiler, beside the estimate. Minutes each: tox -e tpu."""
+"""The real training step under the real TPU compiler, compared with the estimate. Minutes each: tox -e tpu."""
 
 import pytest
 
@@ -18,28 +18,28 @@ def compiled(model, slice_, batch_size, seq_len=128, **settings):
 
 
 def check_memory(made):
-    """The estimate is within 15 % of what the compiler holds, and the state is what was counted."""
+    """The estimate is within 15 % of the compiler's memory, and the state has the counted size."""
     said = made.compiled
     assert made.memory.total == pytest.approx(said["arguments"] + said["temporaries"], rel=0.15)
     assert made.memory.parameters + made.memory.optimizer == pytest.approx(said["arguments"], rel=0.01)
 
 
 def check(made):
-    """Memory, and operations and gradients of one chip."""
+    """Check memory, and operations and gradients of one chip."""
     check_memory(made)
     assert made.flops / made.device_count == pytest.approx(made.compiled["flops"], rel=0.15)
     assert made.all_reduce_bytes == pytest.approx(made.compiled["all_reduce"], rel=0.01)
 
 
 @pytest.mark.parametrize("batch_size", [64, 256, 1024])
-def test_bert_base_compiles_for_4_chips_and_takes_what_was_estimated(batch_size):
+def test_bert_base_compiles_for_4_chips_and_needs_what_was_estimated(batch_size):
     check(compiled("base", "v5e:2x2", batch_size, **BF16))
 
 
 @pytest.mark.parametrize(
     ("model", "slice_", "batch_size"), [("base", "v5e:4x4", 1024), ("large", "v5e:2x2", 128), ("large", "v5e:4x4", 256)]
 )
-def test_larger_models_and_slices_compile_and_take_what_was_estimated(model, slice_, batch_size):
+def test_larger_models_and_slices_compile_and_need_what_was_estimated(model, slice_, batch_size):
     check(compiled(model, slice_, batch_size, **BF16))
 
 
@@ -48,7 +48,7 @@ def test_larger_models_and_slices_compile_and_take_what_was_estimated(model, sli
     [(128, 512, BF16), (256, 128, {"dtype": "float32"}), (256, 128, {**BF16, "remat": True, "loss_chunk": 256})],
     ids=["length 512", "float32", "rematerialised"],
 )
-def test_two_blocks_of_other_lengths_and_choices_take_what_was_estimated(batch_size, seq_len, settings):
+def test_two_blocks_with_other_lengths_and_options_need_what_was_estimated(batch_size, seq_len, settings):
     check_memory(compiled(TWO_BLOCKS, "v5e:2x2", batch_size, seq_len, **settings))
 
 

@@ -15,8 +15,8 @@ def test_ten_steps_are_those_of_numpy(rng, accumulated, jit_compile):
 
 
 @pytest.mark.parametrize("norm", [None, 0.5, 1e6])
-def test_large_arrays_and_small_ones_take_the_steps_of_numpy(rng, norm):
-    # On TensorFlow each kind has a kernel of its own, which clips.
+def test_large_and_small_arrays_take_the_steps_of_numpy(rng, norm):
+    # On TensorFlow each kind has its own kernel, which clips.
     shapes = {"kernel": (300, 256), "bias": (256,)}
     weights, *gradients = ({name: rng.normal(size=shape).astype("float32") for name, shape in shapes.items()} for _ in range(6))
     variables = [keras.Variable(array, name=name) for name, array in weights.items()]
@@ -38,7 +38,7 @@ def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
     assert all(np.isnan(value(variable)).all() for variable in variables)
 
 
-def test_decay_is_apart_from_the_gradient_and_proportional_to_the_rate():
+def test_decay_is_decoupled_from_the_gradient_and_proportional_to_the_rate():
     kernel = keras.Variable(np.full(2, 2.0), name="kernel")
     optimizer = AdamW(0.1, weight_decay=0.5)
     optimizer.build([kernel])
@@ -56,7 +56,7 @@ def test_without_bias_correction_the_first_step_is_that_of_google():
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="compares with torch's own optimizer")
-def test_torchs_adamw_makes_the_same_steps(rng):
+def test_torchs_adamw_takes_the_same_steps(rng):
     import torch
 
     start, gradients = rng.normal(size=(4, 5)).astype("float32"), rng.normal(size=(20, 4, 5)).astype("float32")
@@ -71,7 +71,7 @@ def test_torchs_adamw_makes_the_same_steps(rng):
     np.testing.assert_allclose(value(kernel), theirs.detach().numpy(), rtol=0, atol=1e-6)
 
 
-def test_what_is_overwritten_with_its_gradient_is_not_counted_in_the_norm():
+def test_variables_overwritten_with_their_gradient_do_not_count_in_the_norm():
     kernel, scale = keras.Variable(np.zeros(1), name="kernel"), keras.Variable(np.zeros(1), name="scale")
     scale.overwrite_with_gradient = True
     optimizer = AdamW(0.1, global_clipnorm=1.0, epsilon=1.0, bias_correction=False, beta_1=0.0, beta_2=0.0)

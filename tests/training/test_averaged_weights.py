@@ -1,4 +1,4 @@
-"""`averaged_weights` and the averages that an optimizer keeps."""
+"""`averaged_weights` and the averages in an optimizer."""
 
 import keras
 import numpy as np
@@ -95,14 +95,14 @@ def test_a_weight_that_never_had_a_gradient_is_its_own_average(rng):
     model = keras.Model(inputs, layer(inputs))
     model.compile(optimizer=AdamW(0.1, ema_momentum=0.5), loss=product_loss)
     _, x, y = linear_data(rng, 6)
-    model.fit(x, y, batch_size=2, verbose=0)  # builds the optimizer, inside a graph on TensorFlow
+    model.fit(x, y, batch_size=2, verbose=0)  # builds the optimizer, in a graph on TensorFlow
     idle = value(layer.idle).copy()
     assert np.abs(idle).min() > 0
     with averaged_weights(model):
         np.testing.assert_array_equal(value(layer.idle), idle)
 
 
-def test_weights_loaded_behind_the_build_are_averaged_without_those_before():
+def test_weights_loaded_after_the_build_are_averaged_without_the_old_ones():
     kernel = keras.Variable(np.zeros(3), name="kernel")
     optimizer = AdamW(0.1, weight_decay=0.0, ema_momentum=0.5)
     optimizer.build([kernel])
@@ -120,7 +120,7 @@ def test_averages_move_with_optimizer_steps_and_not_with_batches():
     for _ in range(6):
         optimizer.apply([np.ones(1, "float32")])
         seen.append(float(value(optimizer.average_of(kernel))[0]))
-    # The weight is 0.9, 0.8, 0.7 behind every second batch.
+    # The weight is 0.9, 0.8, 0.7 after every second batch.
     np.testing.assert_allclose(seen, [1.0, 0.95, 0.95, 0.875, 0.875, 0.7875], atol=1e-5)
 
 
@@ -132,7 +132,7 @@ def test_frozen_weights_have_no_average(rng):
     assert optimizer.average_of(model.get_layer("NSP").kernel) is not None
 
 
-def test_a_callback_may_ask_for_them_in_the_middle_of_an_epoch(rng):
+def test_a_callback_may_use_them_in_the_middle_of_an_epoch(rng):
     weights, x, y = linear_data(rng, 4)
     seen = []
 

@@ -35,7 +35,7 @@ def of_blocks(blocks):
     return yes, no | {f"Encoder-{block}-{norm}/{part}" for block in blocks for norm in NORMS for part in ("gamma", "beta")}
 
 
-def test_what_decays_in_bert_is_this_list_and_no_more():
+def test_the_variables_with_decay_in_bert_are_this_list():
     yes, no = of_blocks([1, 2])
     yes |= {f"Embedding-{table}/embeddings" for table in ("Token", "Segment", "Position")}
     yes |= {"MLM-Dense/kernel", "NSP-Dense/kernel", "NSP/kernel"}
@@ -47,7 +47,7 @@ def test_what_decays_in_bert_is_this_list_and_no_more():
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "max_position_embeddings": 8}
 
 
-def test_what_decays_in_albert_is_this_list_and_no_more():
+def test_the_variables_with_decay_in_albert_are_this_list():
     config = BertConfig(family="albert", num_hidden_layers=2, num_hidden_groups=1, embedding_size=2, **SIZES)
     yes, no = of_blocks([1])
     yes |= {f"Embedding-{table}/embeddings" for table in ("Token", "Segment", "Position")}
@@ -57,7 +57,7 @@ def test_what_decays_in_albert_is_this_list_and_no_more():
     assert decaying(build_model(config, ["mlm", "sop"])) == (yes, no)
 
 
-def test_what_decays_in_roberta_is_this_list_and_no_more():
+def test_the_variables_with_decay_in_roberta_are_this_list():
     config = BertConfig(family="roberta", num_hidden_layers=1, position_offset=2, type_vocab_size=1, labels=("a", "b"), **SIZES)
     yes, no = of_blocks([1])
     yes |= {f"Embedding-{table}/embeddings" for table in ("Token", "Segment", "Position")}
@@ -109,7 +109,7 @@ def everything(optimizer_class):
     )
 
 
-def check_goes_on_equally(model, copy, x, y):
+def check_training_continues_equally(model, copy, x, y):
     for trained in (model, copy):
         trained.fit(x, y, batch_size=1, shuffle=False, verbose=0)
     check_same_state(model, copy)
@@ -123,7 +123,7 @@ def check_same_state(model, copy):
 
 @pytest.mark.parametrize(("optimizer_class", "file"), [(AdamW, "model.keras"), (Lamb, "model.h5")])
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file:UserWarning")
-def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(rng, tmp_path, optimizer_class, file):
+def test_a_saved_model_continues_training_as_if_it_had_not_been_saved(rng, tmp_path, optimizer_class, file):
     weights, x, y = linear_data(rng, 5)
     model = linear_model(weights, everything(optimizer_class))
     model.fit(x, y, batch_size=1, verbose=0)  # in the middle of an accumulation
@@ -133,13 +133,13 @@ def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(rng, tmp_path, optimi
     assert copy.optimizer.get_config() == model.optimizer.get_config()
     if file == "model.h5":
         copy.optimizer.build(copy.trainable_variables)  # as `BertModel.fit` does
-    check_goes_on_equally(model, copy, x, y)
+    check_training_continues_equally(model, copy, x, y)
 
 
-def test_a_saved_bert_comes_back_with_the_state_of_its_optimizer(rng, tmp_path):
+def test_a_saved_bert_is_loaded_with_the_state_of_its_optimizer(rng, tmp_path):
     model = compiled(small_model(transformer_num=1), optimizer=everything(AdamW))
     model.optimizer.build(model.trainable_variables)
-    for variable in model.optimizer.variables[1:]:  # all but the number of the step
+    for variable in model.optimizer.variables[1:]:  # all except the number of the step
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
     model.save(tmp_path / "model.keras")
     check_same_state(model, keras.saving.load_model(tmp_path / "model.keras"))
@@ -172,7 +172,7 @@ def test_both_are_registered_and_found_by_a_config(optimizer_class):
         assert copy.get_config() == optimizer.get_config()
 
 
-def test_multipliers_that_no_path_has_are_an_error():
+def test_multipliers_without_a_matching_path_are_an_error():
     optimizer = AdamW(rate_multipliers={"Enocder-1-": 0.5})
     with pytest.raises(ValueError, match=r"found in the path of a trained variable, such as 'kernel'; got 'Enocder-1-'"):
         optimizer.build([keras.Variable(np.ones(2), name="kernel")])
@@ -197,7 +197,7 @@ def test_settings_that_make_no_sense_are_errors(arguments, error):
         AdamW(**arguments)
 
 
-def test_keras_way_of_excluding_is_refused_and_the_shared_part_is_abstract():
+def test_exclude_from_weight_decay_is_refused_and_the_base_class_is_abstract():
     with pytest.raises(ValueError, match="no_decay, regular expressions"):
         AdamW().exclude_from_weight_decay(var_names=["bias"])
     optimizer = ByPathOptimizer()

@@ -1,4 +1,4 @@
-"""Checkpoints on the disk: whole or not there, the right ones kept, damage found."""
+"""Checkpoints on disk: whole or absent, the right ones retained, damage found."""
 
 import errno
 import json
@@ -21,7 +21,7 @@ ARRAYS = {
 
 
 def names_in(folder):
-    """What lies in a folder beside the lock, which is there while whoever saves is."""
+    """The files of a folder except the lock, which exists while a process saves."""
     return [name for name in os.listdir(folder) if name != ".lock"]
 
 
@@ -43,7 +43,7 @@ def flip(path, position=-1):
     path.write_bytes(content)
 
 
-def test_what_was_saved_is_read(tmp_path):
+def test_saved_checkpoints_are_read(tmp_path):
     facts = {"position": {"epoch": 2, "batch": 17}, "pair": (1, 2)}
     CheckpointFolder(tmp_path / "run").save(12, ARRAYS, facts, score=0.5)
     newest = CheckpointFolder(tmp_path / "run").newest()
@@ -83,7 +83,7 @@ def test_one_array_at_a_time_is_read_to_be_written(tmp_path):
 
         def read(self, name):
             alive.append(1)
-            assert len(alive) <= 2  # the one that was just written may not be gone yet
+            assert len(alive) <= 2  # the array that was just written may not be freed yet
             return np.zeros(3, "float32").view(Array)
 
     try:
@@ -98,7 +98,7 @@ def test_an_empty_folder_has_no_checkpoint_and_reading_makes_none(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_last_and_the_best_are_kept(tmp_path):
+def test_the_last_and_the_best_are_retained(tmp_path):
     folder = CheckpointFolder(tmp_path, keep=2)
     for step, score in ((1, 3.0), (2, 1.0), (3, 2.0), (4, None), (5, float("nan")), (6, 1.5)):
         folder.save(step, ARRAYS, score=score)
@@ -108,7 +108,7 @@ def test_the_last_and_the_best_are_kept(tmp_path):
     assert sorted(names_in(tmp_path)) == ["step-00000002", "step-00000005", "step-00000006"]
 
 
-def test_a_score_may_come_later(tmp_path):
+def test_a_score_may_be_added_later(tmp_path):
     folder = saved(tmp_path, [1, 2], keep=1)
     folder.set_score(2, 0.25)
     assert CheckpointFolder(tmp_path).best().score == 0.25
@@ -116,7 +116,7 @@ def test_a_score_may_come_later(tmp_path):
         folder.set_score(1, 0.5)
 
 
-def test_others_are_deleted_only_when_the_new_one_is_there(tmp_path, monkeypatch):
+def test_old_checkpoints_are_deleted_only_after_the_new_one_is_written(tmp_path, monkeypatch):
     folder = saved(tmp_path, [1], keep=1)
     seen = []
     rename = os.rename
@@ -131,7 +131,7 @@ def test_others_are_deleted_only_when_the_new_one_is_there(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("damage", ["bit", "cut", "gone", "facts", "facts gone", "facts cut", "other step"])
-def test_a_damaged_newest_one_is_named_and_the_one_before_is_taken(tmp_path, damage):
+def test_a_damaged_newest_checkpoint_is_named_and_the_previous_one_is_used(tmp_path, damage):
     folder = saved(tmp_path, [10, 20])
     place = tmp_path / "step-00000020"
     arrays, facts = place / "state.safetensors", place / "facts.json"
@@ -168,7 +168,7 @@ def test_any_flipped_bit_is_found(tmp_path, rng):
     assert folder.newest().step == 20
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew_by_itself(tmp_path):
+def test_a_run_with_only_damaged_checkpoints_does_not_restart_by_itself(tmp_path):
     folder = saved(tmp_path, [10])
     flip(tmp_path / "step-00000010" / "state.safetensors")
     with (
@@ -178,13 +178,13 @@ def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew_by_itself(t
         folder.newest()
 
 
-def test_a_checkpoint_may_be_kept_under_another_name(tmp_path):
+def test_a_checkpoint_may_be_retained_under_another_name(tmp_path):
     saved(tmp_path, [10])
     shutil.copytree(tmp_path / "step-00000010", tmp_path / "before-the-change")
     assert read_checkpoint(tmp_path / "before-the-change").step == 10
 
 
-def test_a_damaged_best_one_is_passed_over(tmp_path):
+def test_a_damaged_best_checkpoint_is_skipped(tmp_path):
     folder = CheckpointFolder(tmp_path)
     for step, score in ((1, 1.0), (2, 2.0), (3, 3.0)):
         folder.save(step, ARRAYS, score=score)
@@ -193,7 +193,7 @@ def test_a_damaged_best_one_is_passed_over(tmp_path):
         assert folder.best().step == 2
 
 
-def test_a_run_that_went_back_behind_damage_writes_over_it(tmp_path):
+def test_a_run_that_resumed_before_a_damaged_checkpoint_overwrites_it(tmp_path):
     saved(tmp_path, [10, 20, 30], keep=5)
     for step in (20, 30):
         flip(tmp_path / f"step-{step:08d}" / "state.safetensors")
@@ -203,7 +203,7 @@ def test_a_run_that_went_back_behind_damage_writes_over_it(tmp_path):
     assert folder.newest().step == 20
 
 
-def test_a_later_whole_checkpoint_is_never_written_behind(tmp_path):
+def test_saving_before_a_later_whole_checkpoint_is_refused(tmp_path):
     saved(tmp_path, [10, 20])
     with pytest.raises(ValueError, match=r"expected a step after that of .*step-00000020, the newest checkpoint; got step 5"):
         CheckpointFolder(tmp_path).save(5, ARRAYS)
@@ -230,8 +230,8 @@ def test_a_full_disk_leaves_the_others_and_nothing_else(tmp_path, monkeypatch, w
     assert folder.newest().step == 20
 
 
-def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
-    """Every call that changes the disk is the last one of a process once; then a new process reads and goes on."""
+def test_a_kill_at_any_system_call_leaves_a_whole_checkpoint(tmp_path, monkeypatch):
+    """Every call that changes the disk is once the last one of a process; then a new process reads and continues."""
 
     class Killed(BaseException):
         pass
@@ -241,7 +241,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, mo
     rmtree = shutil.rmtree
 
     def run(path, after):
-        """Save a checkpoint over one of the same step, killed after so many calls; whether it came to its end."""
+        """Save a checkpoint over one of the same step, killed after a number of calls; returns whether it finished."""
         left = [after]
 
         def dying(name):
@@ -255,7 +255,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, mo
 
         def dying_rmtree(*args, **kwargs):
             if left[0] <= 0:
-                raise Killed  # a killed process does not tidy up
+                raise Killed  # a killed process does not clean up
             left[0] -= 1
             rmtree(*args, **kwargs)
 
@@ -284,7 +284,7 @@ def test_a_kill_at_any_call_of_the_system_leaves_a_whole_checkpoint(tmp_path, mo
     assert 5 < after < 39
 
 
-def test_what_killed_writers_left_goes_with_the_first_save_and_not_with_reading(tmp_path):
+def test_the_leftovers_of_killed_writers_are_removed_by_saving_and_not_by_reading(tmp_path):
     folder = saved(tmp_path, [10])
     for name in (".step-00000020.writing", ".step-00000005.deleted"):
         (tmp_path / name).mkdir()
@@ -296,7 +296,7 @@ def test_what_killed_writers_left_goes_with_the_first_save_and_not_with_reading(
     assert sorted(names_in(tmp_path)) == ["step-00000010", "step-00000020"]
 
 
-def test_what_json_cannot_hold_is_an_error_and_leaves_nothing(tmp_path):
+def test_facts_that_are_not_json_are_an_error_and_leave_nothing(tmp_path):
     folder = saved(tmp_path, [10])
     with pytest.raises(ValueError, match="expected facts that JSON can hold"):
         folder.save(20, ARRAYS, {"position": object()})
@@ -305,7 +305,7 @@ def test_what_json_cannot_hold_is_an_error_and_leaves_nothing(tmp_path):
     assert names_in(tmp_path) == ["step-00000010"]
 
 
-def test_wrong_arguments_are_told(tmp_path):
+def test_wrong_arguments_are_reported(tmp_path):
     with pytest.raises(ValueError, match="keep must be at least 1 checkpoint; got 0"):
         CheckpointFolder(tmp_path, keep=0)
     (tmp_path / "file").write_text("")

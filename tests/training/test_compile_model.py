@@ -1,4 +1,4 @@
-"""`compile_model` and the script that keras_bert's users know."""
+"""`compile_model` and the script from keras_bert's README."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ import keras_bert_rebuild
 from keras_bert_rebuild import compile_model, gen_batch_inputs, get_base_dict, get_model
 
 
-def test_the_model_is_returned_and_the_arguments_of_keras_bert_are_kept():
+def test_the_model_is_returned_and_takes_the_arguments_of_keras_bert():
     model = small_model()
     assert compile_model(model, weight_decay=0.02, decay_steps=7, warmup_steps=3, learning_rate=0.5) is model
     optimizer = model.optimizer

@@ -1,4 +1,4 @@
-"""`compile_model` on a functional model that is no `PretrainingModel`: its heads answer with probabilities."""
+"""`compile_model` on a functional model that is not a `PretrainingModel`: its heads give probabilities."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "keras_bert"
 
 
 def plain(model, *heads):
-    """What Keras makes of the inputs and outputs of a model."""
+    """A plain Keras model of the inputs and outputs of a model."""
     return keras.Model(model.inputs, [model.get_layer(head).output for head in heads or model.output_names])
 
 
@@ -33,8 +33,8 @@ def test_the_losses_are_those_of_the_logits(rng):
     assert logs["MLM_accuracy"] == pytest.approx(right[x[2] == 1].mean(), abs=1e-6)
 
 
-def test_a_model_that_is_sure_and_right_has_a_loss_of_nearly_nothing(rng):
-    # A softmax of such probabilities would say log(1 + (classes - 1) / e), 0.31 and 3.12 here.
+def test_a_confident_and_correct_model_has_a_loss_near_zero(rng):
+    # A softmax of such probabilities would give log(1 + (classes - 1) / e), 0.31 and 3.12 here.
     model = spread(small_model(), rng, scale=0.01)
     x, (labels, nsp) = small_batch(rng)
     bias = np.zeros(60)
@@ -74,7 +74,7 @@ def test_a_file_of_keras_bert_that_keras_loads_has_the_loss_of_its_own_probabili
 
 
 @pytest.mark.compiles_long
-def test_a_part_of_the_heads_trains_too_also_under_other_names(rng):
+def test_some_of_the_heads_train_too_also_under_other_names(rng):
     model = spread(small_model(), rng)
     x, (labels, nsp) = small_batch(rng)
     expected = evaluated(compiled(model), x, (labels, nsp))
@@ -87,7 +87,7 @@ def test_a_part_of_the_heads_trains_too_also_under_other_names(rng):
 
 
 @pytest.mark.compiles_long
-def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_what_they_answer(rng):
+def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_their_outputs(rng):
     model = spread(small_model(), rng)
     x, y = small_batch(rng)
     expected = evaluated(compiled(model), x, y)["NSP_loss"]
@@ -102,7 +102,7 @@ def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_what_they_
 
 
 @pytest.mark.parametrize("arguments", [{"max_predictions": 4}, {"loss_chunk": 8}, {"remat": True}])
-def test_what_only_the_pretraining_model_can_do_is_refused(arguments):
+def test_options_of_the_pretraining_model_alone_are_refused(arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=rf"{name} must be left out except for a Pretr.*; got {name}={value} with a Functional"):
         compile_model(plain(small_model()), **arguments)
@@ -114,7 +114,7 @@ def test_metrics_that_take_logits_are_refused():
         compile_model(plain(small_model()), metrics=[[Perplexity()], ["accuracy"]])
 
 
-def test_a_model_whose_outputs_tell_nothing_is_refused():
+def test_a_model_with_unknown_outputs_is_refused():
     model = small_model()
     inputs = [keras.Input((LENGTH,), dtype="int32") for _ in range(3)]
     with pytest.raises(ValueError, match=r"got pretraining_model\w*, of a PretrainingModel: give model.compile the losses"):

@@ -1,4 +1,4 @@
-"""The likelihood of chains beside all sequences, one by one, in NumPy."""
+"""The likelihood of chains, against an enumeration of all sequences in NumPy."""
 
 import itertools
 
@@ -39,7 +39,7 @@ def plain_score(scores, own, labels):
 
 
 def plain_loss(scores, own, labels):
-    """−log of the share of one sequence among all."""
+    """−log of the probability of one sequence among all."""
     kept = labels != NONE
     scores, labels = scores[kept].astype("float64"), labels[kept]
     if not len(labels):
@@ -48,7 +48,7 @@ def plain_loss(scores, own, labels):
     return np.log(np.sum(np.exp(every))) - plain_score(scores, own, labels)
 
 
-def test_the_loss_of_a_chain_is_that_of_all_sequences(rng, scores):
+def test_the_loss_of_a_chain_equals_the_enumeration_of_all_sequences(rng, scores):
     layer = layer_with(rng)
     expected = [plain_loss(row, layer.transitions, labels) for row, labels in zip(scores, Y, strict=True)]
     got = ConditionalRandomFieldLoss(reduction=None)(Y, layer(scores))
@@ -63,7 +63,7 @@ def test_without_transitions_it_is_the_cross_entropy_of_labels(scores):
     assert number(got) == pytest.approx(number(LabelLoss()(Y, keras.ops.convert_to_tensor(scores))), rel=1e-6)
 
 
-def test_places_that_are_padding_or_have_no_label_change_nothing(rng, scores):
+def test_padding_and_positions_without_a_label_change_nothing(rng, scores):
     layer, loss = layer_with(rng), ConditionalRandomFieldLoss()
     expected = number(loss(Y, layer(scores)))
     wide = np.concatenate([scores, rng.normal(size=(len(Y), 4, LABELS)).astype("float32") * 9], axis=1)
@@ -73,7 +73,7 @@ def test_places_that_are_padding_or_have_no_label_change_nothing(rng, scores):
     assert number(loss(Y, layer(other))) == pytest.approx(expected, rel=1e-6)
 
 
-def test_masked_places_are_left_out(rng, scores):
+def test_masked_positions_are_left_out(rng, scores):
     y = np.array([[1, 2, 0, 0, 0], [1, 0, 2, 0, 0]])
     ids = np.array([[3, 4, 0, 0, 0], [5, 6, 7, 0, 0]])
     table = keras.layers.Embedding(8, LABELS, mask_zero=True, embeddings_initializer=keras.initializers.RandomNormal(seed=1))
@@ -84,7 +84,7 @@ def test_masked_places_are_left_out(rng, scores):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_a_step_moves_weights_along_the_gradient_that_finite_differences_give(rng, scores, jit_compile):
+def test_a_step_follows_the_gradient_of_finite_differences(rng, scores, jit_compile):
     if jit_compile and keras.config.backend() == "torch":
         pytest.skip("torch.compile needs a compiler of C++")
     inputs = keras.Input((None, LABELS))
@@ -114,8 +114,8 @@ def test_a_step_moves_weights_along_the_gradient_that_finite_differences_give(rn
 
 @pytest.mark.compiles_long
 @pytest.mark.parametrize("jit_compile", [False, "auto"])
-def test_a_chain_learns_what_single_places_cannot_tell(rng, jit_compile):
-    """Labels that go round, from scores that say nothing but where the round begins."""
+def test_a_chain_learns_what_single_positions_do_not_show(rng, jit_compile):
+    """Labels in a cycle, from scores that show only where the cycle starts."""
     x = np.zeros((16, 6, LABELS), "float32")
     y = (np.arange(6) + rng.integers(0, LABELS, (16, 1))) % LABELS
     x[np.arange(16), 0, y[:, 0]] = 5.0
@@ -128,7 +128,7 @@ def test_a_chain_learns_what_single_places_cannot_tell(rng, jit_compile):
     assert layer.decode(model.predict(x, verbose=0)).tolist() == y.tolist()
 
 
-def test_weights_of_chains_count_as_often_as_the_chain(rng, scores):
+def test_a_chain_of_weight_2_counts_twice(rng, scores):
     layer, loss = layer_with(rng), ConditionalRandomFieldLoss()
     rows = [0, 0, 1]
     once = loss(Y[:2], layer(scores[:2]), sample_weight=np.array([2.0, 1.0]))
@@ -136,12 +136,12 @@ def test_weights_of_chains_count_as_often_as_the_chain(rng, scores):
     assert number(once) * np.sum(Y[:2] != NONE) == pytest.approx(number(twice) * np.sum(Y[rows] != NONE), rel=1e-5)
 
 
-def test_outputs_of_no_random_field_are_one_sentence(scores):
+def test_outputs_of_another_layer_are_one_sentence(scores):
     with pytest.raises(ValueError, match=r"a ConditionalRandomField, \(batch, 10, 3\) for labels of length 5; got the length 5"):
         ConditionalRandomFieldLoss()(Y, keras.ops.convert_to_tensor(scores))
 
 
-def test_the_loss_comes_back_from_its_config():
+def test_the_loss_round_trips_through_its_config():
     loss = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(ConditionalRandomFieldLoss(name="chains")))
     assert isinstance(loss, ConditionalRandomFieldLoss)
     assert loss.name == "chains"

@@ -1,4 +1,4 @@
-"""A row that is looked up several times in a batch has one gradient, the sum, whatever the optimizer."""
+"""A row that is looked up several times in a batch has one gradient, the sum, with any optimizer."""
 
 import keras
 import numpy as np
@@ -15,12 +15,12 @@ from keras_bert_rebuild.training.task_losses import LabelLoss
 from keras_bert_rebuild.training.whole_batch import dense_gradients
 
 ROWS, WIDTH, STEPS, RATE = 5, 3, 6, 0.1
-# Of Keras's, all that need no more than a rate.
+# All of Keras's optimizers that need only a rate.
 STOCK = ("SGD", "RMSprop", "Adam", "AdamW", "Adadelta", "Adagrad", "Adamax", "Adafactor", "Nadam", "Ftrl", "Lion", "Lamb")
 
 
 def make_data(rng):
-    """A table, ids of which some occur up to five times in a batch and some never, labels, and the gradients of the steps."""
+    """A table, ids, some of them up to five times in a batch and some never, labels, and the gradients of the steps."""
     table = rng.normal(size=(ROWS, WIDTH)).astype("float32")
     ids = rng.choice(ROWS, (2 * STEPS, 4), p=[0.5, 0.3, 0.1, 0.1, 0.0])
     labels = rng.normal(size=(*ids.shape, WIDTH)).astype("float32")
@@ -68,7 +68,7 @@ OURS = {
 def test_our_optimizers_take_the_steps_of_their_formula_on_tables_of_keras_too(rng, name, clip):
     make, formula = OURS[name]
     table, ids, labels, gradients = make_data(rng)
-    # A 1 − 0.999ᵗ in float32 is right to 6e-5 of itself at t = 1: of steps of 0.1 that is 6e-6.
+    # 1 − 0.999ᵗ in float32 has a relative error of 6e-5 at t = 1: 6e-6 for steps of 0.1.
     expected = formula(table, gradients, clip)
     np.testing.assert_allclose(trained(keras.layers.Embedding, make(clip), table, ids, labels), expected, rtol=0, atol=6e-6)
     assert np.abs(expected - table).max() > RATE
@@ -92,7 +92,7 @@ def test_adam_of_keras_takes_the_steps_of_its_formula_on_our_tables(rng):
 
 
 class Recording(keras.optimizers.SGD):
-    """Notes which variables have a gradient that is no array."""
+    """Records which variables have a gradient that is not an array."""
 
     def apply(self, grads, trainable_variables=None):
         self.paths = [variable.path for variable in trainable_variables]
@@ -107,7 +107,7 @@ def expanded():
 
 
 @pytest.mark.tensorflow
-def test_no_optimizer_is_given_lists_of_rows_by_a_model_of_ours(rng):
+def test_our_models_give_optimizers_no_lists_of_rows(rng):
     x, y = small_batch(rng)
     tasks = small_model(transformer_num=1, use_task_embed=True, task_num=3)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
@@ -125,7 +125,7 @@ def test_no_optimizer_is_given_lists_of_rows_by_a_model_of_ours(rng):
         assert model.optimizer.lists == []
 
 
-def test_a_variable_without_a_gradient_is_left_alone(rng):
+def test_a_variable_without_a_gradient_is_not_changed(rng):
     kernel, other = keras.Variable(np.ones(2), name="kernel"), keras.Variable(np.ones(2), name="other")
     gradient = keras.ops.ones(2)
     assert dense_gradients([gradient, None])[1] is None
@@ -137,7 +137,7 @@ def test_a_variable_without_a_gradient_is_left_alone(rng):
     assert (value(other) == 1).all()
 
 
-# The losses of JAX, whose gradients are arrays.
+# The losses on JAX, whose gradients are arrays.
 LOSSES = [
     5.40318, 4.83384, 4.41738, 6.03853, 5.96499, 4.80222, 5.65819, 4.93680,
     4.73401, 4.56669, 5.91564, 5.97065, 5.13607, 4.40084, 4.25490, 4.73215,

@@ -1,4 +1,4 @@
-"""What `distribute` chooses, and what it says where Keras cannot."""
+"""What `distribute` chooses, and its errors where Keras cannot do it."""
 
 import keras
 import pytest
@@ -11,12 +11,12 @@ from keras_bert_rebuild.training.distribution import KINDS, OF_BACKEND, Distribu
 BACKEND = keras.config.backend()
 
 
-def test_every_kind_is_to_be_had_on_some_backend():
+def test_every_kind_is_available_on_some_backend():
     assert {kind for kinds, _ in OF_BACKEND.values() for kind in kinds} == {*KINDS} - {"auto"}
 
 
 @pytest.mark.parametrize("kind", ["auto", "none"])
-def test_one_device_is_no_distribution(kind, monkeypatch):
+def test_one_device_is_not_a_distribution(kind, monkeypatch):
     monkeypatch.delenv("KERAS_DISTRIBUTION_NUM_PROCESSES", raising=False)
     where = distribute(kind)
     assert (where.kind, where.devices, where.replicas, where.hosts, where.writes) == ("none", 1, 1, 1, True)
@@ -25,7 +25,7 @@ def test_one_device_is_no_distribution(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("auto", *OF_BACKEND[BACKEND][0])])
-def test_what_a_backend_cannot_is_refused_with_what_can(kind):
+def test_unsupported_kinds_are_refused_with_a_backend_that_supports_them(kind):
     with pytest.raises(ValueError, match=rf"distribute='{kind}' is not to be had on {BACKEND}: .*(KERAS_BACKEND=jax|'data')"):
         distribute(kind)
 
@@ -37,7 +37,7 @@ def test_what_a_backend_cannot_is_refused_with_what_can(kind):
         ({"kind": "auto", "model_devices": 2}, "model_devices is for distribute='model'; got model_devices=2 with 'auto'"),
     ],
 )
-def test_an_argument_that_cannot_be_is_named(told, sentence):
+def test_an_invalid_argument_is_named(told, sentence):
     with pytest.raises(ValueError, match=sentence):
         distribute(**told)
 
@@ -46,7 +46,7 @@ def test_an_argument_that_cannot_be_is_named(told, sentence):
     ("replicas", "hosts", "rows"),
     [(8, 2, [(0, 2), (1, 2)]), (2, 2, [(0, 2), (1, 2)]), (1, 2, [(0, 1), (0, 1)]), (2, 4, [(0, 2), (0, 2), (1, 2), (1, 2)])],
 )
-def test_hosts_of_one_replica_make_the_same_rows(monkeypatch, replicas, hosts, rows):
+def test_hosts_of_one_replica_read_the_same_rows(monkeypatch, replicas, hosts, rows):
     found = []
     for index in range(hosts):
         monkeypatch.setattr(distribution, "host_count", lambda: hosts)
@@ -63,14 +63,14 @@ def test_a_batch_that_replicas_cannot_share_is_refused():
         Distribution("data", 8, 8).check_batch("batch_size", 12)
 
 
-def test_a_run_is_told_before_anything_is_written(tmp_path):
+def test_a_run_is_refused_before_anything_is_written(tmp_path):
     kind = {"jax": "mirrored"}.get(BACKEND, "data")
     with pytest.raises(ValueError, match="is not to be had on"):
         pretrain("no store", tmp_path / "run", distribute=kind)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_a_host_is_told_is_no_part_of_the_run():
+def test_the_settings_of_a_host_are_not_part_of_the_run():
     told = PretrainSettings(hosts=2, host_index=1, coordinator="a:1").resolved()
     assert told == PretrainSettings().resolved()
     assert told["distribute"] == "auto"

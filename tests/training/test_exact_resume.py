@@ -1,4 +1,4 @@
-"""A training that goes on from a checkpoint ends with the bits of one that was never stopped."""
+"""A training resumed from a checkpoint ends with the bits of one that was never stopped."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from helpers.small import compiled, small_model
 
 from keras_bert_rebuild.training.train_state import TrainState
 
-# On TensorFlow a compiled step takes minutes under load; `test_killed_runs` has a compiled one of a smaller model.
+# On TensorFlow compiling a step takes minutes under load; `test_killed_runs` compiles a smaller model.
 COMPILED = {
     "tensorflow": [False, pytest.param(True, marks=pytest.mark.exhaustive)],
     "jax": [True],
@@ -23,7 +23,7 @@ def test_three_steps_and_three_more_are_six_steps(tmp_path, jit_compile):
     whole = train(tmp_path / "whole", 6, every_steps=3, jit_compile=jit_compile).newest()
     shutil.copytree(tmp_path / "whole" / "step-00000003", tmp_path / "parts" / "step-00000003")
     keras.utils.clear_session()
-    compiled(small_model(dropout_rate=0.1), optimizer=keras.optimizers.Adam())  # whatever is numbered has other numbers now
+    compiled(small_model(dropout_rate=0.1), optimizer=keras.optimizers.Adam())  # automatic names have other numbers now
     parts = train(tmp_path / "parts", 6, jit_compile=jit_compile, workers=2).newest()
     assert parts.step == whole.step == 6
     assert parts.arrays().names == whole.arrays().names

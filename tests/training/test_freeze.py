@@ -1,4 +1,4 @@
-"""What learns and what stays."""
+"""Which weights are trained and which are frozen."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ def task():
     return TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("a", "b"))
 
 
-def test_what_is_frozen_stays_and_everything_else_learns():
+def test_frozen_weights_stay_and_all_others_learn():
     here = task()
     counts = freeze(here.model, ["^Embedding-", "^Encoder-1-"])
     before = {v.path: np.array(v.numpy()) for v in here.model.weights}
@@ -24,11 +24,11 @@ def test_what_is_frozen_stays_and_everything_else_learns():
     assert counts.frozen == here.model.count_params() - counts.trained
     trained(here, EXAMPLES, epochs=2)
     moved = {v.path for v in here.model.weights if np.abs(v.numpy() - before[v.path]).max() > 1e-6}
-    # The bias of the keys has no gradient: attention looks at differences only.
+    # The bias of the keys has no gradient: attention depends on differences only.
     assert moves - {"Encoder-2-MultiHeadSelfAttention/key/bias"} <= moved <= moves
 
 
-def test_nothing_but_what_is_named_learns():
+def test_only_the_named_weights_learn():
     model = small_encoder()
     counts = train_only(model, ["bias$", "^NSP-Dense/"])
     assert {v.path for v in model.trainable_weights} == {
@@ -38,7 +38,7 @@ def test_nothing_but_what_is_named_learns():
 
 
 @pytest.mark.parametrize("change", [freeze, train_only])
-def test_a_pattern_that_is_found_nowhere_is_one_sentence(change):
+def test_a_pattern_without_a_match_is_one_sentence(change):
     model = small_encoder()
     with pytest.raises(
         ValueError, match="must be found in a variable path, such as 'Embedding-Token/embeddings'; 'Encoder-9' is in none"

@@ -1,4 +1,4 @@
-"""Hosts that watch each other notice one that stops, and none that says goodbye."""
+"""Hosts that watch each other notice a host that stops, unless it says goodbye."""
 
 import queue
 import socket
@@ -15,7 +15,7 @@ SECRET = b"12345678"
 
 @pytest.fixture
 def hosts(monkeypatch):
-    """Three hosts of one process, what each of them said when it stopped, and a place for others."""
+    """Three hosts in one process, the message of each when it stopped, and a list for other hosts."""
     monkeypatch.setattr(host_watch, "BEAT", 0.05)
     listener = listening_socket()
     place = "127.0.0.1", listener.getsockname()[1]
@@ -53,7 +53,7 @@ def test_when_a_host_stops_all_others_say_which(hosts, stopped):
         assert watches[index].stopped.is_set()
 
 
-def test_hosts_that_say_goodbye_stop_nobody(hosts):
+def test_hosts_that_say_goodbye_do_not_stop_others(hosts):
     watches, said = hosts
     watches[2].leave(goodbye=True)
     watches[0].leave(goodbye=True)
@@ -65,7 +65,7 @@ def test_hosts_that_say_goodbye_stop_nobody(hosts):
 def test_a_host_that_is_silent_counts_as_stopped(hosts, monkeypatch):
     _, said = hosts
     monkeypatch.setattr(host_watch, "SILENCE", 0.5)
-    monkeypatch.setattr(host_watch, "_send", lambda link, said, host: None)  # nobody hears from anybody, and no link is closed
+    monkeypatch.setattr(host_watch, "_send", lambda link, said, host: None)  # no messages arrive, and no connection is closed
     assert any("has not answered for" in sentence for sentence in sentences(said, 3).values())
 
 

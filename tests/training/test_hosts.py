@@ -1,4 +1,4 @@
-"""What a host must be told to join others, and what they agree on."""
+"""The settings with which a host joins others, and what the hosts agree on."""
 
 import keras
 import numpy as np
@@ -35,19 +35,19 @@ def test_one_host_joins_nobody(told):
         ({"hosts": "two"}, r"hosts must be a whole number; got 'two'\.$"),
     ],
 )
-def test_what_does_not_fit_is_told_in_a_sentence(told, sentence):
+def test_inconsistent_settings_are_reported_in_a_sentence(told, sentence):
     with pytest.raises(ValueError, match=sentence):
         join_hosts(**told)
 
 
-def test_a_number_that_is_none_is_told_with_the_variable_that_it_came_from(monkeypatch):
+def test_an_invalid_number_is_reported_with_its_environment_variable(monkeypatch):
     monkeypatch.setenv("KERAS_DISTRIBUTION_NUM_PROCESSES", "two")
     with pytest.raises(ValueError, match="hosts must be a whole number; got 'two' from KERAS_DISTRIBUTION_NUM_PROCESSES"):
         join_hosts()
 
 
 @pytest.mark.skipif(IS_JAX, reason="JAX can")
-def test_several_hosts_are_refused_with_the_backend_that_can(monkeypatch):
+def test_several_hosts_are_refused_with_the_backend_that_supports_them(monkeypatch):
     monkeypatch.setenv("KERAS_DISTRIBUTION_NUM_PROCESSES", "2")
     monkeypatch.setenv("KERAS_DISTRIBUTION_PROCESS_ID", "0")
     monkeypatch.setenv("KERAS_DISTRIBUTION_JOB_ADDRESSES", "a:1,b:1")
@@ -60,7 +60,7 @@ def test_a_host_alone_agrees_with_itself():
     check_agreement({"seed": 1})
 
 
-def test_hosts_that_differ_are_told_in_what(monkeypatch):
+def test_hosts_that_differ_are_told_the_difference(monkeypatch):
     from keras_bert_rebuild.training import hosts
 
     monkeypatch.setattr(hosts, "gathered", lambda values: np.stack([values, np.add(values, [0, 1])]))

@@ -1,4 +1,4 @@
-"""On JAX a training on many devices or hosts is the training on one device."""
+"""On JAX a training on many devices or hosts equals the training on one device."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def eight():
-    """What `eight_devices.py` printed."""
+    """The output of `eight_devices.py`."""
     code, out, err = finish(start("eight_devices.py", devices=8))
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
@@ -47,13 +47,13 @@ def test_the_same_seed_drops_the_same(eight):
     assert eight["again"] == eight["losses"]["data"][:10]
 
 
-def test_a_state_goes_on_on_another_number_of_devices(eight):
+def test_a_state_resumes_on_another_number_of_devices(eight):
     one = eight["losses"]["one"][10:]
     np.testing.assert_allclose(eight["one after data"], one, rtol=0, atol=1e-4)
     np.testing.assert_allclose(eight["model after one"], one, rtol=0, atol=1e-4)
 
 
-def test_every_device_has_a_fourth_of_the_weights_and_moments_of_the_table(eight):
+def test_every_device_has_a_quarter_of_the_weights_and_moments_of_the_table(eight):
     assert not eight["cut on data"]
     sizes = {path: np.prod(part) * 4 == np.prod(whole) for path, (whole, part) in eight["parts"].items()}
     assert all(sizes.values())
@@ -66,11 +66,11 @@ def test_every_device_has_a_fourth_of_the_weights_and_moments_of_the_table(eight
     assert sizes.keys() == {*weights, *moments}
 
 
-def test_a_model_trained_on_many_devices_answers_outside_of_their_scope(eight):
-    assert eight["probabilities"] == pytest.approx(3)  # those of three examples
+def test_a_model_trained_on_many_devices_works_outside_of_their_scope(eight):
+    assert eight["probabilities"] == pytest.approx(3)  # the losses of three examples
 
 
-def test_when_a_host_is_killed_the_other_stops_and_both_go_on_to_the_losses_of_one_device(eight, tmp_path):
+def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_one_device(eight, tmp_path):
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
     config.write_text(yaml.safe_dump(hosts_run.SETTINGS))
 
@@ -92,7 +92,7 @@ def test_when_a_host_is_killed_the_other_stops_and_both_go_on_to_the_losses_of_o
     assert time.monotonic() - began < 20
     assert sorted(path.name for path in (output / "checkpoints").glob("[!.]*")) == ["step-00000005", "step-00000010"]
 
-    # Every weight of the table now lies in parts on both hosts.
+    # Every weight of the table is now split over both hosts.
     ended = [finish(process) for process in hosts(-1, "model", "--model-devices", 4)]
     assert [code for code, _, _ in ended] == [0, 0], ended
     assert "wrote" in ended[0][1]

@@ -1,4 +1,4 @@
-"""Trainings killed at random moments, also in the midst of a checkpoint, end with the bits of one that nothing disturbed."""
+"""Trainings killed at random moments, also while a checkpoint is written, end with the bits of an uninterrupted one."""
 
 import os
 import random
@@ -39,14 +39,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills with sign
 
 
 def run(command, log, is_now=None, wait=0.0, number=signal.SIGKILL):
-    """Run Python in a process of its own; its return code.
+    """Run Python in a separate process; its return code.
 
     Args:
-        command: what comes behind `python`.
-        log: a file for what it says.
-        is_now: asked over and over; once it is true, the process gets a signal. None: it gets none.
+        command: the arguments of `python`.
+        log: a file for its output.
+        is_now: called repeatedly; once it returns true, the process gets a signal. None: it gets none.
         wait: seconds from then to the signal.
-        number: of the signal.
+        number: the number of the signal.
     """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with log.open("ab") as file, subprocess.Popen([sys.executable, *command], stdout=file, stderr=file, env=environment) as process:
@@ -64,7 +64,7 @@ def last_step(folder):
 
 
 def is_writing(folder, after=0):
-    """Whether a checkpoint behind that step is half written."""
+    """Whether a checkpoint after that step is half written."""
     names = os.listdir(folder) if folder.is_dir() else []
     return any(int(match[1]) > after for match in map(re.compile(r"\.step-(\d+)\.writing").fullmatch, names) if match)
 
@@ -76,7 +76,7 @@ def last_bytes(folder, step):
 
 
 def new_random():
-    """Random numbers that are others in every run; pytest shows their seed when the test fails."""
+    """Random numbers that differ in every run; pytest shows their seed when the test fails."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     return random.Random(seed)
@@ -105,7 +105,7 @@ def test_a_training_killed_three_times_ends_with_the_same_bits(tmp_path):
 
 @pytest.fixture
 def command(tmp_path):
-    """`keras-bert pretrain` on a store, but for its output."""
+    """The arguments of `keras-bert pretrain` on a store, without the output."""
     words, choice = [f"w{i}" for i in range(50)], random.Random(0)
     passages = [" ".join(choice.choices(words, k=choice.randint(3, 9))) for _ in range(180)]
     vocabulary, corpus, store, config = (str(tmp_path / name) for name in ("vocab.txt", "corpus.txt", "store", "settings.yaml"))

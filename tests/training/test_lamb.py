@@ -36,9 +36,9 @@ def test_the_ratio_is_one_where_a_norm_is_zero():
     np.testing.assert_array_equal(one_step(Lamb(0.0), np.ones(3), np.ones(3)), 1.0)
 
 
-def test_biases_and_norms_step_as_in_adam_without_decay(rng):
+def test_biases_and_norms_take_steps_of_adam_without_decay(rng):
     start, gradient = rng.normal(size=6), rng.normal(size=6)
     for name in ("bias", "gamma", "beta"):
         ours = one_step(Lamb(0.1, weight_decay=0.5), start, gradient, name)
-        # Not bit by bit: on TensorFlow AdamW is one kernel.
+        # Not bit by bit: AdamW is one kernel on TensorFlow.
         np.testing.assert_allclose(ours, one_step(AdamW(0.1, weight_decay=0.0), start, gradient, name), rtol=1e-6)

@@ -13,7 +13,7 @@ SIZES = {"vocab_size": 30, "hidden_size": 4, "num_attention_heads": 1, "intermed
 
 
 def rate_of_layer(model, rates):
-    """Multiplier by layer name; one layer has one."""
+    """The multiplier by layer name; each layer has one."""
     found = {}
     for variable in model.trainable_variables:
         found.setdefault(variable.path.split("/")[0], set()).add(first_match(variable.path, rates, 1.0))
@@ -69,7 +69,7 @@ def test_a_step_is_as_large_as_the_multiplier_of_its_layer():
     ],
 )
 @pytest.mark.parametrize("decay", [1.0, 0.5])
-def test_a_fresh_head_alone_has_the_factor_of_heads(head, layer, decay):
+def test_only_a_new_head_has_the_factor_of_heads(head, layer, decay):
     model = build_model(BertConfig(num_hidden_layers=2, labels=("a", "b"), **SIZES), [head])
     rates = rate_of_layer(model, layer_rates(model, decay, head=7))
     assert rates.pop(layer) == 7.0
@@ -84,7 +84,7 @@ def test_heads_of_pretraining_and_the_pooler_have_no_factor():
     assert {first_match(variable.path, rates, 1.0) for variable in model.trainable_variables} == {1.0}
 
 
-def test_what_has_no_config_and_a_decay_out_of_range_are_errors():
+def test_a_model_without_config_and_a_decay_out_of_range_are_errors():
     with pytest.raises(ValueError, match="expected a BertConfig or a model"):
         layer_rates(object(), 0.9)
     for decay in (0, 1.1):

@@ -1,4 +1,4 @@
-"""The table cuts what it should, and nothing that its devices do not divide."""
+"""The table shards the intended weights, and none that the number of devices does not divide."""
 
 import re
 
@@ -15,13 +15,13 @@ def paths():
     return {weight.path: tuple(weight.shape) for weight in model.weights}
 
 
-def test_every_row_is_found_in_a_model_and_no_weight_in_two(paths):
+def test_every_row_matches_in_a_model_and_no_weight_matches_two(paths):
     found = {path: [pattern for pattern, _ in LAYOUT if re.fullmatch(pattern, path)] for path in paths}
     assert all(len(patterns) <= 1 for patterns in found.values())
     assert {pattern for patterns in found.values() for pattern in patterns} == {pattern for pattern, _ in LAYOUT}
 
 
-def test_what_is_cut_of_a_block_is_all_but_what_a_sum_is_added_to(paths):
+def test_all_weights_of_a_block_are_sharded_except_those_added_after_a_sum(paths):
     whole = {path.partition("-11-")[2] for path, shape in paths.items() if "-11-" in path and not any(axes_of(path, shape, 2))}
     norms = {f"{layer}-Norm/{name}" for layer in ("MultiHeadSelfAttention", "FeedForward") for name in ("gamma", "beta")}
     assert whole == {"MultiHeadSelfAttention/output/bias", "FeedForward/output/bias", *norms}
@@ -39,5 +39,5 @@ def test_what_is_cut_of_a_block_is_all_but_what_a_sum_is_added_to(paths):
         ("Encoder-1-FeedForward-Norm/gamma", (768,), 4, (None,)),
     ],
 )
-def test_a_weight_is_cut_along_the_first_axes_that_divide_it(path, shape, devices, axes):
+def test_a_weight_is_sharded_along_the_first_axes_that_divide_it(path, shape, devices, axes):
     assert axes_of(path, shape, devices) == axes

@@ -1,4 +1,4 @@
-"""Low-rank matrices: what they add, what learns, how they come back."""
+"""Low-rank matrices: what they add, which weights learn, how they are loaded."""
 
 import errno
 import os
@@ -60,7 +60,7 @@ def test_only_the_matrices_and_the_head_learn():
 
 
 @pytest.mark.slow
-def test_matrices_return_into_a_fresh_process_and_train_on(tmp_path):
+def test_matrices_are_loaded_in_a_new_process_and_continue_training(tmp_path):
     base = fresh()
     base.save(tmp_path / "base")
     task = load_task(tmp_path / "base")
@@ -104,7 +104,7 @@ def test_matrices_with_another_alpha_are_refused(tmp_path):
     assert all(np.array_equal(value, before[path]) for path, value in values(other).items())
 
 
-def test_matrices_of_another_model_leave_a_model_as_it_was(tmp_path):
+def test_matrices_of_another_model_leave_a_model_unchanged(tmp_path):
     model, other = fresh().model, TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("cat", "dog", "bird")).model
     add_lora(other, rank=2)
     save_lora(other, tmp_path / "lora.safetensors")
@@ -116,7 +116,7 @@ def test_matrices_of_another_model_leave_a_model_as_it_was(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
-def test_matrices_are_not_added_to_kernels_of_whole_numbers():
+def test_matrices_are_not_added_to_integer_kernels():
     model = fresh().model
     add_lora(model, rank=2)
     model.quantize("int8")
@@ -124,7 +124,7 @@ def test_matrices_are_not_added_to_kernels_of_whole_numbers():
         without_lora(model)
 
 
-def test_a_full_disk_leaves_no_half_of_a_file(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_partial_file(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

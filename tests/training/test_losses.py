@@ -18,7 +18,7 @@ def test_the_loss_is_exact_for_logits_up_to_100(logits, label):
     assert float(PretrainingLoss()(labels[..., None], logits)) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
-def test_the_config_round_trip_keeps_the_number_of_predictions():
+def test_the_config_round_trip_preserves_the_number_of_predictions():
     copy = PretrainingLoss.from_config(PretrainingLoss(max_predictions=7, chunk=5, reduction="sum").get_config())
     assert copy.max_predictions == 7
     assert copy.chunk == 5
@@ -48,6 +48,6 @@ def test_a_probability_of_0_has_a_finite_loss():
 
 
 @pytest.mark.parametrize("arguments", [{"max_predictions": 3}, {"chunk": 8}])
-def test_gathering_and_chunks_are_for_logits(arguments):
+def test_gathering_and_chunks_need_logits(arguments):
     with pytest.raises(ValueError, match="max_predictions and chunk are for a loss from logits; got"):
         PretrainingLoss(from_logits=False, **arguments)

@@ -8,7 +8,7 @@ from helpers.small import compiled, small_batch, small_model
 from keras_bert_rebuild.training.metrics import Perplexity
 
 
-def test_every_position_counts_once_however_batches_are_cut(rng):
+def test_every_position_counts_once_for_any_batches(rng):
     p = rng.dirichlet(np.ones(5), 12).astype("float32")
     labels = rng.integers(0, 5, 12)
     metric = Perplexity()

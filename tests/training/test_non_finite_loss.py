@@ -1,4 +1,4 @@
-"""A loss that is not finite: the step is named and the batch kept."""
+"""A loss that is not finite: the step is named and the batch saved."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from keras_bert_rebuild.training.non_finite_loss import StopOnNonFiniteLoss
 
 
 def batch_of(step):
-    """Nested as a pretraining batch is; it tells its step."""
+    """A batch nested like a pretraining batch; its values encode the step."""
     return (np.full(3, step), np.zeros((3, 2), "float32"), None), {"label": np.full((3, 1), -step)}
 
 
-def test_the_batch_is_kept_and_the_sentence_names_step_and_file(tmp_path):
+def test_the_batch_is_saved_and_the_message_names_step_and_file(tmp_path):
     watch = StopOnNonFiniteLoss(tmp_path / "run", batch_of, initial_step=1200)
     with pytest.warns(UserWarning, match=r"the loss became NaN at step 1204: training stops; .* is in .*step-00001204\.npz\."):
         fit(tiny_model(), 6, [watch], spoiled=[4, 5], epochs=3)
@@ -39,7 +39,7 @@ def test_an_infinite_loss_is_called_so(tmp_path):
 
 @pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras 3.15 has no steps_per_execution on torch")
 @pytest.mark.parametrize(("spoiled", "first", "last"), [(5, 4, 6), (7, 7, 8)])
-def test_all_batches_of_an_execution_are_kept(tmp_path, spoiled, first, last):
+def test_all_batches_of_an_execution_are_saved(tmp_path, spoiled, first, last):
     watch = StopOnNonFiniteLoss(tmp_path, batch_of)
     with pytest.warns(UserWarning, match=rf"the loss became NaN at one of the steps {first} to {last}: training stops"):
         fit(tiny_model(steps_per_execution=3), 8, [watch], spoiled=[spoiled])
@@ -60,7 +60,7 @@ def test_a_full_disk_does_not_hide_the_reason(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_finite_losses_are_left_alone(tmp_path):
+def test_finite_losses_do_nothing(tmp_path):
     watch = StopOnNonFiniteLoss(tmp_path, batch_of)
     fit(tiny_model(), 4, [watch], epochs=2)
     assert (watch.step, watch.problem, os.listdir(tmp_path)) == (8, None, [])

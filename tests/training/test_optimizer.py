@@ -37,11 +37,11 @@ def test_steps_follow_the_formula(rng, warmup_steps, weight_decay, amsgrad):
     gradients = [rng.normal(size=5).astype("float32") * scale for scale in (3, 1, 1, 1, 0.1, 0.1, 1, 1, 1, 1, 1, 1)]
     optimizer = AdamWarmup(10, warmup_steps, min_lr=0.01, learning_rate=0.1, weight_decay=weight_decay, amsgrad=amsgrad)
     expected = reference(start.astype("float64"), gradients, 10, warmup_steps, 0.01, 0.1, weight_decay, amsgrad)
-    # Keras's Adam takes 1 − 0.999ᵗ in float32, right to 6e-5 of itself at t = 1: of steps of 0.1 that is 6e-6.
+    # Keras's Adam computes 1 − 0.999ᵗ in float32, with a relative error of 6e-5 at t = 1: 6e-6 for steps of 0.1.
     np.testing.assert_allclose(run(optimizer, start, gradients), expected, atol=6e-6)
 
 
-def test_the_rate_has_the_trace_of_keras_bert():
+def test_the_rate_follows_keras_bert():
     optimizer = AdamWarmup(10, 4, min_lr=0.1, learning_rate=1.0)
     trace = [float(keras.ops.convert_to_numpy(optimizer.rate_at(step, 1.0))) for step in range(1, 13)]
     np.testing.assert_allclose(trace, [0.25, 0.5, 0.75, 1.0, 0.55, 0.46, 0.37, 0.28, 0.19, 0.1, 0.1, 0.1], atol=1e-6)
@@ -59,7 +59,7 @@ def test_only_variables_whose_path_matches_decay(rng):
         assert (run(optimizer, np.ones(3, "float32"), gradients, name) < 1).all() == decays
 
 
-def test_what_decays_in_bert_is_tables_and_kernels():
+def test_tables_and_kernels_of_bert_have_decay():
     model = compiled(small_model(), optimizer=None)
     decayed = {v.path for v in model.trainable_variables if model.optimizer.decays(v)}
     left = {v.path.split("/")[-1] for v in model.trainable_variables if v.path not in decayed}
@@ -69,7 +69,7 @@ def test_what_decays_in_bert_is_tables_and_kernels():
     assert all(everything.optimizer.decays(v) for v in everything.trainable_variables)
 
 
-def test_the_config_round_trip_keeps_everything():
+def test_the_config_round_trip_preserves_everything():
     optimizer = AdamWarmup(
         10, 4, 0.1, 0.5, 0.8, 0.9, 1e-6, 0.3, ["kernel"], True, decay=0.01, clipnorm=1.0, gradient_accumulation_steps=2
     )

@@ -1,4 +1,4 @@
-"""Two devices drop other numbers of their parts of a batch, in every layer and every step."""
+"""Two devices drop different values of their parts of a batch, in every layer and every step."""
 
 import json
 
@@ -15,7 +15,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def drawn():
-    """What `replica_dropout.py` printed, as arrays by number of devices: steps of layers of parts."""
+    """The output of `replica_dropout.py`, as arrays by number of devices: steps of layers of parts."""
     code, out, err = finish(start("replica_dropout.py", devices=2))
     assert code == 0, err
     printed = json.loads(out.splitlines()[-1])
@@ -30,7 +30,7 @@ def test_two_devices_and_two_steps_draw_differently(drawn, layer):
     parts = [a, b, c, d]
     assert not any(np.array_equal(one, other) for i, one in enumerate(parts) for other in parts[:i])
     if layer == "dropout":
-        # Of two independent draws half agree.
+        # Half of two independent draws agree.
         agree = [np.mean(one == other) for i, one in enumerate(parts) for other in parts[:i]]
         np.testing.assert_allclose(agree, 0.5, atol=0.2)
         assert {*np.unique(parts)} == {0.0, 2.0}

@@ -16,7 +16,7 @@ from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.train_state import write_state
 
 
-def test_checkpoints_are_written_every_so_many_steps_and_at_the_end(tmp_path):
+def test_checkpoints_are_written_at_intervals_of_steps_and_at_the_end(tmp_path):
     save = SaveCheckpoints(
         CheckpointFolder(tmp_path, keep=9), every_steps=3, position=lambda step: {"batch": step}, initial_step=100
     )
@@ -30,7 +30,7 @@ def test_checkpoints_are_written_every_so_many_steps_and_at_the_end(tmp_path):
     assert save.folder.steps() == [102, 105, 108, 111]
 
 
-def test_checkpoints_are_written_every_so_many_seconds(tmp_path, monkeypatch):
+def test_checkpoints_are_written_at_intervals_of_seconds(tmp_path, monkeypatch):
     clock = iter(range(0, 10_000, 10))
     monkeypatch.setattr("keras_bert_rebuild.training.save_checkpoints.time", SimpleNamespace(monotonic=lambda: next(clock)))
     save = SaveCheckpoints(CheckpointFolder(tmp_path, keep=99), every_seconds=25)
@@ -61,7 +61,7 @@ def test_a_stop_is_followed_by_a_checkpoint_in_any_order(tmp_path, before):
 
 @pytest.mark.parametrize("spoiled", [1, 3, 6])
 @pytest.mark.parametrize("order", [1, -1])
-def test_weights_behind_a_loss_that_is_not_finite_are_never_written(tmp_path, spoiled, order):
+def test_weights_after_a_loss_that_is_not_finite_are_never_written(tmp_path, spoiled, order):
     save = SaveCheckpoints(CheckpointFolder(tmp_path, keep=9), every_steps=1)
     watch = StopOnNonFiniteLoss(tmp_path)
     with pytest.warns(UserWarning, match=rf"the loss became NaN at step {spoiled}: training stops"):
@@ -84,7 +84,7 @@ def test_weights_that_a_gradient_spoiled_are_never_written(tmp_path):
     assert "after step 4" in save.problem
 
 
-def test_the_best_by_validation_is_kept_and_a_saved_step_gets_its_score(tmp_path):
+def test_the_best_by_validation_is_retained_and_a_saved_step_gets_its_score(tmp_path):
     scores = iter([3.0, 1.0, 2.0, 2.5])
 
     def score(step, logs):
@@ -105,11 +105,11 @@ def test_with_averages_the_last_checkpoint_holds_the_weights_and_not_the_average
     assert save.folder.steps()[-1] == 12
     path = model.weights[0].path
     average = source.read(f"optimizer/{path}/average")
-    assert np.array_equal(model.get_weights()[0], average)  # Keras put it there at the end of `fit`
+    assert np.array_equal(model.get_weights()[0], average)  # Keras copied them at the end of `fit`
     assert not np.array_equal(source.read(f"weights/{path}"), average)
 
 
-def test_a_run_goes_on_from_a_checkpoint_inside_one_process(tmp_path):
+def test_a_run_resumes_from_a_checkpoint_in_one_process(tmp_path):
     model = tiny_model(keras.optimizers.Adam(0.1))
     fit(model, 3, [SaveCheckpoints(tmp_path)])
     expected = model.get_weights()
@@ -119,7 +119,7 @@ def test_a_run_goes_on_from_a_checkpoint_inside_one_process(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
-def test_a_disk_without_room_ends_the_training_and_leaves_the_checkpoints(tmp_path):
+def test_a_full_disk_ends_the_training_and_leaves_the_checkpoints(tmp_path):
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -130,20 +130,20 @@ def test_a_disk_without_room_ends_the_training_and_leaves_the_checkpoints(tmp_pa
             fit(model, 8, [fill, save])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert error.value.errno == errno.EFBIG  # in the midst of the arrays
+    assert error.value.errno == errno.EFBIG  # in the middle of the arrays
     assert [name for name in os.listdir(tmp_path) if name != ".lock"] == ["step-00000002"]
     assert save.folder.newest().step == 2
     fit(model, 2, [SaveCheckpoints(tmp_path, initial_step=4)])
     assert save.folder.newest().step == 6
 
 
-def test_no_step_no_checkpoint(tmp_path):
+def test_without_a_step_there_is_no_checkpoint(tmp_path):
     save = SaveCheckpoints(tmp_path / "run", initial_step=5)
     fit(tiny_model(), 2, [save], initial_epoch=1, epochs=1)
     assert not (tmp_path / "run").exists()
 
 
-def test_wrong_arguments_are_told(tmp_path):
+def test_wrong_arguments_are_reported(tmp_path):
     with pytest.raises(ValueError, match="every_steps must be at least 1 batch, or None; got 0"):
         SaveCheckpoints(tmp_path, every_steps=0)
     with pytest.raises(ValueError, match="every_seconds must be above 0, or None; got 0"):

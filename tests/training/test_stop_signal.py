@@ -1,4 +1,4 @@
-"""Signals end a training in good order."""
+"""Signals end a training cleanly."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signa
 
 @pytest.fixture(autouse=True)
 def caught():
-    """Signals that got past the callback: none of them may end the tests."""
+    """Signals that the callback did not catch: they must not end the tests."""
     got = []
     former = {number: signal.signal(number, lambda n, frame: got.append(n)) for number in (signal.SIGTERM, signal.SIGINT)}
     handlers = {number: signal.getsignal(number) for number in former}
@@ -93,7 +93,7 @@ def test_handlers_are_restored_after_an_error(caught):
         fit(tiny_model(), 3, [stop, At(1, fail)])
 
 
-def test_as_a_context_it_holds_between_trainings(tmp_path, caught):
+def test_as_a_context_it_works_between_trainings(tmp_path, caught):
     with StopOnSignal() as stop:
         fit(tiny_model(), 2, [stop])
         assert stop.received is None
@@ -103,7 +103,7 @@ def test_as_a_context_it_holds_between_trainings(tmp_path, caught):
     assert caught == [signal.SIGTERM]
 
 
-def test_an_evaluation_of_its_own_ends_too(tmp_path):
+def test_a_separate_evaluation_ends_too(tmp_path):
     seen = []
 
     class Once(keras.callbacks.Callback):
@@ -129,13 +129,13 @@ def test_in_another_thread_nothing_is_installed(caught):
     assert installed == [former]
 
 
-def test_the_model_is_whole_after_a_signal(tmp_path):
+def test_the_model_works_after_a_signal(tmp_path):
     model = tiny_model()
     fit(model, 6, [At(3, send()), StopOnSignal()])
     assert np.isfinite(model.get_weights()[0]).all()
 
 
-def test_a_context_catches_what_comes_before_any_training(caught):
+def test_a_context_catches_signals_before_any_training(caught):
     with StopOnSignal() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.received == signal.SIGTERM

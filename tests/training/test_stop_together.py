@@ -1,4 +1,4 @@
-"""A signal to any host ends the training of all hosts behind the same batch."""
+"""A signal to any host ends the training of all hosts after the same batch."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from keras_bert_rebuild.training.stop_together import StopTogether
 
 
 class Count:
-    """Batches that ended."""
+    """Counts the finished batches."""
 
     def __init__(self):
         self.batches = 0
 
     def __call__(self, values):
-        """As `gathered` on the first of two hosts, the other of which has a signal behind its third batch."""
+        """Like `gathered` on the first of two hosts, the other of which gets a signal after its third batch."""
         self.batches += 1
         return np.array([values, [signal.SIGTERM if self.batches >= 3 else 0]])
 
@@ -47,7 +47,7 @@ def test_a_signal_to_this_host_waits_until_all_know(monkeypatch):
 
     stop = StopTogether()
     fit(tiny_model(), 6, [stop, At(2, send)])
-    assert seen == [(None, False)]  # nothing happens here before the others have heard of it
+    assert seen == [(None, False)]  # nothing happens here before the others know of it
     assert asked == [[0], [0], [signal.SIGINT]]
     assert stop.received == signal.SIGINT
 

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning, beside plain NumPy."""
+"""The losses of fine-tuning, against plain NumPy."""
 
 import keras
 import numpy as np
@@ -62,7 +62,7 @@ def test_a_span_leaves_padding_out_inside_of_a_compiled_step_too():
     assert task.model.evaluate((ids, *others), spans, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
-def test_pairs_must_find_each_other_in_the_batch(rng):
+def test_pairs_are_matched_within_the_batch(rng):
     vectors = rng.normal(size=(4, 2, 5))
     unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
     scores = unit[:, 0] @ unit[:, 1].T * 7
@@ -79,7 +79,7 @@ def test_cosines_must_match_scores(rng):
     assert float(got) == pytest.approx(np.mean((cosines - scores) ** 2), rel=1e-5)
 
 
-def test_choices_are_compared_within_their_question_and_rows_that_are_none_left_out(rng):
+def test_choices_are_compared_within_their_question_and_padding_rows_are_left_out(rng):
     logits = rng.normal(size=(2, 3))
     labels = np.repeat([[0.0, 1.0, 0.0], [1.0, 0.0, -1.0]], 3, axis=0)
     expected = (cross_entropies(logits[0], np.array(1)) + cross_entropies(logits[1, :2], np.array(0))) / 2
@@ -87,7 +87,7 @@ def test_choices_are_compared_within_their_question_and_rows_that_are_none_left_
 
 
 @pytest.mark.parametrize("loss", [LabelLoss([1.0, 2.0]), SpanLoss(), InBatchNegativesLoss(7.0), CosineLoss(), ChoiceLoss()])
-def test_a_loss_returns_from_its_config(loss):
+def test_a_loss_round_trips_through_its_config(loss):
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert type(again) is type(loss)
     assert again.get_config() == loss.get_config()

@@ -1,4 +1,4 @@
-"""On TensorFlow a training on two replicas of a `MirroredStrategy` is the training on one device."""
+"""On TensorFlow a training on two replicas of a `MirroredStrategy` equals the training on one device."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def two():
-    """What `two_replicas.py` printed."""
+    """The output of `two_replicas.py`."""
     code, out, err = finish(start("two_replicas.py"))
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
@@ -36,7 +36,7 @@ def test_two_replicas_have_the_losses_of_one_device(two):
 def test_two_replicas_report_the_means_over_the_labels_of_both(two):
     *batches, (one, both) = zip(*two["evaluated"].values(), strict=True)
     assert both == pytest.approx(one, rel=1e-6)
-    for one, both in batches:  # after a batch Keras gives the mean of the accuracies of the replicas
+    for one, both in batches:  # after a batch Keras reports the mean of the accuracies of the replicas
         losses = {name: value for name, value in one.items() if name.endswith("loss")}
         assert {name: both[name] for name in losses} == pytest.approx(losses, rel=1e-6)
 
@@ -47,7 +47,7 @@ def test_the_same_seed_drops_the_same_on_two_replicas(two):
     assert abs(two["losses"]["dropped"][0] - two["losses"]["two"][0]) > 1e-3
 
 
-def test_a_state_goes_from_one_device_to_two_replicas_and_back(two):
+def test_a_state_moves_from_one_device_to_two_replicas_and_back(two):
     one = two["losses"]["one"][10:]
     np.testing.assert_allclose(two["one after two"], one, rtol=0, atol=1e-4)
     np.testing.assert_allclose(two["two after one"], one, rtol=0, atol=1e-4)
@@ -63,7 +63,7 @@ def test_a_step_is_skipped_where_the_gradient_of_any_replica_is_not_finite(two):
 
 @pytest.fixture
 def _as_two(monkeypatch):
-    """As inside of the scope of two replicas."""
+    """Simulates the scope of two replicas."""
     from keras_bert_rebuild.kernels import tensorflow_replicas
 
     monkeypatch.setattr(tensorflow_replicas, "replica_count", lambda: 2)
@@ -85,7 +85,7 @@ def test_an_optimizer_of_the_whole_batch_is_compiled_as_it_is():
 
 
 @pytest.mark.usefixtures("_as_two")
-def test_the_loss_is_scaled_by_what_all_replicas_find():
+def test_the_loss_scale_depends_on_all_replicas():
     inner = AdamW(global_clipnorm=1.0)
     by_policy, given = of_whole_batch(inner, True), of_whole_batch(keras.optimizers.LossScaleOptimizer(inner, 8.0), True)
     assert (type(by_policy), type(given)) == (LossScaleOptimizer, LossScaleOptimizer)
@@ -94,13 +94,13 @@ def test_the_loss_is_scaled_by_what_all_replicas_find():
     assert of_whole_batch(given, True) is given
 
 
-def test_one_device_compiles_with_what_it_is_given():
+def test_one_device_compiles_with_the_given_optimizer():
     for optimizer in (keras.optimizers.Adam(clipnorm=1.0), keras.optimizers.LossScaleOptimizer(AdamW())):
         assert of_whole_batch(optimizer, True) is optimizer
 
 
 @pytest.mark.exhaustive
-def test_a_whole_run_with_averages_evaluation_and_checkpoints_ends(tmp_path):
+def test_a_whole_run_with_averages_evaluation_and_checkpoints_succeeds(tmp_path):
     config, output = tmp_path / "settings.yaml", tmp_path / "run"
     changes = {"steps": 4, "ema": 0.9, "held_out": 0.3, "evaluation_steps": 1, "save_steps": 2, "jit_compile": False}
     config.write_text(yaml.safe_dump({**hosts_run.SETTINGS, **changes}))

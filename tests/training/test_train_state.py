@@ -1,4 +1,4 @@
-"""The state of a training: its names, what belongs to it, and that it comes back bit by bit."""
+"""The state of a training: its names, its contents, and that it round-trips bit by bit."""
 
 import warnings
 from pathlib import Path
@@ -47,7 +47,7 @@ def assert_same(a, b):
         assert a[name].tobytes() == b[name].tobytes(), name
 
 
-def test_the_names_do_not_depend_on_what_was_built_before():
+def test_the_names_do_not_depend_on_earlier_models():
     names = list(read_state(compiled(dropping_model(), optimizer=adam())))
     for _ in range(2):
         compiled(small_model(dropout_rate=0.1), optimizer=adam()).optimizer.build([keras.Variable(1.0)])
@@ -87,7 +87,7 @@ def test_no_variable_that_training_changes_is_left_out(rng):
 
 
 @pytest.mark.parametrize("policy", ["float32", "bfloat16", "mixed_bfloat16"])
-def test_a_state_comes_back_bit_by_bit(rng, policy):
+def test_a_state_is_restored_bit_by_bit(rng, policy):
     keras.config.set_dtype_policy(policy)
     model = little_model(adam())
     state = changed(read_state(model), rng)
@@ -96,7 +96,7 @@ def test_a_state_comes_back_bit_by_bit(rng, policy):
     assert_same(read_state(model), state)
 
 
-def test_a_state_goes_through_a_file_bit_by_bit(rng, tmp_path):
+def test_a_state_round_trips_through_a_file_bit_by_bit(rng, tmp_path):
     keras.config.set_dtype_policy("bfloat16")
     model = little_model(adam())
     state = changed(read_state(model), rng)
@@ -105,7 +105,7 @@ def test_a_state_goes_through_a_file_bit_by_bit(rng, tmp_path):
     assert_same(read_state(model), state)
 
 
-def test_writing_takes_copies(rng):
+def test_writing_a_state_copies_it(rng):
     model = little_model(adam())
     state = changed(read_state(model), rng)
     given = {name: array.copy() for name, array in state.items()}
@@ -136,7 +136,7 @@ def test_a_seed_has_the_same_32_bits_on_every_backend():
             write_state(model, state | {name: np.array([1 << 32, 3], "int64")})
 
 
-def test_all_that_does_not_fit_is_told_before_anything_is_changed():
+def test_all_mismatches_are_reported_before_anything_is_changed():
     model = compiled(dropping_model(), optimizer=adam())
     before = read_state(model)
     state = {name: np.full_like(array, 3) for name, array in before.items()}

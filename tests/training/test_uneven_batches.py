@@ -1,4 +1,4 @@
-"""A batch that two devices cannot share evenly is refused in one sentence, before a step has taken it."""
+"""A batch that two devices cannot share evenly is refused in one sentence, before a step uses it."""
 
 import json
 
@@ -17,7 +17,7 @@ on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on 
 
 @pytest.fixture(scope="module")
 def tried():
-    """What `uneven_batches.py` printed."""
+    """The output of `uneven_batches.py`."""
     code, out, err = finish(start("uneven_batches.py", devices=2), seconds=240)
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
@@ -36,7 +36,7 @@ def test_uneven_batches_are_one_sentence(tried):
     assert tried["empty"] == dict.fromkeys(tried["empty"], f"ValueError: {SENTENCE.format(1)}")
     if BACKEND == "tensorflow":
         assert SENTENCE.format(3) in uneven.pop("a tf.data.Dataset")
-        for case, got in uneven.items():  # predictions, and single batches, which every replica is given whole
+        for case, got in uneven.items():  # predictions, and single batches, which every replica gets whole
             np.testing.assert_allclose(got, tried["whole"][case], rtol=0, atol=1e-5)
     else:
         assert uneven == dict.fromkeys(uneven, f"ValueError: {SENTENCE.format(3)}")

@@ -1,4 +1,4 @@
-"""Who chooses devices and trains outside of them is told, once, and nobody else is."""
+"""Whoever chooses devices and trains outside of them is warned once, and nobody else is."""
 
 import json
 
@@ -16,7 +16,7 @@ on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on 
 
 @pytest.fixture(scope="module")
 def told():
-    """What `unused_devices.py` printed."""
+    """The output of `unused_devices.py`."""
     code, out, err = finish(start("unused_devices.py", devices=2))
     assert code == 0, err
     return json.loads(out.splitlines()[-1])
@@ -24,7 +24,7 @@ def told():
 
 @on_two_devices
 @pytest.mark.slow
-def test_a_training_outside_of_the_devices_that_were_chosen_says_so_where_it_was_started(told):
+def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
     words = "distribute({!r}) was called and not entered, so that this model trains on one device and not on 2: it is to be built, "
     words += "compiled and trained inside of `with distribute({!r}):`."
     expected = [[words.format(KIND, KIND), "unused_devices.py"]]

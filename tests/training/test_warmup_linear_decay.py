@@ -1,4 +1,4 @@
-"""`WarmupLinearDecay` by hand, and what optimizers make of it."""
+"""`WarmupLinearDecay` computed by hand, and its use by optimizers."""
 
 import keras
 import numpy as np
@@ -19,13 +19,13 @@ def test_the_rate_rises_to_the_peak_and_falls_to_the_end_without_a_jump():
     np.testing.assert_allclose(trace, expected, atol=1e-6)
 
 
-def test_it_may_have_no_warmup_or_nothing_else():
+def test_it_may_have_no_warmup_or_only_warmup():
     np.testing.assert_allclose(rates(WarmupLinearDecay(1.0, 0, 4), range(6)), [1, 0.75, 0.5, 0.25, 0, 0], atol=1e-6)
     np.testing.assert_allclose(rates(WarmupLinearDecay(1.0, 2, 2), range(4)), [0, 0.5, 0, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("optimizer_class", [AdamW, Lamb])
-def test_optimizers_ask_for_the_rate_of_the_optimizer_step(optimizer_class):
+def test_optimizers_use_the_rate_of_the_optimizer_step(optimizer_class):
     kernel = keras.Variable(np.ones(2), name="kernel")
     optimizer = optimizer_class(WarmupLinearDecay(1.0, 2, 4), gradient_accumulation_steps=3)
     optimizer.build([kernel])
@@ -44,7 +44,7 @@ def test_a_plain_rate_can_still_be_set_and_a_schedule_cannot_be_overwritten():
         AdamW(WarmupLinearDecay(1.0, 2, 4)).learning_rate = 0.25
 
 
-def test_the_config_round_trip_keeps_everything():
+def test_the_config_round_trip_preserves_everything():
     schedule = WarmupLinearDecay(0.3, 5, 50, end_rate=0.01)
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
     assert type(copy) is WarmupLinearDecay

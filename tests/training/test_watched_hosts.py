@@ -1,4 +1,4 @@
-"""What host 0 tells the others before they watch each other, and how a host leaves alone."""
+"""What host 0 sends to the others before they watch each other, and how a host leaves on its own."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ LONG = "worker-0." + "a-name-of-a-cluster." * 11 + "local"
 
 @pytest.fixture
 def watches(monkeypatch):
-    """A function of the coordinator: what the watches of two hosts are made of, one after the other in this process."""
+    """Takes a coordinator and returns the watch arguments of two hosts, created one after the other in this process."""
     made, said = [], []
 
     def gathered(values):
@@ -52,7 +52,7 @@ def test_the_others_hear_the_address_the_port_and_the_secret_of_host_0(watches, 
     assert other == (2, 1, (address, listener.getsockname()[1]), secret)
 
 
-def test_where_no_way_leads_out_a_host_is_found_by_its_name(monkeypatch):
+def test_without_a_route_a_host_is_found_by_its_name(monkeypatch):
     class NoWay(socket.socket):
         def connect(self, address):
             raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
@@ -61,7 +61,7 @@ def test_where_no_way_leads_out_a_host_is_found_by_its_name(monkeypatch):
     assert watched_hosts._own_address() == socket.gethostname()
 
 
-def test_a_host_that_leaves_alone_ends_though_nobody_reads_what_it_says(monkeypatch):
+def test_a_host_that_leaves_on_its_own_ends_even_if_its_output_is_closed(monkeypatch):
     class Closed:
         def flush(self):
             raise BrokenPipeError

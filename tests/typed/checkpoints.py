@@ -1,4 +1,4 @@
-"""Checkpoints: loaded, looked at, changed, written."""
+"""Checkpoints: loaded, inspected, changed, saved."""
 
 from pathlib import Path
 from typing import assert_type

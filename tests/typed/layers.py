@@ -1,4 +1,4 @@
-"""Layers, losses and schedules in a model of one's own."""
+"""Layers, losses and schedules in a custom model."""
 
 import keras
 

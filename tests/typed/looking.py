@@ -1,4 +1,4 @@
-"""What a model is made of, and what it looks at."""
+"""The parts of a model, and its attention."""
 
 from pathlib import Path
 from typing import assert_type

@@ -1,4 +1,4 @@
-"""A corpus, its batches, a run on them, and what a run takes."""
+"""A corpus, its batches, a run on them, and the cost of a run."""
 
 from pathlib import Path
 from typing import assert_type

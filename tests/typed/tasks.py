@@ -1,4 +1,4 @@
-"""Tasks: trained, asked, kept."""
+"""Tasks: trained, used, saved."""
 
 from typing import assert_type
 

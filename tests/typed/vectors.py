@@ -1,4 +1,4 @@
-"""Vectors of texts, and models for the runtimes of others."""
+"""Vectors of texts, and models for other runtimes."""
 
 from pathlib import Path
 from typing import assert_type

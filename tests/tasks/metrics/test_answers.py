@@ -11,7 +11,7 @@ questions = st.lists(st.tuples(st.lists(texts.filter(bool), max_size=3), texts, 
 
 
 def plain_f1(a, b, empty):
-    """By crossing out words that both have."""
+    """Cross out the words that both have."""
     a, b = normalized_answer(a).split(), normalized_answer(b).split()
     if not a or not b:
         return float(a == b) * empty
@@ -24,7 +24,7 @@ def plain_f1(a, b, empty):
     return 2 * precision * recall / (precision + recall) if shared else 0.0
 
 
-def test_normalisation_takes_case_punctuation_articles_and_spaces():
+def test_normalisation_removes_case_punctuation_articles_and_spaces():
     assert normalized_answer("  The a-b  (an)  Apple's\tcore. theory") == "ab apples core theory"
     assert exact_match("The U.S.", "us") == 1
 
@@ -41,7 +41,7 @@ def test_every_question_counts_with_its_best_answer(rows):
     assert scores["exact_match"] == pytest.approx(100 * sum(same) / len(same))
 
 
-def test_version_2_knows_questions_without_an_answer():
+def test_version_2_scores_questions_without_an_answer():
     scores = squad_scores([[], [], ["red house"], ["a"]], ["", "red", "house", ""], "2.0")
     assert scores["no_answer_exact_match"] == 50
     assert scores["has_answer_exact_match"] == 50  # "a" is nothing but an article
@@ -49,12 +49,12 @@ def test_version_2_knows_questions_without_an_answer():
     assert scores["f1"] == pytest.approx((100 + 0 + 100 * 2 / 3 + 100) / 4)
 
 
-def test_what_is_only_articles_is_the_same_in_one_script_and_not_in_the_other():
+def test_answers_of_only_articles_match_in_one_script_and_not_in_the_other():
     assert (word_f1("the", "a"), word_f1("the", "a", no_words_may_match=False)) == (1, 0)
 
 
 @given(questions)
-def test_the_threshold_is_the_best_of_all_that_there_are(rows):
+def test_the_threshold_is_the_best_of_all(rows):
     given, said, margins = zip(*rows, strict=True)
 
     def f1_at(threshold):

@@ -1,4 +1,4 @@
-"""Scores of labels are those of plain counting."""
+"""Scores of labels equal those of plain counting."""
 
 import math
 
@@ -55,7 +55,7 @@ def test_the_matrix_counts_every_example_once(rows):
 
 
 @given(sets)
-def test_f1_of_sets_is_that_of_their_members(rows):
+def test_f1_of_sets_is_the_f1_of_their_members(rows):
     true, predicted = zip(*rows, strict=True)
     flat = [(label in a, label in b) for a, b in rows for label in "abcd"]
     assert micro_f1(true, predicted) == pytest.approx(f1(*zip(*flat, strict=True)))

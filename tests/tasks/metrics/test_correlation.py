@@ -1,4 +1,4 @@
-"""Correlations are those of the definitions, also with ties and where a float64 ends."""
+"""Correlations follow the definitions, also with ties and at the limits of float64."""
 
 import math
 
@@ -13,7 +13,7 @@ rows = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2, m
 
 
 def plain_pearson(a, b):
-    """In whole numbers up to the last step."""
+    """In integers up to the last step."""
     n = len(a)
     products = n * sum(x * y for x, y in zip(a, b, strict=True)) - sum(a) * sum(b)
     squares = [n * sum(x * x for x in values) - sum(values) ** 2 for values in (a, b)]
@@ -21,7 +21,7 @@ def plain_pearson(a, b):
 
 
 def doubled_ranks(values):
-    """Twice the mean of the places that a number has among the sorted ones."""
+    """Twice the mean of the ranks of a number."""
     return [2 * sum(other < value for other in values) + sum(other == value for other in values) + 1 for value in values]
 
 

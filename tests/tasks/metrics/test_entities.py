@@ -1,4 +1,4 @@
-"""Entities are counted as a plain reading of the rules counts them."""
+"""Entities are counted as in a plain reading of the rules."""
 
 import pytest
 from hypothesis import given
@@ -11,12 +11,12 @@ sentences = st.lists(st.lists(st.tuples(tags, tags), max_size=8), min_size=1, ma
 
 
 def joined(before, now):
-    """Whether two neighbours are of one entity."""
+    """Whether two neighbours belong to one entity."""
     return before[0] in "BI" and now[0] in "IE" and before[2:] == now[2:]
 
 
 def plain_entities(words):
-    """Every span of words whose neighbours are joined, and that is joined to nothing around it."""
+    """Every maximal span of words whose neighbours are joined."""
     found = []
     for start in range(len(words)):
         for end in range(start, len(words)):
@@ -31,7 +31,7 @@ def plain_entities(words):
 
 
 @given(st.lists(tags, max_size=10))
-def test_entities_are_the_spans_that_hang_together(words):
+def test_entities_are_the_spans_of_joined_words(words):
     assert entities_of(words) == plain_entities(words)
 
 

@@ -1,4 +1,4 @@
-"""Entities that keep the rules of their scheme, beside regular expressions and hand-written cases."""
+"""Entities that follow the rules of their scheme, against regular expressions and handwritten cases."""
 
 import re
 
@@ -10,7 +10,7 @@ from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores
 from keras_bert_rebuild.tasks.metrics.tags import STRICT, strict_entities_of
 from keras_bert_rebuild.tasks.tag_schemes import tags_of_entities
 
-# Of one label, a letter a word: what an entity is, all of it and as far as it goes.
+# For one label, one letter per word: a complete entity, and an entity as far as it goes.
 PATTERNS = {"IOB2": "BI*", "IOE2": "I*E", "BIOES": "BI*E|S", "BILOU": "BI*L|U"}
 
 
@@ -34,20 +34,20 @@ def test_entities_are_those_of_a_regular_expression(scheme, data):
     ("scheme", "tags", "expected"),
     [
         ("IOB1", "I-x O I-x I-x B-x I-x I-y", [(0, 0), (2, 3), (4, 5), (6, 6)]),
-        ("IOB1", "O B-x I-x O", [(2, 2)]),  # a B behind O opens nothing
+        ("IOB1", "O B-x I-x O", [(2, 2)]),  # a B after O opens nothing
         ("IOB1", "I-x B-y O", [(0, 0)]),
         ("IOE1", "I-x O I-x E-x I-x I-y", [(0, 0), (2, 3), (4, 4), (5, 5)]),
-        ("IOE1", "O E-x I-x", [(2, 2)]),  # as seqeval, which wants an I or an E before an E
+        ("IOE1", "O E-x I-x", [(2, 2)]),  # like seqeval, which requires an I or an E before an E
         ("IOB2", "I-x B-x I-y I-x", [(1, 1)]),
     ],
 )
-def test_what_breaks_the_rules_is_no_entity(scheme, tags, expected):
+def test_tags_that_break_the_rules_are_no_entity(scheme, tags, expected):
     assert [span[1:] for span in strict_entities_of(tags.split(), scheme)] == expected
 
 
 @pytest.mark.parametrize("scheme", sorted(STRICT))
 @given(lengths=st.lists(st.tuples(st.sampled_from("xyO"), st.integers(1, 3)), max_size=6))
-def test_tags_that_keep_the_rules_have_the_same_entities_either_way(scheme, lengths):
+def test_tags_that_follow_the_rules_have_the_same_entities_in_both_modes(scheme, lengths):
     entities, at = [], 0
     for kind, length in lengths:
         if kind != "O":
@@ -60,7 +60,7 @@ def test_tags_that_keep_the_rules_have_the_same_entities_either_way(scheme, leng
         assert strict_entities_of(tags, scheme) == entities
 
 
-def test_scores_count_what_keeps_the_rules():
+def test_scores_count_entities_that_follow_the_rules():
     true, predicted = [["B-x", "I-x", "O", "B-y"]], [["I-x", "I-x", "O", "B-y"]]
     assert entity_scores(true, predicted)["f1"] == 1
     assert entity_scores(true, predicted, "IOB2")["recall"] == 0.5
