@@ -5,7 +5,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from keras_bert_rebuild.text.unspaced_scripts import goes_with_the_one_before, is_unspaced
+from keras_bert_rebuild.text.unspaced_scripts import extends_previous, is_unspaced
 
 # For every row, the word whose first token a token is, in the window with the most context, or -1 `(length,)`; for every text, its
 # number of words, and the offsets of its words in characters `(words, 2)`, or None for lists of words.
@@ -73,7 +73,7 @@ def _joined(text, end, start, same_word):
     before, after = text[end - 1], text[start]
     if any(character.isspace() for character in text[end:start]) or not (_is_of_word(before) and _is_of_word(after)):
         return False
-    if goes_with_the_one_before(after):
+    if extends_previous(after):
         return True
     is_one_word = same_word or not (before.isnumeric() or after.isnumeric())
     return is_one_word and not (is_unspaced(before) or is_unspaced(after))
