@@ -100,7 +100,7 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
 
 
 def _of_json(folder):
-    """The class for the tokenizer.json of a folder; None if there is no such file."""
+    """The class for the tokenizer.json of a folder; None if it is missing or empty."""
     path = folder / "tokenizer.json"
     values = json_object(path)
     if not values:
