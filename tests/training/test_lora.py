@@ -109,7 +109,7 @@ def test_matrices_of_another_model_leave_a_model_as_it_was(tmp_path):
     add_lora(other, rank=2)
     save_lora(other, tmp_path / "lora.safetensors")
     learns = [v.path for v in model.trainable_variables]
-    with pytest.raises(ValueError, match="must hold the matrices of this model; 2 differ, Classification/bias for one"):
+    with pytest.raises(ValueError, match="must hold the matrices of this model; 2 differ, such as Classification/bias"):
         load_lora(model, tmp_path / "lora.safetensors")
     assert not has_lora(model)
     assert [v.path for v in model.trainable_variables] == learns
@@ -120,7 +120,7 @@ def test_matrices_are_not_added_to_kernels_of_whole_numbers():
     model = fresh().model
     add_lora(model, rank=2)
     model.quantize("int8")
-    with pytest.raises(ValueError, match="must not be quantised yet"):
+    with pytest.raises(ValueError, match="must not be quantised, because"):
         without_lora(model)
 
 
