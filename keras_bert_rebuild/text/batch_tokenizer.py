@@ -214,7 +214,7 @@ class BatchTokenizer(abc.ABC):
             raise ValueError(f"truncation must be {' or '.join(rows_of.TRUNCATIONS)}, the last with pairs; got {truncation!r}.")
         if stride is not None and (max_len is None or stride < 0 or (pairs is not None and truncation == "longest_first")):
             raise ValueError(
-                "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to cut into "
+                "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to split into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."
             )
 

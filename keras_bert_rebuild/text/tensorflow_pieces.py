@@ -26,12 +26,12 @@ class TensorFlowPieces:
             support_detokenization=False,
         )
 
-        def cut(words):
+        def split(words):
             ids, _, stops = tokenizer.tokenize_with_offsets(words)
             return ids.flat_values, stops.flat_values, ids.row_lengths()
 
         # The graph retains the vocabulary; outside it, every call copies it.
-        graph = tf.function(cut, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        graph = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         self._constant, self._cut = tf.constant, graph.get_concrete_function()
         self._unknown_id = unknown_id
 

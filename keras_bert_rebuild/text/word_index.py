@@ -18,7 +18,7 @@ class WordIndex:
     """
 
     def __init__(self):
-        # Random in every process, so that nobody can craft words that all start at one slot.
+        # Random, so that nobody can craft words that all start at one slot.
         self._factors = np.array([secrets.randbits(64) | 1 for _ in range(_KEY)], np.uint64)
         # For every number of characters, the bits of a key that they occupy.
         self._masks = (np.tri(MAX_CHARACTERS + 2, MAX_CHARACTERS, -1, np.uint16) * np.uint16(0xFFFF)).view(np.uint64)

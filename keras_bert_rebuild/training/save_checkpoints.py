@@ -22,8 +22,8 @@ class SaveCheckpoints(CountedCallback):
         folder: a `CheckpointFolder`, or the path of one.
         every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution`, the next execution's end.
         every_seconds: seconds between the end of a checkpoint and the start of the next; None for no such rule.
-        position: a function of the step that returns a dictionary that JSON can encode, for `Checkpoint.facts`; None for an empty
-            one.
+        position: a function of the step that returns a value that JSON can encode, for `Checkpoint.facts`; None for an empty
+            dictionary.
         score: a function of the step and Keras's logs that returns the score of the current weights, lower is better, or None. It
             is called at every checkpoint and at the end of every epoch, when the logs include the validation losses; an epoch
             with a score is saved.

@@ -82,7 +82,7 @@ def squad_scores(answers, predicted, version=None):
 
 
 def best_threshold(answers, predicted, margins, version="2.0"):
-    """The margin above which to predict no answer that gives the best F1.
+    """The threshold of the margin with the best F1; above it no answer is predicted.
 
     Args:
         answers: as for `squad_scores`.
