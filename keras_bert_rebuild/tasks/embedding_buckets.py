@@ -1,14 +1,14 @@
-"""Answers to an endless stream of token rows: batches of few lengths, answers in the order of the rows."""
+"""A model's outputs for an endless stream of token rows: batches of few lengths, outputs in the order of the rows."""
 
 import bisect
 
-# Up to a limit, how far the next length is: little padding, where a shape costs nothing.
+# Pairs of a limit and the step between lengths up to it: little padding, where a new shape costs nothing.
 FINE_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16), (512, 32), (1 << 20, 128))
 
-# Where every shape is compiled.
+# Lengths where every shape is compiled.
 COARSE_LENGTHS = (16, 32, 64, 128, 256, 512)
 
-# A batch that is run before it is full takes in rows of lengths down to this part of its own, which cost less there than alone.
+# A batch that runs before it is full also takes rows of at least this share of its length: they cost less there than alone.
 CLOSE = 0.85
 
 # Rows that may be read before the first of them is answered, and bytes of answers that may wait for it.
@@ -43,12 +43,12 @@ def bucket_lengths(longest, compiled):
 
 
 class Buckets:
-    """Rows of like length go through a function together.
+    """Passes rows of similar length through a function together.
 
     Args:
-        answer: a function of rows and the length to pad them to, which gives an array a row.
+        answer: a function of rows and the length to pad them to that returns an array for each row.
         lengths: the lengths, as from `bucket_lengths`.
-        batch_tokens: tokens of a batch, padding included; at least one row.
+        batch_tokens: tokens in a batch, padding included; a batch has at least one row.
         look_ahead: rows that may be read before the first of them is answered.
     """
 
@@ -59,17 +59,17 @@ class Buckets:
         self.look_ahead = look_ahead
 
     def rows(self, length):
-        """How many rows a full batch of a length has."""
+        """The number of rows in a full batch of a length."""
         return max(1, self.batch_tokens // length)
 
     def stream(self, rows):
         """Yield the answer to every row, in order.
 
-        A batch is run when it is full; one that the oldest row without an answer is in, also when `look_ahead` rows or
-        `WAITING_BYTES` of answers wait for that row. So memory does not grow with the number of rows.
+        A batch runs when it is full. The batch of the oldest unanswered row also runs when `look_ahead` rows or `WAITING_BYTES` of
+        answers wait for that row. So memory does not grow with the number of rows.
 
         Args:
-            rows: an iterable of rows, each a tuple of which the first is a sequence of ids; it may be endless.
+            rows: an iterable of rows, each a tuple whose first item is a sequence of ids; it may be endless.
 
         Raises:
             ValueError: a row is longer than the last length.
@@ -102,7 +102,7 @@ class Buckets:
                 if first > number or (number - first < self.look_ahead and waiting < WAITING_BYTES):
                     break
                 waiting += run(next(length for length, queue in queues.items() if queue and queue[0][0] == first))
-        # From the longest on, so that every batch but the last few is full.
+        # Longest first, so that every batch except the last few is full.
         while any(queues.values()):
             run(max(length for length, queue in queues.items() if queue))
             while first in done:

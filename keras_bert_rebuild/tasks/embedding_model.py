@@ -1,4 +1,4 @@
-"""The model that vectors of texts come from: pooling on the last block, and rows of any length."""
+"""The model that computes vectors of texts: pooling on the last block, and rows of any length."""
 
 import weakref
 
@@ -13,52 +13,52 @@ from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModu
 from keras_bert_rebuild.tasks.embedding_buckets import bucket_lengths
 from keras_bert_rebuild.tasks.predict_rows import filled_up, predicted
 
-# Name of a pooling, what makes its layer.
+# Name of a pooling, and the function that makes its layer.
 POOLINGS = {
     "cls": lambda: layers.Extract(index=0, name="Pool-NSP"),
     "max": lambda: layers.MaskedGlobalMaxPool1D(name="Pool-Max"),
     "mean": lambda: keras.layers.GlobalAveragePooling1D(name="Pool-Ave"),
 }
 
-# Keras's layers that do the same to a position in a sequence of any length.
+# Keras's layers that treat a position the same in a sequence of any length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
 
 # torch's epsilon of a LayerNorm, for the modules of a sentence-transformers folder.
 EPSILON = 1e-5
 
-# A model is built and compiled once: model, from (poolings, normalize, any length) to what was made of it.
-_MADE: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
+# A model is built and compiled once: for each model, from (poolings, normalize, any length) to the model built from it.
+_MODELS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
 
 
 def embedding_model(model, poolings=(), normalize=False, any_length=False):
     """The first output of a model, pooled.
 
-    The result shares all layers with the model. The same question is answered with the same model, so that it is compiled once.
+    The result shares all layers with the model. The same arguments return the same model, so that it is compiled once.
 
     Args:
-        model: a functional model whose first output is a sequence `(batch, length, width)`, or with no poolings anything.
-        poolings: names of poolings, keys of `POOLINGS`, joined in that order; empty for the sequence itself.
+        model: a functional model whose first output is a sequence `(batch, length, width)`; without poolings, any output.
+        poolings: names of poolings, keys of `POOLINGS`, concatenated in that order; empty for the sequence itself.
         normalize: scale vectors to length 1.
-        any_length: take rows of any length, where the layers of the model can.
+        any_length: accept rows of any length, if the layers of the model can.
 
     Returns:
         A `BertModel`.
 
     Raises:
-        ValueError: poolings of anything but the last block.
+        ValueError: poolings of an output that is not the last block.
     """
-    made = _MADE.setdefault(model, {})
+    models = _MODELS.setdefault(model, {})
     key = (tuple(poolings), normalize, any_length)
-    if key not in made:
+    if key not in models:
         result = _pooled(of_any_length(model) if any_length else model, poolings, normalize)
         if result is model:
-            return model  # kept here it would keep itself alive
-        made[key] = result
-    return made[key]
+            return model  # a reference to itself in the table would keep it alive
+        models[key] = result
+    return models[key]
 
 
 def takes_any_length(model):
-    """Whether a model of a static length would give a shorter row the same vectors."""
+    """Whether a model of a static length would compute the same vectors for a shorter row."""
     return all(
         (type(layer).__module__.startswith("keras_bert_rebuild.") or type(layer).__name__ in OF_ANY_LENGTH)
         and getattr(layer, "index", 0) >= 0
@@ -67,7 +67,7 @@ def takes_any_length(model):
 
 
 def of_any_length(model):
-    """The model for rows of any length, or the model itself where it takes these or where its layers cannot."""
+    """The model for rows of any length; the model itself if it accepts them already or its layers cannot."""
     static = any(tensor.shape[1] is not None for tensor in model.inputs if tensor.name != "Input-Task")
     if not static or not takes_any_length(model):
         return model
@@ -98,18 +98,18 @@ def _pooled(model, poolings, normalize):
 
 
 def with_modules(model, modules, normalize=False):
-    """A model whose vector goes through further layers.
+    """A model with further layers after its vector.
 
     Args:
         model: its output is a vector for each row, `(batch, width)`.
-        modules: `DenseModule`, `NormModule` or `UnitModule`, in their order.
+        modules: `DenseModule`, `NormModule` or `UnitModule`, in order.
         normalize: scale the result to length 1.
 
     Returns:
-        A `BertModel` that shares all layers with the model, or the model itself where there is nothing to add.
+        A `BertModel` that shares all layers with the model, or the model itself if there is nothing to add.
 
     Raises:
-        ValueError: the weights of a module are of another width.
+        ValueError: the weights of a module have a different width.
     """
     if not modules and not normalize:
         return model
@@ -141,34 +141,34 @@ def with_modules(model, modules, normalize=False):
 
 
 def sharing_layers(model, output):
-    """A model of the same inputs, layers and config with another output."""
+    """A model with the same inputs, layers and config, and another output."""
     shared = BertModel(bare(model.inputs), output)
     shared.config = getattr(model, "config", None)
     return shared
 
 
 def is_compiled_by_shape(model):
-    """Whether every new shape of a batch costs a compilation."""
+    """Whether every new batch shape needs a compilation."""
     return traits.compiles_each_shape(model)
 
 
 def longest_row(model):
-    """The longest row that a model takes: its static length, the rows of its position table, or BERT's 512 where nothing says."""
+    """The longest row that a model accepts: its static length, the rows of its position table, or else BERT's 512."""
     positions = (layer.max_length for layer in model.layers if isinstance(layer, layers.PositionEmbedding))
     return model.inputs[0].shape[1] or next(positions, 512)
 
 
 def lengths_of(model, longest):
-    """The lengths that rows of up to `longest` tokens are padded to for a model: its static one, or those of `bucket_lengths`."""
+    """The lengths to pad rows of up to `longest` tokens to for a model: its static length, or those of `bucket_lengths`."""
     static = model.inputs[0].shape[1]
     return [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
 
 
 def inputs_of_rows(model, rows, length, pad_id=0):
-    """The arrays that a model takes for rows `(ids, segments)`, padded to a length.
+    """The input arrays of a model for rows `(ids, segments)`, padded to a length.
 
     Args:
-        model: its inputs are told by their names; those of other names are ids and segments, in this order.
+        model: its inputs are recognised by name; inputs with other names are ids and segments, in this order.
         pad_id: the id of padding.
     """
     columns = {
@@ -180,17 +180,17 @@ def inputs_of_rows(model, rows, length, pad_id=0):
     return input_arrays([columns[name][0] for name in names], length, [columns[name][1] for name in names])
 
 
-def predict_batch(model, rows, length, pad_id=0, most=None):
-    """What a model answers to rows `(ids, segments)`, an array with a row for each.
+def predict_batch(model, rows, length, pad_id=0, max_rows=None):
+    """A model's output for rows `(ids, segments)`, an array with a row for each.
 
     Args:
-        most: rows of a full batch of this length, for batches of few shapes: padding goes up to `length`, and rows that are not as
-            many are filled up to a power of two. A processor keeps a program for every shape, also where nothing is compiled. None:
-            only where every shape is compiled; elsewhere padding goes to the longest row.
+        max_rows: rows of a full batch of this length, for batches of few shapes: rows are padded to `length`, and fewer rows are
+            filled up to a power of two. A processor caches a program for every shape, even if nothing is compiled. None: do so only
+            if every shape is compiled; else pad to the longest row.
     """
     filled = rows
-    if most is not None or is_compiled_by_shape(model):
-        filled = [rows[i] for i in filled_up(len(rows), most)]
+    if max_rows is not None or is_compiled_by_shape(model):
+        filled = [rows[i] for i in filled_up(len(rows), max_rows)]
     elif model.inputs[0].shape[1] is None:
         length = max(len(ids) for ids, _ in rows)
     return predicted(model, inputs_of_rows(model, filled, length, pad_id))[: len(rows)]

@@ -1,4 +1,4 @@
-"""Vectors of a stream of texts, as fast as the model can and in their order."""
+"""Vectors of a stream of texts, in order, as fast as the model allows."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,10 +12,10 @@ from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, buck
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, lengths_of, longest_row, predict_batch, with_modules
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
-# Texts that are cut into tokens at once.
-TEXTS_A_CALL = 256
+# Texts that are tokenised at once.
+TEXTS_PER_CALL = 256
 
-# Enough for the products of a processor to be fast; a GPU takes more.
+# Enough for fast matrix products on a CPU; a GPU needs more.
 BATCH_TOKENS = 2048
 
 
@@ -23,13 +23,13 @@ class EmbeddingStream:
     """Texts in, vectors out.
 
     Args:
-        answer: a function of rows `(ids, segments)` and the length to pad them to, which gives a vector a row.
+        answer: a function of rows `(ids, segments)` and the length to pad them to that returns a vector for each row.
         tokenizer: a `BatchTokenizer`.
-        max_len: tokens of a row at the most; longer texts are cut.
+        max_len: maximum number of tokens in a row; longer texts are truncated.
         lengths: the lengths that rows may be padded to; the last one is `max_len`.
-        batch_tokens: tokens of a batch, padding included.
+        batch_tokens: tokens in a batch, padding included.
         look_ahead: texts that may be read before the first of them is answered.
-        prompt: what is put before every text.
+        prompt: the text to put before every text.
 
     Example: `for vector in EmbeddingStream.of_model(model, tokenizer).stream(lines): ...`
     """
@@ -63,33 +63,33 @@ class EmbeddingStream:
         """The stream of a model.
 
         Args:
-            model: its first output is a sequence, or with no poolings the vector itself.
+            model: its first output is a sequence, or without poolings the vector itself.
             tokenizer: its tokenizer.
-            poolings: some of `POOLINGS`, joined in their order.
+            poolings: some of `POOLINGS`, concatenated in that order.
             normalize: scale vectors to length 1.
-            max_len: tokens of a row at the most; None for what the model takes.
-            modules: what goes on the pooled vector before it is scaled, as `read_sentence_pooling` finds it.
+            max_len: maximum number of tokens in a row; None for the maximum of the model.
+            modules: the layers after the pooling and before the scaling, as `read_sentence_pooling` finds them.
             options: those of the class.
 
         Raises:
-            ValueError: `max_len` is more than the model takes.
+            ValueError: `max_len` is above the maximum of the model.
         """
         pooled = embedding_model(model, poolings, normalize and not modules, any_length=True)
         pooled = with_modules(pooled, modules, normalize and bool(modules))
         longest = longest_row(pooled)
         if max_len is not None and not 2 <= max_len <= longest:
-            raise ValueError(f"max_len must be from 2 to {longest}, what the model takes; got {max_len}.")
+            raise ValueError(f"max_len must be from 2 to {longest}, the maximum of the model; got {max_len}.")
         max_len = max_len or longest
         lengths = lengths_of(pooled, max_len)
 
         def answer(rows, length):
-            return predict_batch(pooled, rows, length, tokenizer.pad_id, most=stream.rows(length))
+            return predict_batch(pooled, rows, length, tokenizer.pad_id, max_rows=stream.rows(length))
 
         stream = cls(answer, tokenizer, max_len, lengths, **options)
         return stream
 
     def rows(self, length: int) -> int:
-        """How many rows a full batch of a length has."""
+        """The number of rows in a full batch of a length."""
         return self._buckets.rows(length)
 
     def __call__(self, texts: Iterable[str]) -> npt.NDArray[Any]:
@@ -104,21 +104,21 @@ class EmbeddingStream:
         return np.stack(vectors)
 
     def stream(self, texts: Iterable[str]) -> Iterator[npt.NDArray[Any]]:
-        """Yield the vector of every text, in order, in memory that does not grow.
+        """Yield the vector of every text, in order, in constant memory.
 
         Args:
-            texts: an iterable of strings; it may be endless. Some thousand are read ahead.
+            texts: an iterable of strings; it may be endless. Some thousands are read ahead.
 
         Raises:
-            ValueError: a string in place of a list of texts, or something else than a string in it.
+            ValueError: a string instead of a list of texts, or an item that is not a string.
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
         return self._buckets.stream(self._rows(iter(texts)))
 
     def _rows(self, texts):
-        for first in itertools.count(step=TEXTS_A_CALL):
-            part = list(itertools.islice(texts, TEXTS_A_CALL))
+        for first in itertools.count(step=TEXTS_PER_CALL):
+            part = list(itertools.islice(texts, TEXTS_PER_CALL))
             if not part:
                 return
             for number, text in enumerate(part, first):

@@ -1,4 +1,4 @@
-"""Texts of any length as rows that a model can take: overlapping windows over what is too long."""
+"""Texts of any length as rows for a model: overlapping windows where a text is too long."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,34 +6,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Beyond, memory for attention grows with the square; models with more positions take `max_len`.
+# Memory for attention grows with the square of the length; models with more positions use more only if `max_len` says so.
 LONGEST = 512
 
 
 @dataclass
 class Windows:
-    """Rows of tokens, lists of an array each; the windows of a text stand one behind the other."""
+    """Rows of tokens, lists with an array for each row; the windows of a text are consecutive."""
 
     ids: list
-    """Token ids with the special ones."""
+    """Token ids, special tokens included."""
 
     segments: list
-    """0 for the first text, 1 for the second (for RoBERTa 0, too)."""
+    """0 for the first text, 1 for the second (0 for RoBERTa)."""
 
     examples: np.ndarray
-    """The text or pair that every row belongs to `(rows,)`."""
+    """The index of the text or pair of every row `(rows,)`."""
 
     sides: list
     """0 for a token of the first text, 1 for one of the second, -1 for a special token."""
 
     best: list
-    """Whether no other window shows more around this token: so every token of the text that is cut counts once."""
+    """Whether no other window shows more context around this token, so that every token of the split text counts once."""
 
     offsets: list
-    """First character of a token and the one behind its last in its own text, `(length, 2)`."""
+    """First character of a token and the one after its last, in its own text, `(length, 2)`."""
 
     word_ids: list
-    """Number of a token's word in its own text, from 0; -1 at special tokens."""
+    """Index of a token's word in its own text, from 0; -1 at special tokens."""
 
 
 @dataclass
@@ -44,11 +44,11 @@ class Encoded:
     """The tokens; a long text has several rows."""
 
     targets: Any = None
-    """What the model should answer for every row; None where an example does not tell."""
+    """The target of every row; None if an example has no label."""
 
     @property
     def examples(self) -> npt.NDArray[Any]:
-        """The example that every row belongs to `(rows,)`."""
+        """The index of the example of every row `(rows,)`."""
         return self.windows.examples
 
     def __len__(self) -> int:
@@ -56,19 +56,19 @@ class Encoded:
 
 
 def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, **options):
-    """Encode texts or pairs of texts, as overlapping windows where they are longer than the model.
+    """Encode texts or pairs of texts, as overlapping windows where they are too long for the model.
 
-    Of a pair one text goes in windows and the other one stands whole in every row. If it leaves less than half of the room, its end
-    is cut off.
+    Of a pair, one text is split into windows and every row contains all of the other one. If that leaves less than half of the
+    room, its end is cut off.
 
     Args:
         tokenizer: a `BatchTokenizer`.
-        texts: a list of texts, or with `is_pretokenized=True` of lists of words.
+        texts: a list of texts, or with `is_pretokenized=True` a list of lists of words.
         pairs: the second texts, or None.
-        max_len: tokens of a row at the most, special ones included.
+        max_len: maximum number of tokens in a row, special ones included.
         stride: tokens that a window shares with the next.
-        side: of pairs, the text that goes in windows, 0 or 1; None: the longer one of each pair.
-        shortest: tokens of the other text at the most, also where there is room for more; None for half of the room.
+        side: the text of a pair that is split into windows, 0 or 1; None: the longer one of each pair.
+        shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the room.
         **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
 
     Returns:
@@ -96,13 +96,13 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
 
 
 def shortened(tokenizer, texts, limit, keep_end=False):
-    """Texts that have no more than so many tokens: cut where a word begins, or a token if that leaves nothing.
+    """Texts of at most `limit` tokens: cut where a word begins, or where a token begins if that leaves nothing.
 
     Args:
         tokenizer: a `BatchTokenizer`.
         texts: a list of texts.
-        limit: tokens at the most.
-        keep_end: leave the beginning out and not the end.
+        limit: maximum number of tokens.
+        keep_end: cut off the beginning instead of the end.
     """
     encoding = tokenizer.encode_batch(texts, return_offsets=True)
     short = list(texts)
@@ -120,7 +120,7 @@ def shortened(tokenizer, texts, limit, keep_end=False):
 
 
 def row_length(model, max_len):
-    """`max_len`, or where it is None what the model can take, `LONGEST` at the most; a ValueError for more than it can take."""
+    """`max_len`, or if it is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
     longest = model.config.max_length
     length = min(longest, LONGEST) if max_len is None else int(max_len)
     if not 8 <= length <= longest:
@@ -129,7 +129,7 @@ def row_length(model, max_len):
 
 
 def weighted_mean(rows, windows):
-    """One answer for each example: the mean of those of its windows, each with the weight of its tokens, `(examples, ...)`."""
+    """One output for each example: the mean over its windows, weighted by their numbers of tokens, `(examples, ...)`."""
     weights = np.array([len(ids) for ids in windows.ids], "float64")
     rows = np.stack(rows).astype("float64")
     starts = np.flatnonzero(np.diff(windows.examples, prepend=-1))
@@ -138,24 +138,24 @@ def weighted_mean(rows, windows):
 
 
 def _long_ones(tokenizer, whole, long, side, are_pairs):
-    """The side to cut into windows, and the texts or pairs, by number."""
+    """The side to split into windows, and the indices of the texts or pairs."""
     chosen = np.flatnonzero(long)
     if not are_pairs or side is not None:
         return [(side or 0, chosen)]
     sides = [_sides(tokenizer, whole.ids[i], whole.word_ids[i]) for i in chosen]
-    second = np.array([np.sum(of == 1) > np.sum(of == 0) for of in sides], bool)
+    second = np.array([np.sum(row == 1) > np.sum(row == 0) for row in sides], bool)
     return [(0, chosen[~second]), (1, chosen[second])]
 
 
 def _sides(tokenizer, ids, word_ids):
-    behind_separator = np.cumsum((ids == tokenizer.sep_id) & (word_ids < 0)) > 0
-    return np.where(word_ids < 0, -1, behind_separator)
+    after_separator = np.cumsum((ids == tokenizer.sep_id) & (word_ids < 0)) > 0
+    return np.where(word_ids < 0, -1, after_separator)
 
 
 def _in_order(tokenizer, parts):
     """Rows of several encodings in the order of their texts."""
     rows = [(examples[k], encoding, row) for encoding, rows, examples in parts for k, row in enumerate(rows)]
-    rows.sort(key=lambda row: row[0])  # stable: windows keep their order
+    rows.sort(key=lambda row: row[0])  # stable: windows retain their order
     windows = Windows([], [], np.array([example for example, _, _ in rows], "int64"), [], [], [], [])
     for _, encoding, row in rows:
         ids, words = encoding.ids[row], encoding.word_ids[row]

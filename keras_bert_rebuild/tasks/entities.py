@@ -11,12 +11,12 @@ from keras_bert_rebuild.tasks.metrics.entities import entities_of
 from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE
 from keras_bert_rebuild.tasks.tag_schemes import may_follow, tags_of_entities
 
-# A label, and the first word and the one behind the last, or in a text its characters.
+# A label, and the first word and the one after the last; in a text, its characters.
 Span = namedtuple("Span", ["label", "start", "end"])
 
 
 def spans_of_tags(tags):
-    """The entities that tags of any scheme mean.
+    """The entities that tags of any scheme describe.
 
     Example:
 
@@ -27,67 +27,66 @@ def spans_of_tags(tags):
 
 
 def tags_of_spans(starts, ends, spans, scheme="IOB2"):
-    """Tags for words from the spans of characters that words lie in.
+    """Tags of words from spans of characters.
 
     Args:
-        starts, ends: first character of every word and the one behind its last.
+        starts, ends: first character of every word and the one after its last.
         spans: `(start, end, label)`, in characters.
-        scheme: a key of `SCHEMES`, whose tags they shall be.
+        scheme: a key of `SCHEMES`, the scheme of the tags.
 
     Returns:
-        A tag for each word: a word belongs to the span that has the most of its characters, the first of them if two have as many.
+        A tag for each word: a word belongs to the span that has the most of its characters, or to the first of several such spans.
 
     Raises:
-        ValueError: spans overlap, or all the words of a span belong to others.
+        ValueError: spans overlap, or all the words of a span belong to other spans.
     """
     spans = sorted(spans)
-    for (_, behind, _), (start, end, label) in itertools.pairwise(spans):
-        if start < behind:
+    for (_, end_before, _), (start, end, label) in itertools.pairwise(spans):
+        if start < end_before:
             raise ValueError(f"spans must not overlap; {(start, end, label)} begins in the one before")
     owners = [_owner(first, last, spans) for first, last in zip(starts, ends, strict=True)]
     for span in spans:
         if span not in owners:
             raise ValueError(f"every span must have a word of its own; {span} has none")
     words = {span: [i for i, owner in enumerate(owners) if owner == span] for span in spans}
-    return tags_of_entities(scheme, [(span[2], of[0], of[-1]) for span, of in words.items()], len(owners))
+    return tags_of_entities(scheme, [(span[2], inside[0], inside[-1]) for span, inside in words.items()], len(owners))
 
 
 def _owner(first, last, spans):
-    """The span with the most characters of `first` to `last`, the first of several; None where no span has one."""
+    """The span with the most characters of `first` to `last`, the first of several; None if no span has one."""
     shared = [min(end, last) - max(start, first) for start, end, _ in spans]
     most = max(shared, default=0)
     return spans[shared.index(most)] if most > 0 else None
 
 
 def best_tags(log_probabilities, labels, scheme, transitions=None):
-    """The best of the sequences of tags that a scheme allows.
+    """The best sequence of tags that a scheme allows.
 
         argmax Σ_i log p_i(tag_i)
 
-    and of a conditional random field, with scores s for log p,
+    and for a conditional random field, with scores s instead of log p,
 
         argmax Σ_i s_i(tag_i) + begin[tag_1] + Σ_i next[tag_i-1, tag_i] + end[tag_n]
 
     Args:
-        log_probabilities: `(words, labels)`, or scores that are not normalised.
+        log_probabilities: `(words, labels)`, or unnormalised scores.
         labels: the tags.
-        scheme: a key of `SCHEMES`; None where any tag may follow any.
-        transitions: scores of a `ConditionalRandomField`, `(labels + 2, labels)`: of the tag of the column behind that of the row,
-            then of beginning with it, then of ending with it. None for none.
+        scheme: a key of `SCHEMES`; None if any tag may follow any other.
+        transitions: scores of a `ConditionalRandomField`, `(labels + 2, labels)`: of the tag of the column after that of the row,
+            then of beginning with it, then of ending with it; or None.
 
     Returns:
-        The numbers of the tags, `(words,)`; those that are best alone where there is no allowed sequence of these labels.
-
+        The indices of the tags, `(words,)`; the best tag of every word by itself if these labels have no allowed sequence.
     """
     count = len(labels)
-    ways = np.zeros((count + 2, count)) if transitions is None else np.array(transitions, "float64")
-    ways[~_allowed(tuple(labels), scheme)] = -np.inf
-    return viterbi(np.asarray(log_probabilities), ways)
+    scores = np.zeros((count + 2, count)) if transitions is None else np.array(transitions, "float64")
+    scores[~_allowed(tuple(labels), scheme)] = -np.inf
+    return viterbi(np.asarray(log_probabilities), scores)
 
 
 @functools.lru_cache(maxsize=64)
 def _allowed(labels, scheme):
-    """What may follow, begin and end, `(labels + 2, labels)`."""
+    """Which tags may follow each other, begin and end a sequence, `(labels + 2, labels)` bool."""
     if scheme is None:
         return np.ones((len(labels) + 2, len(labels)), bool)
     rows = [[may_follow(scheme, before, tag) for tag in labels] for before in (*labels, OUTSIDE)]

@@ -26,7 +26,7 @@ CheckpointPaths = namedtuple("CheckpointPaths", ["config", "checkpoint", "vocab"
 
 
 def get_checkpoint_paths(model_path: str | os.PathLike[str]) -> CheckpointPaths:
-    """The paths of config, checkpoint and vocabulary in a folder as Google released them; whether they exist is not looked at."""
+    """The paths of config, checkpoint and vocabulary in a folder as Google released them, whether they exist or not."""
     folder = Path(model_path)
     return CheckpointPaths(*(str(folder / name) for name in ("bert_config.json", "bert_model.ckpt", "vocab.txt")))
 
@@ -41,26 +41,26 @@ def extract_embeddings_generator(
     cut_embed: bool = True,
     output_layer_num: int | Sequence[int] = 1,
 ) -> Iterator[npt.NDArray[Any]]:
-    """Yield the vectors of texts, one array a text, in order.
+    """Yield the vectors of texts, one array for each text, in order.
 
-    Texts of like length are computed together, padded to each other: some thousand texts are read ahead, and memory does not grow
-    with their number.
+    Texts of similar length are computed together, padded to the longest of them. Some thousands of texts are read ahead, and memory
+    does not grow with their number.
 
     Args:
         model: the folder of a Google checkpoint, or a model of token and segment ids.
         texts: an iterable of texts or pairs of texts; it may be endless.
-        poolings: None for a vector per token; or one or a list of `POOL_NSP`, `POOL_MAX`, `POOL_AVE`, joined in that order.
-        vocabs: token to id; read from the folder where `model` is one and this is None.
-        cased: keep case and accents.
-        batch_size: texts of the model's greatest length at a time; of shorter texts as many as make as many tokens.
+        poolings: None for a vector per token; or one or a list of `POOL_NSP`, `POOL_MAX`, `POOL_AVE`, concatenated in that order.
+        vocabs: token to id; None: read from the folder, if `model` is one.
+        cased: retain case and accents.
+        batch_size: number of texts of the model's maximum length in a batch; shorter texts fill a batch of as many tokens.
         cut_embed: without poolings, leave out the vectors of padding.
-        output_layer_num: as for `get_model`, where `model` is a folder.
+        output_layer_num: as for `get_model`, if `model` is a folder.
 
     Yields:
         `(tokens, width)` without poolings, [CLS] and [SEP] included, else `(width · number of poolings,)`.
 
     Raises:
-        ValueError: at the first step: a string in place of a list of texts, an unknown pooling, no vocabulary.
+        ValueError: when the first vector is requested: a string instead of a list of texts, an unknown pooling, no vocabulary.
     """
     if isinstance(texts, (str, bytes)):
         raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
@@ -72,7 +72,7 @@ def extract_embeddings_generator(
         raise ValueError("vocabs must be a dictionary from token to id where model is not a folder; got None.")
     names = _names_of_poolings(poolings)
     seq_len = model.outputs[0].shape[1] if len(model.outputs[0].shape) > 2 else None
-    # What stands at padding is asked for: it depends on how much there is.
+    # The caller wants the vectors of padding, which depend on how much of it there is.
     at_static_length = seq_len is not None and not names and not cut_embed
     model = embedding_model(model, names, any_length=not at_static_length)
     longest = seq_len or longest_row(model)
@@ -81,7 +81,7 @@ def extract_embeddings_generator(
         vectors = predict_batch(model, rows, length)
         if names or not cut_embed:
             return vectors
-        # Copies, so that one vector that is kept does not keep the batch.
+        # Copies, so that a retained vector does not retain the whole batch.
         return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
 
     buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest)
@@ -116,12 +116,12 @@ def _names_of_poolings(poolings):
 
 
 def _encoded(tokenizer, text, seq_len):
-    """Ids and segments of a text or a pair, cut to the model and without padding."""
+    """Ids and segments of a text or a pair, truncated to the model and without padding."""
     first, second = (text, None) if isinstance(text, str) else (text[0], text[1])
     ids, segments = tokenizer.encode(first, second)
     return (ids, segments) if seq_len is None or len(ids) <= seq_len else tokenizer.encode(first, second, max_len=seq_len)
 
 
 def _used(ids):
-    """The place behind the last id that is not 0, which is padding to keras_bert."""
+    """The number of ids up to the last one that is not 0, keras_bert's padding."""
     return int(np.max(np.nonzero(ids)[0], initial=-1)) + 1

@@ -1,4 +1,4 @@
-"""The words that a model with an MLM head puts in place of `[MASK]`."""
+"""The words that a model with an MLM head predicts for `[MASK]`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,14 +25,14 @@ def fill_mask(
 ) -> list[Any]:
     """Predict the masked tokens of texts.
 
-    A text longer than the model goes in windows; of those that show a `[MASK]` the one that shows the most around it answers.
+    A text that is too long for the model is split into windows; each `[MASK]` is predicted in the window with the most context.
 
     Args:
         model: as from `get_model(training=True)`, or with an MLM head as from `from_pretrained`.
         token_dict: its vocabulary, token to id; or its tokenizer, as from `load_tokenizer`.
         text: a text with the tokenizer's mask, such as `[MASK]`, in place of one or more tokens; or a list of such texts.
-        top_k: answers for each.
-        cased: with a vocabulary, keep case and accents.
+        top_k: number of predictions for each mask.
+        cased: with a vocabulary, retain case and accents.
         batch_size: rows of a batch.
 
     Returns:
@@ -62,8 +62,8 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
     windows = encode_windows(
         tokenizer, texts, max_len=longest, stride=longest // 4 if longest > 8 else 0, special_tokens_in_text=True
     )
-    places = [np.flatnonzero((ids == tokenizer.mask_id) & best) for ids, best in zip(windows.ids, windows.best, strict=True)]
-    rows = [row for row in range(len(places)) if len(places[row])]
+    positions = [np.flatnonzero((ids == tokenizer.mask_id) & best) for ids, best in zip(windows.ids, windows.best, strict=True)]
+    rows = [row for row in range(len(positions)) if len(positions[row])]
     answers = [[] for _ in texts]
     for first in range(0, len(rows), batch_size):
         batch = rows[first : first + batch_size]
@@ -71,7 +71,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
         length = fixed or next(bucket for bucket in buckets_up_to(longest) if bucket >= tokens)
         chosen = np.zeros((len(batch), length), "int32")
         for i, row in enumerate(batch):
-            chosen[i, places[row]] = 1
+            chosen[i, positions[row]] = 1
         given = {
             "Input-Token": padded([windows.ids[row] for row in batch], length, tokenizer.pad_id),
             "Input-Segment": padded([windows.segments[row] for row in batch], length),
@@ -81,7 +81,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
         outputs = predicted(model, [given[tensor.name] for tensor in model.inputs])
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
         for i, row in enumerate(batch):
-            for probabilities in np.asarray(outputs[i])[places[row]]:
+            for probabilities in np.asarray(outputs[i])[positions[row]]:
                 best = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
                 answers[windows.examples[row]].append([(tokenizer.tokens.get(k), float(probabilities[k])) for k in best])
     return answers

@@ -15,38 +15,38 @@ from keras_bert_rebuild.models.heads import CRF, LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.training.lora import without_lora
 
-# What may be begun anew: the last layers of the heads, and the pooler where the encoder came without one.
+# What may be newly initialised: the last layers of the heads, and the pooler if the encoder has none.
 _OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF))
 _POOLER = f"{LAYERS['pooler']}/"
 
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
-    """A new model of an encoder and a head that has not learned anything.
+    """A new model of an encoder and an untrained head.
 
     Args:
-        encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which stays as it is; low-rank
-            matrices that it has are added to the kernels of the new one.
-        heads: names of heads, as for `build_model`; their last layers begin anew even where the encoder brings some.
+        encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model, which is not changed; its
+            low-rank matrices, if any, are added to the kernels of the new model.
+        heads: names of heads, as for `build_model`; their last layers are newly initialised even if the encoder has them.
         labels: names of the outputs of a classification head.
-        seed: what is begun anew is drawn from it, the same numbers on every backend.
+        seed: seed of the newly initialised weights, which are the same on every backend.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
         **rates: fields of `BertConfig` to change: `hidden_dropout_prob`, `attention_probs_dropout_prob`, `classifier_dropout`; and
             `crf`.
 
     Returns:
-        A `BertModel`; its `load_report` lists in `missing` what was begun anew.
+        A `BertModel`; its `load_report` lists the newly initialised weights in `missing`.
 
     Raises:
-        ValueError: a model without a config, of other layers than its config says, or quantised.
+        ValueError: a model that has no config, has other layers than its config declares, or is quantised.
     """
     source = encoder if isinstance(encoder, keras.Model) else from_pretrained(encoder)
     config = getattr(source, "config", None)
     if config is None:
         raise ValueError(f"expected the path of a checkpoint or a model with a config; got {type(encoder).__name__} without one.")
     source = without_lora(source)
-    told = {"labels": tuple(labels), "problem_type": None, "crf": False, **rates}
+    changes = {"labels": tuple(labels), "problem_type": None, "crf": False, **rates}
     with dtype_scope(dtype), skipped_initialization(unwritten):
-        model = build_model(config.replace(**told), heads)
+        model = build_model(config.replace(**changes), heads)
     values = {variable.path: variable for variable in source.weights}
     last = tuple(f"{layer}/" for layer in (*(LAYERS[head] for head in heads if head != "pooler"), CRF))
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
@@ -68,11 +68,11 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
 
 
 def _drawn(variable, spread, seed):
-    """A kernel from the normal distribution; anything else is 0.
+    """A kernel drawn from the normal distribution; any other weight is 0.
 
-    The last layer of a head has the deviation 1/√width, by which logits are of the size of what they are made of at any width; a
-    pooler has `spread`, that of BERT. After few steps that was as good as `spread` for the head, too, which transformers has, on
-    two sets and better on one: benchmarks/RESULTS.md, "The first weights of a head".
+    The last layer of a head has the standard deviation 1/√width, so that logits have the scale of their inputs at any width; a
+    pooler has `spread`, as in BERT. After few steps this was as good on two data sets, and better on one, as `spread` for the head,
+    which transformers uses: benchmarks/RESULTS.md, "The first weights of a head".
     """
     if not variable.path.endswith("kernel"):
         return np.zeros(variable.shape, "float32")

@@ -14,20 +14,20 @@ from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
-# The choice by number and text, and the probability of each.
+# The index and text of the choice, and the probability of each.
 Chosen = namedtuple("Chosen", ["index", "text", "probabilities"])
 
 
 class MultipleChoice(Task):
-    """Choose among texts the one that goes with a prompt: every choice is a pair with it, and the logits of all are compared.
+    """Choose the text that fits a prompt: the prompt and each choice form a pair, and the logits of all pairs are compared.
 
-    A prompt longer than `max_len` leaves room for goes in windows; the answer is made of the mean of their logits, weighted by
-    their tokens, and in training every window is a question of its own.
+    A prompt that is too long for `max_len` is split into windows. The answer uses the mean of their logits, weighted by their
+    numbers of tokens; in training every window is a question of its own.
 
     Args:
         model: a `BertModel` with the head "multiple_choice".
         tokenizer: as for `task_tokenizer`.
-        max_len, stride: as of `Task`.
+        max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 4.4 (https://arxiv.org/abs/1810.04805).
     """
@@ -42,20 +42,20 @@ class MultipleChoice(Task):
 
         Args:
             prompts: a list of texts.
-            choices: for each a list of texts.
+            choices: a list of texts for each prompt.
             batch_size: rows of a batch.
 
         Returns:
-            A `Chosen` for each.
+            A `Chosen` for each prompt.
 
         Raises:
-            ValueError: not a list, an empty one, or not as many lists of choices as prompts.
+            ValueError: not a list, an empty list, or a different number of prompts and lists of choices.
         """
         prompts, choices = example_list(prompts, "prompts"), example_list(choices, "choices")
         if len(choices) != len(prompts):
             raise ValueError(f"choices must have a list for each of the {len(prompts)} prompts; got {len(choices)}.")
         questions = [
-            ChoiceQuestion(prompt, tuple(example_list(of, "choices"))) for prompt, of in zip(prompts, choices, strict=True)
+            ChoiceQuestion(prompt, tuple(example_list(texts, "choices"))) for prompt, texts in zip(prompts, choices, strict=True)
         ]
         return self.predict_examples(questions, batch_size)
 
@@ -75,18 +75,18 @@ class MultipleChoice(Task):
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
         """Batches of questions for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts questions."""
         if encoded.targets is None:
-            raise ValueError("every question must tell the right choice, to be trained on; one at least does not.")
+            raise ValueError("every question must have a label for training; at least one has none.")
         bounds = np.searchsorted(encoded.windows.examples, np.arange(sum(map(len, encoded.targets)) + 1)).tolist()
         group, rows, labels, first = max(map(len, encoded.targets)), [], [], 0
-        for right in encoded.targets:
-            windows = list(itertools.pairwise(bounds[first : first + len(right) + 1]))
-            first += len(right)
-            # Behind the choices come rows that are none, which the loss leaves out.
-            of_question = np.concatenate([right.astype("float32"), np.full(group - len(right), -1.0, "float32")])
-            for i in range(max(behind - begin for begin, behind in windows)):
-                of_window = [min(begin + i, behind - 1) for begin, behind in windows]
-                rows += of_window + of_window[-1:] * (group - len(right))
-                labels += [of_question] * group
+        for target in encoded.targets:
+            windows = list(itertools.pairwise(bounds[first : first + len(target) + 1]))
+            first += len(target)
+            # Padding rows follow the choices; the loss ignores them.
+            padded_target = np.concatenate([target.astype("float32"), np.full(group - len(target), -1.0, "float32")])
+            for i in range(max(end - begin for begin, end in windows)):
+                choice_rows = [min(begin + i, end - 1) for begin, end in windows]
+                rows += choice_rows + choice_rows[-1:] * (group - len(target))
+                labels += [padded_target] * group
         return self.grouped_batches(encoded, rows, np.stack(labels), group, batch_size, seed, **kwargs)
 
     def loss(self) -> keras.losses.Loss:

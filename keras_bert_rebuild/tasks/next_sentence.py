@@ -1,4 +1,4 @@
-"""Whether a text goes on with another: the next-sentence head of pretraining."""
+"""Whether a text follows another: the next-sentence head of pretraining."""
 
 import os
 from collections.abc import Sequence
@@ -19,16 +19,16 @@ from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 class NextSentence:
     """The probability that one text is followed by another.
 
-    Where a pair is longer than the model, the beginning of the first text and the end of the second are left out, so that each has
-    half of the room or what the other one leaves: what adjoins says whether they belong together.
+    If a pair is too long for the model, the beginning of the first text and the end of the second are cut off, so that each has
+    half of the room, or what the other one leaves: the adjoining parts show whether they belong together.
 
     Args:
         model: a path as for `from_pretrained`, or a model, with the head "nsp".
         tokenizer: as for `task_tokenizer`.
-        max_len: tokens of a row at the most; None for what the model can take, 512 at the most.
+        max_len: maximum number of tokens in a row; None for the maximum of the model, at most 512.
 
     Raises:
-        ValueError: the model has no such head, or not as many positions.
+        ValueError: the model has no such head, or fewer positions than `max_len`.
 
     Reference: Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
     """
@@ -46,14 +46,14 @@ class NextSentence:
 
         Args:
             firsts: a list of texts.
-            seconds: for each of them the text that may come next.
+            seconds: for each of them, the text that may come next.
             batch_size: rows of a batch.
 
         Returns:
-            The probability of every pair that the second text is the next, `(pairs,)`.
+            The probability that the second text follows the first, `(pairs,)`.
 
         Raises:
-            ValueError: not a list, an empty one, or not as many second texts as first ones.
+            ValueError: not a list, an empty list, or a different number of first and second texts.
         """
         firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
         if len(firsts) != len(seconds):

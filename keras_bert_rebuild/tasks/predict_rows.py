@@ -1,4 +1,4 @@
-"""What a model answers to rows of any length, in batches of about the same length, also where several threads ask."""
+"""A model's outputs for rows of any length, in batches of similar length; safe to call from several threads."""
 
 import threading
 import weakref
@@ -9,42 +9,42 @@ import numpy as np
 from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, input_arrays
 from keras_bert_rebuild.kernels import traits
 
-# Texts of tasks are short, of 12 tokens as often as of 200. On JAX, which compiles a program for every length, there are fewer.
+# Texts of tasks are short: 12 tokens are as frequent as 200. JAX, which compiles a program for every length, has fewer lengths.
 LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
-# Keras's prediction is not made for threads: on JAX it gives the buffers of the model's variables away during a call, and a second
-# call finds them deleted; on every backend it makes its function in the first call.
+# Keras's prediction is not thread-safe: on JAX a call donates the buffers of the model's variables, and a second call finds them
+# deleted; on every backend the first call makes its function.
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_OF_LOCKS = threading.Lock()
+_LOCKS_LOCK = threading.Lock()
 
 
 def predicted(model, inputs):
-    """What `model.predict_on_batch` puts out, as an array of NumPy or what holds several; other threads wait.
+    """The output of `model.predict_on_batch` as a NumPy array, or a structure of several; other threads wait.
 
     Args:
         model: a Keras model.
-        inputs: of a batch.
+        inputs: the inputs of a batch.
     """
-    with _OF_LOCKS:
+    with _LOCKS_LOCK:
         lock = _LOCKS.setdefault(model, threading.Lock())
     with lock:
         return keras.tree.map_structure(keras.ops.convert_to_numpy, model.predict_on_batch(inputs))
 
 
-def filled_up(count, most=None):
-    """The numbers of the rows of a batch, some of them again, so that there are a power of two: every shape costs a program.
+def filled_up(count, max_rows=None):
+    """The indices of the rows of a batch, repeated up to a power of two, because every shape needs a program.
 
     Args:
-        count: rows that there are.
-        most: rows that a full batch has, at which the power ends; None for any.
+        count: number of rows.
+        max_rows: rows of a full batch, the limit of the power of two; None for no limit.
 
     Example:
 
-    >>> filled_up(5).tolist(), filled_up(5, most=6).tolist()
+    >>> filled_up(5).tolist(), filled_up(5, max_rows=6).tolist()
     ([0, 1, 2, 3, 4, 0, 1, 2], [0, 1, 2, 3, 4, 0])
     """
     power = 1 << (count - 1).bit_length()
-    return np.arange(power if most is None or count > most else min(power, most)) % count
+    return np.arange(power if max_rows is None or count > max_rows else min(power, max_rows)) % count
 
 
 def buckets_up_to(max_len):
@@ -54,15 +54,15 @@ def buckets_up_to(max_len):
 
 
 def model_inputs(model, ids, segments, pad_id):
-    """What a model takes, by the names of its inputs: lists of rows and what each is filled up with.
+    """The inputs of a model, by their names: lists of rows, and the padding value of each.
 
     Args:
-        model: a `BertModel` with the inputs `Input-Token` and perhaps `Input-Segment`.
+        model: a `BertModel` with the input `Input-Token` and optionally `Input-Segment`.
         ids, segments: lists of rows.
-        pad_id: the token of padding.
+        pad_id: the id of padding.
 
     Raises:
-        ValueError: the model has an input that this does not know.
+        ValueError: the model has another input.
     """
     known = {"Input-Token": (ids, pad_id), "Input-Segment": (segments, 0)}
     names = [tensor.name for tensor in model.inputs]
@@ -73,15 +73,15 @@ def model_inputs(model, ids, segments, pad_id):
 
 
 def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None):
-    """Predict rows, each in a batch of rows of its length.
+    """Predict rows, in batches of rows of similar length.
 
     Args:
         model: the model, with one output.
         inputs, padding: as from `model_inputs`.
-        max_len: tokens of the longest row there may be.
+        max_len: maximum number of tokens in a row.
         batch_size: rows of a batch.
-        per_token: whether the model answers for every token; answers for padding are left out.
-        progress: called with the rows done and all rows, after every batch.
+        per_token: whether the model has an output for every token; outputs for padding are left out.
+        progress: called with the number of finished rows and of all rows, after every batch.
 
     Returns:
         A list of float32 arrays, in the order of the rows.

@@ -1,4 +1,4 @@
-"""Extractive question answering: the stretch of a text that answers a question."""
+"""Extractive question answering: the span of a text that answers a question."""
 
 import math
 from collections import namedtuple
@@ -15,28 +15,28 @@ from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import SpanLoss
 
-# One span: its text, its place in characters of the context, its score and its probability among the best spans.
+# One span: its text, its offsets in the context in characters, its score and its probability among the best spans.
 Answer = namedtuple("Answer", ["text", "start", "end", "score", "probability"])
 
-# The answer ("" and None for its place where there is none), how much better no answer is than the best span, and the best spans.
+# The answer ("" with offsets None if there is none), how much better no answer is than the best span, and the best spans.
 Answered = namedtuple("Answered", ["text", "start", "end", "probability", "no_answer_margin", "best"])
 
 
 class QuestionAnswerer(Task):
     """Find the answer to a question in a text of any length.
 
-    A text longer than `max_len` leaves room for goes in windows, each behind the question. A span may begin with any token that no
-    other window shows more around; the best spans of all windows are compared by the sum of their logits. No answer has the
-    logits of `[CLS]`, the lowest of all windows.
+    A text that is too long for `max_len` is split into windows, each after the question. A span may begin with any token for which
+    no other window shows more context; the best spans of all windows are compared by the sum of their logits. The score of no
+    answer is that of the logits of `[CLS]`, the lowest of all windows.
 
     Args:
         model: a `BertModel` with the head "question_answering".
         tokenizer: as for `task_tokenizer`.
-        no_answer_threshold: no answer is given where it is better than the best span by more than this; None: there always is one.
-        best: spans to give for a question.
-        max_answer_tokens: tokens of a span at the most.
-        max_question_tokens: a longer question is cut.
-        max_len, stride: as of `Task`.
+        no_answer_threshold: the answer is "" if no answer is better than the best span by more than this; None: always answer.
+        best: maximum number of spans to return for a question.
+        max_answer_tokens: maximum number of tokens in a span.
+        max_question_tokens: maximum number of tokens in a question; longer ones are truncated.
+        max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, sections 4.2 and 4.3 (https://arxiv.org/abs/1810.04805); `run_squad.py` of google-research/bert.
     """
@@ -74,14 +74,14 @@ class QuestionAnswerer(Task):
 
         Args:
             questions: a list of questions.
-            contexts: the text for each of them, or one string for all.
+            contexts: a text for each of them, or one string for all.
             batch_size: rows of a batch.
 
         Returns:
-            An `Answered` for each: `context[start:end]` is the text.
+            An `Answered` for each question: `context[start:end]` is the text.
 
         Raises:
-            ValueError: not a list, an empty one, or not as many contexts as questions.
+            ValueError: not a list, an empty list, or a different number of contexts and questions.
         """
         questions = example_list(questions, "questions")
         contexts = [contexts] * len(questions) if isinstance(contexts, str) else example_list(contexts, "contexts")
@@ -95,23 +95,23 @@ class QuestionAnswerer(Task):
         windows = self._windows(examples)
         if any(example.answers is None for example in examples):
             return Encoded(windows)
-        places = [self._place(example, i) for i, example in enumerate(examples)]
+        offsets = [self._offsets(example, i) for i, example in enumerate(examples)]
         targets = np.zeros((len(windows.ids), 2), "int32")
         for row, example in enumerate(windows.examples):
-            if places[example] is not None:
-                found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *places[example])
+            if offsets[example] is not None:
+                found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
                 targets[row] = (0, 0) if found is None else found
         return Encoded(windows, targets)
 
     def loss(self) -> keras.losses.Loss:
-        """Cross entropy of the first and the last token; a window that does not show the answer whole has `[CLS]` for both."""
+        """Cross entropy of the first and the last token; both are `[CLS]` in a window without the whole answer."""
         return SpanLoss()
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows = self._windows(examples)
         spans: list[list[Any]] = [[] for _ in examples]
-        nothing = [np.inf] * len(examples)
+        no_answer = [np.inf] * len(examples)
         for row, logits in enumerate(self.predict_windows(windows, batch_size, progress)):
             number = windows.examples[row]
             in_context = (windows.sides[row] == 1) & (windows.offsets[row][:, 1] > windows.offsets[row][:, 0])
@@ -124,34 +124,34 @@ class QuestionAnswerer(Task):
                 self.best,
                 self.max_answer_tokens,
             )
-            nothing[number] = min(nothing[number], float(logits[0].sum()))
-        return [self._answer(*of_one) for of_one in zip(examples, spans, nothing, strict=True)]
+            no_answer[number] = min(no_answer[number], float(logits[0].sum()))
+        return [self._answer(*arguments) for arguments in zip(examples, spans, no_answer, strict=True)]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Exact match and F1, as SQuAD counts them."""
+        """Exact match and F1, as SQuAD computes them."""
         return squad_scores(_texts_of(examples), [answer.text for answer in answers])
 
     def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """As `predict_examples`; where some questions have no answer, `no_answer_threshold` is first set so that F1 is best."""
+        """As `predict_examples`; if some questions have no answer, `no_answer_threshold` is first set to that of the best F1."""
         examples = example_list(examples)
-        given = _texts_of(examples)
-        if all(given):
+        right = _texts_of(examples)
+        if all(right):
             self.no_answer_threshold = None
             return self.predict_examples(examples, batch_size=batch_size, progress=progress)
-        self.no_answer_threshold = math.inf  # the answers know of the one that there may be none, and none gives it
+        self.no_answer_threshold = math.inf  # the probabilities include no answer, but it is never returned
         answers = self.predict_examples(examples, batch_size=batch_size, progress=progress)
         margins = [answer.no_answer_margin for answer in answers]
-        self.no_answer_threshold, _ = best_threshold(given, [answer.text for answer in answers], margins)
-        silent = {"text": "", "start": None, "end": None}
-        return [answer._replace(**silent) if answer.no_answer_margin > self.no_answer_threshold else answer for answer in answers]
+        self.no_answer_threshold, _ = best_threshold(right, [answer.text for answer in answers], margins)
+        empty = {"text": "", "start": None, "end": None}
+        return [answer._replace(**empty) if answer.no_answer_margin > self.no_answer_threshold else answer for answer in answers]
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
         best = [
             {"text": one.text, "start": one.start, "end": one.end, "probability": round(one.probability, 6)}
             for one in answer.best[:5]
         ]
-        place = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
-        return {"id": example.id, "question": example.question, "answer": answer.text, **place, "best": best}
+        found = {"start": answer.start, "end": answer.end, "probability": round(answer.probability, 6)}
+        return {"id": example.id, "question": example.question, "answer": answer.text, **found, "best": best}
 
     def settings(self) -> dict[str, Any]:
         own = ("no_answer_threshold", "best", "max_answer_tokens", "max_question_tokens")
@@ -161,8 +161,8 @@ class QuestionAnswerer(Task):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]
         return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
 
-    def _place(self, example, number):
-        """The characters of the first answer, or None where there is none."""
+    def _offsets(self, example, number):
+        """The offsets of the first answer in characters, or None if there is none."""
         if not example.answers:
             return None
         for start, text in example.answers:
@@ -175,12 +175,12 @@ class QuestionAnswerer(Task):
         start, text = example.answers[0]
         return start, start + len(text)
 
-    def _answer(self, example, spans, nothing):
+    def _answer(self, example, spans, no_answer):
         spans = merge_spans(spans, self.best)
         if not spans:  # a context without tokens
             return Answered("", None, None, 1.0, np.inf, [])
-        margin = nothing - spans[0].score
-        scores = np.array([span.score for span in spans] + [nothing] * (self.no_answer_threshold is not None))
+        margin = no_answer - spans[0].score
+        scores = np.array([span.score for span in spans] + [no_answer] * (self.no_answer_threshold is not None))
         exponentials = np.exp(scores - scores.max())
         probabilities = (exponentials / exponentials.sum()).tolist()
         best = [
@@ -193,5 +193,5 @@ class QuestionAnswerer(Task):
 
 
 def _texts_of(examples):
-    """The texts of the right answers, a list for every question."""
+    """The texts of the right answers, a list for each question."""
     return [[text for _, text in example.answers] for example in examples]

@@ -1,4 +1,4 @@
-"""The tasks by name: the words of the command line, and the classes that folders of tasks name."""
+"""The tasks by name: their names on the command line, and the classes that saved tasks name."""
 
 import difflib
 import importlib
@@ -9,8 +9,8 @@ from typing import Any
 
 from keras_bert_rebuild.data.example_kinds import Kind
 
-# The word for a task in files, the module and the name of its class, and its words for the command line. The classes say the same;
-# it stands here so that they are imported when they are needed.
+# The kind of a task in files, the module and the name of its class, and its names on the command line. The classes define the same;
+# this table allows importing them only when they are needed.
 _BUILT_IN = {
     "classification": ("text_classifier", "TextClassifier", ("classification", "multi_label", "regression")),
     "token_classification": ("token_classifier", "TokenClassifier", ("token_classification",)),
@@ -19,39 +19,39 @@ _BUILT_IN = {
     "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
 }
 
-# What `register_task` was called with, by its kind.
+# The classes that `register_task` was called with, by kind.
 _REGISTERED: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
 class FinetuneTask:
-    """A word of the command line: what is known of a task before it has a model."""
+    """A task on the command line: what is known of it before it has a model."""
 
     name: str
-    """The word."""
+    """The name on the command line."""
 
     task_class: Any
     """The class, a subclass of `Task`."""
 
     examples: str | Kind
-    """The examples, as for `read_examples`."""
+    """The type of the examples, as for `read_examples`."""
 
     metrics: Sequence[str]
-    """The scores; the first that an evaluation gives chooses the best checkpoint."""
+    """The scores; the first one in an evaluation selects the best checkpoint."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the class is told."""
+    """Arguments for the class."""
 
     options: Sequence[str] = ()
-    """The fields of `FinetuneSettings` that only some tasks take and this one does: "class_weights", "crf", "objective"."""
+    """The fields of `FinetuneSettings` that this task accepts and some others do not: "class_weights", "crf", "objective"."""
 
     @property
     def kind(self) -> str:
-        """The word for the class in files."""
+        """The kind of the class in files."""
         return self.task_class.kind
 
     def settings_for(self, examples: Sequence[Any], wanted: Any) -> dict[str, Any]:
-        """All that `from_encoder` is told: see `Task.settings_for`; `wanted` has the options as attributes."""
+        """All settings for `from_encoder`: see `Task.settings_for`; `wanted` has the options as attributes."""
         options = {name: getattr(wanted, name) for name in self.options}
         return {**self.settings, **self.task_class.settings_for(examples, options, **self.settings)}
 
@@ -64,27 +64,27 @@ def register_task(cls: Any) -> Any:
     """Make a task known to `finetune`, `predict` and `load_task`: a decorator of a subclass of `Task`.
 
     Raises:
-        ValueError: its kind, or one of its words, is that of another task.
+        ValueError: its kind or one of its names is that of another task.
     """
     taken = {word for kind, (_, _, words) in _BUILT_IN.items() for word in (kind, *words)}
-    # The same class again, as where a notebook runs a cell twice, takes the place of what it was.
+    # A class that is registered again, as when a notebook runs a cell twice, replaces the earlier one.
     path = cls.__module__, cls.__qualname__
     others = [other for other in _REGISTERED.values() if (other.__module__, other.__qualname__) != path]
     taken |= {word for other in others for word in (other.kind, *(task.name for task in other.words()))}
-    own = next((word for word in (cls.kind, *(task.name for task in cls.words())) if word in taken), None)
-    if own is not None:
-        raise ValueError(f"a task must have words of its own; {own!r} of {cls.__name__} is that of another task.")
+    twice = next((word for word in (cls.kind, *(task.name for task in cls.words())) if word in taken), None)
+    if twice is not None:
+        raise ValueError(f"a task must have a kind and names of its own; {twice!r} of {cls.__name__} is that of another task.")
     _REGISTERED[cls.kind] = cls
     return cls
 
 
 def task_kinds() -> tuple[str, ...]:
-    """The words for tasks in files."""
+    """The kinds of tasks in files."""
     return (*_BUILT_IN, *_REGISTERED)
 
 
 def task_names() -> tuple[str, ...]:
-    """The words of the command line."""
+    """The names of tasks on the command line."""
     built_in = (name for _, _, names in _BUILT_IN.values() for name in names)
     return (*built_in, *(task.name for cls in _REGISTERED.values() for task in cls.words()))
 
@@ -93,7 +93,7 @@ def task_class(kind: Any) -> Any:
     """The class of a task by its kind.
 
     Raises:
-        ValueError: there is no such task.
+        ValueError: the kind is unknown.
     """
     if not isinstance(kind, str) or kind not in task_kinds():
         raise ValueError(f"expected a task among {', '.join(task_kinds())}; got {kind!r:.80}.")
@@ -104,10 +104,10 @@ def task_class(kind: Any) -> Any:
 
 
 def finetune_task(name: Any) -> FinetuneTask:
-    """A task by its word, with - or _ between its parts.
+    """A task by its name on the command line, with - or _ between its parts.
 
     Raises:
-        ValueError: there is no such task, with the nearest one that is.
+        ValueError: the name is unknown; the error suggests the nearest one.
     """
     wanted, names = str(name).replace("-", "_"), task_names()
     if wanted not in names:

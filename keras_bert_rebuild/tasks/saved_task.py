@@ -1,4 +1,4 @@
-"""A task as a folder: what Hugging Face knows, and a file for the rest."""
+"""A task as a folder: a Hugging Face folder, and a file for the other settings."""
 
 import inspect
 import json
@@ -19,10 +19,10 @@ FILE = "task.json"
 
 
 def save_task(task, path):
-    """Write a task into a folder that transformers can read and `load_task`, too.
+    """Write a task into a folder that both transformers and `load_task` can read.
 
     Args:
-        task: one of the classes of tasks.
+        task: a `Task`.
         path: the folder; it appears whole or not at all.
     """
     from keras_bert_rebuild.training.lora import without_lora
@@ -34,19 +34,19 @@ def save_task(task, path):
 
 
 def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
-    """A fine-tuned model with its tokenizer, ready to answer.
+    """Load a fine-tuned model with its tokenizer.
 
     Args:
-        path: a folder as `Task.save` writes it, or one of Hugging Face whose class has the head of a task.
-        kind: the task, such as "classification"; None for what task.json or the head says.
+        path: a folder as `Task.save` writes it, or a Hugging Face folder whose class has the head of a task.
+        kind: the task, such as "classification"; None for that of task.json or of the head.
         tokenizer: None for the one in the folder.
-        **settings: those of the class, instead of what task.json says.
+        **settings: settings of the class that override task.json.
 
     Returns:
         A task, such as a `TextClassifier`.
 
     Raises:
-        ValueError: nothing there tells what the task is, the weights are of another, or task.json has settings of another.
+        ValueError: the task cannot be determined, or the weights or the settings in task.json are those of another task.
     """
     file = Path(path) / FILE
     values = read_json(file, FILE) if file.is_file() else {}
@@ -57,13 +57,13 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None:
         raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
-    told = values.pop("task", None) or _kind_of(checkpoint)
-    kind = kind or told
+    saved_kind = values.pop("task", None) or _kind_of(checkpoint)
+    kind = kind or saved_kind
     if kind is None:
         raise ValueError(
             f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(task_kinds())}."
         )
-    if kind != told:
+    if kind != saved_kind:
         values = {}
     cls = task_class(kind)
     _check_settings(values, cls, file)
@@ -80,23 +80,24 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
 
 
 def _of_sentence_transformers(path):
-    """What a folder of sentence-transformers says, whose vectors are those of the task.
+    """The settings of a sentence-transformers folder whose vectors are those of the task.
 
     Raises:
-        ValueError: they are others.
+        ValueError: its vectors differ from those of the task.
     """
-    told = read_sentence_pooling(path)
-    other = {
-        f"the pooling {', '.join(told.poolings)}": told.poolings != ("mean",),
-        "layers behind the pooling": bool(told.modules),
-        f"the default prompt {told.prompt!r}": bool(told.prompt),
+    pooling = read_sentence_pooling(path)
+    differences = {
+        f"the pooling {', '.join(pooling.poolings)}": pooling.poolings != ("mean",),
+        "layers after the pooling": bool(pooling.modules),
+        f"the default prompt {pooling.prompt!r}": bool(pooling.prompt),
     }
-    found = ", ".join(what for what, is_so in other.items() if is_so)
+    found = ", ".join(what for what, differs in differences.items() if differs)
     if found:
         raise ValueError(
-            f"a SentenceEmbedder has the mean over tokens, made 1 long; {path} has {found}: keras-bert embed computes its vectors."
+            f"a SentenceEmbedder must have the normalised mean over tokens; {path} has {found}: use keras-bert embed for its "
+            "vectors."
         )
-    return told
+    return pooling
 
 
 def _check_settings(values, cls, file):

@@ -1,4 +1,4 @@
-"""Vectors of sentences, trained so that texts alike have vectors of one direction."""
+"""Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 
-# The modules of a folder of sentence-transformers.
+# The modules of a sentence-transformers folder.
 MODULES = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -27,18 +27,18 @@ MODULES = [
 
 
 class SentenceEmbedder(Task):
-    """Give texts vectors, and pairs of texts the cosine between theirs.
+    """Computes vectors of texts, and the cosine between the vectors of pairs of texts.
 
-        vector = Σ_windows tokens · mean over tokens (last block) / Σ_windows tokens, made 1 long
+        vector = Σ_windows tokens · mean over tokens (last block) / Σ_windows tokens, scaled to length 1
 
     Args:
-        model: a `BertModel` without heads, whose output is that of the last block; the mean over tokens comes on top.
+        model: a `BertModel` without heads, whose output is that of the last block; the mean over tokens is added.
         tokenizer: as for `task_tokenizer`.
-        objective: what it is trained for: "cosine", to have cosines that match the scores of pairs; "in_batch_negatives", to find
-            the second text of every pair among those of the batch, of which no two should then be the same.
-        score_range: the scores that mean the least and the most alike, cosines 0 and 1.
-        scale: of "in_batch_negatives", what cosines are multiplied with.
-        max_len, stride: as of `Task`.
+        objective: the training objective: "cosine", cosines that match the scores of pairs; "in_batch_negatives", to find the
+            second text of every pair among those of the batch, which should be distinct.
+        score_range: the scores of least and greatest similarity, cosines 0 and 1.
+        scale: factor of the cosines in "in_batch_negatives".
+        max_len, stride: see `Task`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
@@ -70,7 +70,7 @@ class SentenceEmbedder(Task):
         low, high = score_range
         if objective not in OBJECTIVES or not low < high:
             known = " or ".join(OBJECTIVES)
-            raise ValueError(f"objective must be {known}, and score_range rise; got {objective!r} and {tuple(score_range)}.")
+            raise ValueError(f"objective must be {known}, and score_range ascending; got {objective!r} and {tuple(score_range)}.")
         self.objective = objective
         self.score_range = float(low), float(high)
         self.scale = scale
@@ -86,18 +86,18 @@ class SentenceEmbedder(Task):
         return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
-        """The vectors of texts, `(texts, hidden)`, float32, each 1 long.
+        """The vectors of texts, `(texts, hidden)`, float32, each of length 1.
 
         Raises:
-            ValueError: not a list, or an empty one.
+            ValueError: not a list, or an empty list.
         """
         return self._vectors(example_list(texts, "texts"), batch_size, None)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
-        """The cosines of texts and those that stand at the same place in another list, `(texts,)`.
+        """The cosine of each text and the text of the same index in another list, `(texts,)`.
 
         Raises:
-            ValueError: not a list, an empty one, or not as many second texts as first ones.
+            ValueError: not a list, an empty list, or a different number of first and second texts.
         """
         firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
         if len(firsts) != len(seconds):
@@ -106,7 +106,7 @@ class SentenceEmbedder(Task):
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 
     def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of pairs, first and second in turn; of a long text every window makes a pair, with the last of a shorter one."""
+        """The rows of pairs, first and second in turn; every window of a long text forms a pair, with the last of a shorter one."""
         examples = example_list(examples)
         windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
         objective = self._objective
@@ -116,23 +116,23 @@ class SentenceEmbedder(Task):
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
         """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
         if encoded.targets is None:
-            raise ValueError("every pair must have a score, to be trained for cosines; one at least has none.")
+            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
         bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
         rows, owners, all_windows = [], [], self._objective.all_windows
         for pair in range(len(encoded.targets)):
-            first, second, behind = bounds[2 * pair : 2 * pair + 3]
-            count = max(second - first, behind - second) if all_windows else 1
+            first, second, end = bounds[2 * pair : 2 * pair + 3]
+            count = max(second - first, end - second) if all_windows else 1
             for i in range(count):
-                rows += [min(first + i, second - 1), min(second + i, behind - 1)]
+                rows += [min(first + i, second - 1), min(second + i, end - 1)]
                 owners += [pair, pair]
         return self.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
 
     def loss(self) -> keras.losses.Loss:
-        """That of the objective: the squared error of cosines, or cross entropy over the batch."""
+        """The loss of the objective: the squared error of cosines, or cross entropy over the batch."""
         return self._objective.loss()
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """A number for every pair, in the range of the scores: the cosine, stretched from 0 to 1 onto it."""
+        """A number for every pair: the cosine, mapped linearly from 0 to 1 onto the range of the scores."""
         examples = example_list(examples)
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
         vectors = self._vectors(texts, batch_size, progress)
@@ -140,7 +140,7 @@ class SentenceEmbedder(Task):
         return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Pearson's and Spearman's correlation of scores."""
+        """Pearson's and Spearman's correlation of the scores."""
         from keras_bert_rebuild.tasks.metrics import regression_scores
 
         return regression_scores([example.score for example in examples], list(answers))
@@ -153,7 +153,7 @@ class SentenceEmbedder(Task):
         return {**super().settings(), **own}
 
     def further_files(self) -> dict[str, bytes]:
-        """What makes a folder of Hugging Face one that sentence-transformers reads, too."""
+        """The files that let sentence-transformers read the Hugging Face folder."""
         return sentence_files(self.model.config.hidden_size, self.max_len)
 
     def model_to_save(self) -> keras.Model:
@@ -170,11 +170,11 @@ class SentenceEmbedder(Task):
 
 
 def sentence_files(width, max_len):
-    """What makes a folder of an encoder one of sentence-transformers, mean over tokens and vectors 1 long: name to bytes.
+    """The files that make an encoder's folder a sentence-transformers one with mean pooling and unit vectors: name to bytes.
 
     Args:
-        width: numbers of a vector.
-        max_len: tokens of a text at the most.
+        width: length of a vector.
+        max_len: maximum number of tokens in a text.
     """
     pooling = {
         "word_embedding_dimension": width,

@@ -1,4 +1,4 @@
-"""What vectors of sentences can be trained for: each objective is an object that says what pairs are to answer, and the loss."""
+"""Training objectives for vectors of sentences: each is an object that defines the targets of pairs, and the loss."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -10,43 +10,43 @@ from keras_bert_rebuild.training.task_losses import CosineLoss, InBatchNegatives
 
 
 class Objective(abc.ABC):
-    """What a `SentenceEmbedder` is trained for. Abstract.
+    """The training objective of a `SentenceEmbedder`. Abstract.
 
-    One under a new name in `OBJECTIVES` is known to `SentenceEmbedder`, `FinetuneSettings` and `load_task`.
+    `SentenceEmbedder`, `FinetuneSettings` and `load_task` accept every name in `OBJECTIVES`, also one that is added.
 
     Args:
-        score_range: the scores that mean the least and the most alike.
-        scale: a factor for cosines.
+        score_range: the scores of least and greatest similarity.
+        scale: factor of the cosines.
     """
 
     all_windows = True
-    """Whether every window of a long pair is a pair of its own; else the first windows stand for it."""
+    """Whether every window of a long pair is a pair of its own; else only the first windows are used."""
 
     def __init__(self, score_range: tuple[float, float] = (0.0, 1.0), scale: float = 20.0) -> None:
         self.score_range, self.scale = score_range, scale
 
     @classmethod
     def settings_for(cls, scores: Sequence[float | None]) -> Mapping[str, Any]:
-        """What the embedder is told besides for pairs with these scores; a ValueError where nothing can be learned from them."""
+        """Further settings of the embedder for pairs with these scores; a ValueError if nothing can be learned from them."""
         return {}
 
     @abc.abstractmethod
     def target(self, score: float | None, where: str) -> float | None:
-        """What a pair with a score should answer; None where that cannot be told, a ValueError for a score that cannot be."""
+        """The target of a pair with a score; None if it is unknown, a ValueError for an invalid score."""
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """The loss on vectors whose pairs stand one behind the other."""
+        """The loss on vectors in which the two of a pair are consecutive."""
 
 
 class Cosine(Objective):
-    """To have cosines that match the scores of pairs."""
+    """Cosines that match the scores of pairs."""
 
     @classmethod
     def settings_for(cls, scores):
         known = [score for score in scores if score is not None]
         if len(known) < len(scores) or min(known) == max(known):
-            raise ValueError(f"pairs must have scores that differ, to learn cosines; {len(known)} of {len(scores)} have one.")
+            raise ValueError(f"pairs must have different scores to learn cosines; {len(known)} of {len(scores)} have one.")
         return {"score_range": (min(known), max(known))}
 
     def target(self, score, where):
@@ -62,21 +62,21 @@ class Cosine(Objective):
 
 
 class InBatchNegatives(Objective):
-    """To find the second text of every pair among those of the batch, of which no two should then be the same."""
+    """Finding the second text of every pair among those of the batch, which should be distinct."""
 
     all_windows = False  # negatives must not meet another window of their own pair
 
     def target(self, score, where):
-        return 0.0  # not looked at
+        return 0.0  # ignored by the loss
 
     def loss(self):
         return InBatchNegativesLoss(self.scale)
 
 
-# Name of an objective, its class.
+# Name of an objective, and its class.
 OBJECTIVES: dict[str, type[Objective]] = {"cosine": Cosine, "in_batch_negatives": InBatchNegatives}
 
 
 def objective_for(scores: Sequence[float | None]) -> str:
-    """The usual objective for pairs with these scores: cosines where all pairs have one."""
+    """The default objective for pairs with these scores: cosines if all pairs have one."""
     return "in_batch_negatives" if None in scores else "cosine"

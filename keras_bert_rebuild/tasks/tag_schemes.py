@@ -1,4 +1,4 @@
-"""The ways to write entities as tags of words, as one table: IO, IOB1, IOB2, IOE1, IOE2, BIOES, BILOU and their like."""
+"""Tagging schemes for entities as one table: IO, IOB1, IOB2, IOE1, IOE2, BIOES, BILOU and their variants."""
 
 import itertools
 from collections import Counter
@@ -6,12 +6,12 @@ from collections import Counter
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
 from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, prefix_of, type_of
 
-# How a word of an entity meets what is beside it: a word of the same entity, one of another entity of the same label, or anything
-# else: a word outside, an entity of another label, an end of the text.
-GOES_ON, MEETS, APART = "=", "&", "|"
+# What is next to a word of an entity: a word of the same entity, a word of another entity of the same label, or anything else (a
+# word outside, an entity of another label, an end of the text).
+SAME_ENTITY, SAME_LABEL, OTHER = "=", "&", "|"
 
-# Scheme, its prefixes, and for each what may be to its left and to its right. B in IOB1 opens an entity only behind another one of
-# its label, E in IOE1 ends one only before another one.
+# Scheme, its prefixes, and for each what may be to its left and to its right. B in IOB1 begins an entity only directly after one of
+# the same label; E in IOE1 ends an entity only directly before one.
 SCHEMES = {
     "IO":    {"I": ("=|", "=|")},
     "IOB2":  {"B": ("&|", "=&|"), "I": ("=", "=&|")},
@@ -26,7 +26,7 @@ SCHEMES = {
 
 
 def check_scheme(name, labels):
-    """A scheme, or a ValueError for what is none, or not that of these tags."""
+    """The scheme; a ValueError if it is unknown or not that of these tags."""
     if name not in SCHEMES:
         raise ValueError(f"scheme must be one of {', '.join(SCHEMES)}; got {name!r}.")
     others = [tag for tag in labels if tag != OUTSIDE and (prefix_of(tag) not in SCHEMES[name] or tag[1:2] not in ("", "-"))]
@@ -36,24 +36,24 @@ def check_scheme(name, labels):
 
 
 def are_of_entities(tags):
-    """Whether tags name entities in some scheme."""
+    """Whether tags describe entities in some scheme."""
     if not all(isinstance(tag, str) for tag in tags):
         return False
     return set(tags) <= {OUTSIDE} or recognised({*tags, OUTSIDE}) is not None
 
 
 def recognised(labels, sentences=()):
-    """The scheme that tags are of, told from all there are and, where that leaves several, from how they follow each other.
+    """The scheme of tags, inferred from the set of tags and, if several fit, from their order in sentences.
 
-    The scheme that sentences break least is theirs. Where they do not tell, tags with an I-x and no B-x are IOB1, those with an I-x
-    and no E-x are IOE1, and the first of `SCHEMES` that has all the prefixes is taken.
+    The scheme whose rules the sentences break least is chosen. If that does not decide, tags with an I-x and no B-x are IOB1, those
+    with an I-x and no E-x are IOE1, and otherwise the first of `SCHEMES` that has all the prefixes is chosen.
 
     Args:
-        labels: the tags that there are.
-        sentences: tags of the words of sentences.
+        labels: all tags.
+        sentences: the tags of each sentence.
 
     Returns:
-        A key of `SCHEMES`; None for tags that are not of entities, such as parts of speech.
+        A key of `SCHEMES`; None for tags that do not describe entities, such as parts of speech.
     """
     tags = set(labels) - {OUTSIDE}
     bare = tags <= {prefix for scheme in SCHEMES.values() for prefix in scheme} and OUTSIDE in labels
@@ -72,37 +72,37 @@ def recognised(labels, sentences=()):
 
 
 def needed(scheme):
-    """The prefixes that every label of a scheme has; the others are only where two entities of a label meet."""
-    return [prefix for prefix, sides in SCHEMES[scheme].items() if MEETS not in sides]
+    """The prefixes that every label of a scheme needs; the others occur only where two entities of a label are adjacent."""
+    return [prefix for prefix, sides in SCHEMES[scheme].items() if SAME_LABEL not in sides]
 
 
 def tags_for(scheme, kinds, seen=()):
-    """The tags of a scheme for labels of entities, a set: O, those with the prefixes that are needed, and those that were seen."""
+    """The tags of a scheme for labels of entities, a set: O, those with the needed prefixes, and those in `seen`."""
     return {OUTSIDE, *seen, *(_tag(prefix, kind) for kind in kinds for prefix in needed(scheme))}
 
 
 def may_follow(scheme, before, tag):
-    """Whether a tag may stand behind another one; the ends of a sentence are as O."""
-    right = APART if before == OUTSIDE else SCHEMES[scheme][prefix_of(before)][1]
-    left = APART if tag == OUTSIDE else SCHEMES[scheme][prefix_of(tag)][0]
+    """Whether a tag may follow another one; the ends of a sentence count as O."""
+    right = OTHER if before == OUTSIDE else SCHEMES[scheme][prefix_of(before)][1]
+    left = OTHER if tag == OUTSIDE else SCHEMES[scheme][prefix_of(tag)][0]
     if OUTSIDE in (before, tag) or type_of(before) != type_of(tag):
-        return APART in right and APART in left
-    return any(side in right and side in left for side in (GOES_ON, MEETS))
+        return OTHER in right and OTHER in left
+    return any(side in right and side in left for side in (SAME_ENTITY, SAME_LABEL))
 
 
 def is_legal(scheme, tags):
-    """Whether the tags of a sentence keep the rules of a scheme."""
+    """Whether the tags of a sentence follow the rules of a scheme."""
     of_scheme = all(tag == OUTSIDE or prefix_of(tag) in SCHEMES[scheme] for tag in tags)
     return of_scheme and all(may_follow(scheme, *pair) for pair in itertools.pairwise([OUTSIDE, *tags, OUTSIDE]))
 
 
 def tags_of_entities(scheme, entities, count):
-    """The tags of a sentence from its entities; in IO, entities of a label that meet become one.
+    """The tags of a sentence from its entities; in IO, adjacent entities of a label become one.
 
     Args:
         scheme: a key of `SCHEMES`.
-        entities: `(label, first word, last word)`, in their order.
-        count: words of the sentence.
+        entities: `(label, first word, last word)`, in order.
+        count: number of words in the sentence.
 
     Example:
 
@@ -113,22 +113,25 @@ def tags_of_entities(scheme, entities, count):
     entities = list(entities)
     for number, (kind, first, last) in enumerate(entities):
         before = entities[number - 1] if number else (None, -1, -2)
-        behind = entities[number + 1] if number + 1 < len(entities) else (None, count + 1, count)
-        edges = [MEETS if met else APART for met in ((kind, first) == (before[0], before[2] + 1), (kind, last + 1) == behind[:2])]
+        after = entities[number + 1] if number + 1 < len(entities) else (None, count + 1, count)
+        edges = [
+            SAME_LABEL if adjacent else OTHER
+            for adjacent in ((kind, first) == (before[0], before[2] + 1), (kind, last + 1) == after[:2])
+        ]
         for word in range(first, last + 1):
-            left, right = edges[0] if word == first else GOES_ON, edges[1] if word == last else GOES_ON
+            left, right = edges[0] if word == first else SAME_ENTITY, edges[1] if word == last else SAME_ENTITY
             tags[word] = _tag(_prefix(scheme, left, right), kind)
     return tags
 
 
 def in_scheme(scheme, tags):
-    """The tags of a sentence in a scheme, with the same entities; those that keep its rules stay as they are."""
+    """The tags of a sentence in a scheme, with the same entities; tags that follow its rules are not changed."""
     return list(tags) if is_legal(scheme, tags) else tags_of_entities(scheme, entities_of(tags), len(tags))
 
 
 def nearest_tag(scheme, tag, known):
-    """The tag, or where it is not known and another prefix of its label means as much for a word alone, such as I-x for B-x of IOB1
-    and IOE1, that one."""
+    """The tag; if it is unknown, the known tag of its label that means the same for a single word, such as I-x for B-x of IOB1 and
+    IOE1."""
     if tag in known or tag == OUTSIDE:
         return tag
     others = [_tag(prefix, type_of(tag)) for prefix in needed(scheme)]

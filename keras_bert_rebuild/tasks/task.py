@@ -20,46 +20,47 @@ from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, p
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
-# Called with the rows done and all rows.
+# Called with the number of finished rows and of all rows.
 Progress: TypeAlias = Callable[[int, int], object] | None
 
 
 class Task(abc.ABC):
-    """A model with a head, its tokenizer, and what they are used for. Abstract.
+    """A model with a head and a tokenizer for one purpose. Abstract.
 
     Args:
         model: a `BertModel` with the head of the task.
         tokenizer: as for `task_tokenizer`.
-        max_len: tokens of a row at the most; None for what the model can take, 512 at the most. Longer texts go in windows.
+        max_len: maximum number of tokens in a row; None for the maximum of the model, at most 512. Longer texts are split into
+            windows.
         stride: tokens that a window shares with the next; None for a quarter of `max_len`.
     """
 
     kind: str
-    """The word for the task in files and commands."""
+    """The name of the task in files and commands."""
 
     heads: tuple
-    """The heads of its model."""
+    """The heads of the model."""
 
     per_token = False
-    """Whether its model answers for every token."""
+    """Whether the model has an output for every token."""
 
     label_padding: int | None = None
-    """What targets of tokens are filled up with."""
+    """The padding value of targets of tokens."""
 
     examples: str | Kind
-    """The examples that it learns from and answers, as for `read_examples`."""
+    """The type of its examples, as for `read_examples`."""
 
     metrics: tuple[str, ...]
-    """The names of its scores; the first that an evaluation gives chooses the best weights."""
+    """The names of its scores; the first one in an evaluation selects the best weights."""
 
     lower_is_better: tuple[str, ...] = LOWER_IS_BETTER
-    """The scores that are better the less they are."""
+    """The scores for which lower is better."""
 
     options: tuple[str, ...] = ()
-    """The fields of `FinetuneSettings` that only some tasks take and this one does."""
+    """The fields of `FinetuneSettings` that this task accepts and some others do not."""
 
     answers_by_id = False
-    """Whether a row of its answers has an `id` and an `answer`, so that a .json file can hold one by the other."""
+    """Whether a row of its answers has an `id` and an `answer`, so that a .json file can map one to the other."""
 
     def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
         if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
@@ -71,7 +72,7 @@ class Task(abc.ABC):
         self.stride = min(self.max_len // 4, self.max_len // 2 - 3) if stride is None else int(stride)
         if not 0 <= self.stride <= self.max_len // 2 - 3:
             raise ValueError(
-                f"stride must be from 0 to {self.max_len // 2 - 3} tokens, so that windows of pairs go on; got {self.stride}."
+                f"stride must be from 0 to {self.max_len // 2 - 3} tokens, so that windows of pairs advance; got {self.stride}."
             )
 
     @classmethod
@@ -86,13 +87,13 @@ class Task(abc.ABC):
         rates: Mapping[str, float] | None = None,
         **settings: Any,
     ) -> Self:
-        """The task with a fresh head on an encoder.
+        """The task with a newly initialised head on an encoder.
 
         Args:
             encoder: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
-            tokenizer: None for the one beside the weights; else as for `task_tokenizer`.
-            labels: names of the labels, where the task has any.
-            seed: the head is drawn from it, the same on every backend.
+            tokenizer: None for the one next to the weights; else as for `task_tokenizer`.
+            labels: names of the labels, if the task has any.
+            seed: seed of the head, which is the same on every backend.
             dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
             rates: dropout rates to change, fields of `BertConfig`.
             **settings: those of the class.
@@ -102,33 +103,33 @@ class Task(abc.ABC):
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
-        """What `finetune` and `predict` know the class by: its kind, where it says nothing else."""
+        """The names of the class for `finetune` and `predict`; by default its kind."""
         return (FinetuneTask(cls.kind, cls, cls.examples, cls.metrics, options=cls.options),)
 
     @property
     def word(self) -> FinetuneTask:
-        """The one of `words` that the task is."""
+        """The one of `words` that this task has."""
         return self.words()[0]
 
     @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        """What `from_encoder` is told besides, for a training on examples, such as their labels.
+        """Further settings of `from_encoder` for training on examples, such as their labels.
 
         Args:
-            examples: a list of them.
-            options: what the fine-tuning is told of each of the class's `options`.
-            **settings: those of the word.
+            examples: a list of examples.
+            options: the value of each of the class's `options` in the fine-tuning.
+            **settings: those of the `FinetuneTask`.
         """
         return {}
 
     @classmethod
     def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
-        """How often examples have each label, where all of one would leave nothing to learn; else None.
+        """The number of examples of each label, if a single label would leave nothing to learn; else None.
 
         Args:
-            examples: a list of them.
-            weighed: None also where the loss takes no weights for these labels.
-            **settings: those of the word.
+            examples: a list of examples.
+            weighed: return None also if the loss has no weights for these labels.
+            **settings: those of the `FinetuneTask`.
         """
         return None
 
@@ -142,26 +143,26 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """An answer for every example, in their order; `progress` is called with the rows done and all rows."""
+        """An answer for every example, in order; `progress` is called with the number of finished rows and of all rows."""
 
     @abc.abstractmethod
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """The metrics of the field, `{name: number}`, of answers to examples that tell what is right."""
+        """The standard metrics, `{name: number}`, of answers to labelled examples."""
 
     def tuned_answers(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """As `predict_examples`, where settings that only decide how to answer are first set to the best for the examples."""
+        """As `predict_examples`, but settings that affect only the answers are first set to the best ones for the examples."""
         return self.predict_examples(examples, batch_size=batch_size, progress=progress)
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
-        """What a report shows besides the scores: `classes`, scores by label, and `labels` and `confusion`, rows of the matrix."""
+        """Further parts of a report: `classes`, the scores by label, and `labels` and `confusion`, the rows of the matrix."""
         return {}
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        """What a file of answers says of an example, plain values by name: what a model is shown of it, and the answer."""
+        """An example in a file of answers, plain values by name: the inputs of the model, and the answer."""
         return {**example.shown(), **(answer._asdict() if hasattr(answer, "_asdict") else {"answer": answer})}
 
     def rate_multipliers(self) -> dict[str, float]:
-        """Factors of the rate for weights that learn at another one than the head, `{regular expression over paths: factor}`."""
+        """Factors of the learning rate for weights that do not use that of the head, `{regular expression over paths: factor}`."""
         return {}
 
     @property
@@ -170,7 +171,7 @@ class Task(abc.ABC):
         return self.model.config.labels
 
     def settings(self) -> dict[str, Any]:
-        """What the constructor is told besides model and tokenizer, for task.json."""
+        """The arguments of the constructor except model and tokenizer, for task.json."""
         return {"max_len": self.max_len, "stride": self.stride}
 
     def compile(self, optimizer: Any, class_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
@@ -178,26 +179,26 @@ class Task(abc.ABC):
 
         Args:
             optimizer: such as `AdamW`.
-            class_weights: `{label: weight}` for tasks with one label each; what it does not name has 1.
+            class_weights: `{label: weight}` for tasks with one label for each example; labels that are not in it have weight 1.
             **kwargs: for `model.compile`.
         """
-        loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label each take weights
+        loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label for each example accept weights
         self.model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
 
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
-        """Batches for `fit` and `evaluate`, each padded to the least of few lengths.
+        """Batches for `fit` and `evaluate`, each padded to the shortest possible of a few lengths.
 
         Args:
             encoded: as from `encode`.
             batch_size: rows of a batch.
-            seed: for a random order, another one every epoch; None for none: the short examples first, as for an evaluation.
-            **kwargs: as of `BucketedBatches`.
+            seed: seed of the order, which changes every epoch; None: short examples first, as for an evaluation.
+            **kwargs: see `BucketedBatches`.
 
         Raises:
-            ValueError: an example does not tell what is right.
+            ValueError: an example has no label.
         """
         if encoded.targets is None:
-            raise ValueError("every example must tell what is right, to be trained on; one at least does not.")
+            raise ValueError("every example must have a label for training; at least one has none.")
         inputs, padding = self._inputs(encoded.windows)
         return BucketedBatches(
             inputs,
@@ -213,9 +214,9 @@ class Task(abc.ABC):
     def grouped_batches(
         self, encoded: Encoded, rows: Sequence[int], labels: Any, group: int, batch_size: int, seed: int | None, **kwargs: Any
     ) -> GroupedBatches:
-        """Batches of rows that belong together, groups of `group` that stand one behind the other: see `batches`.
+        """Batches of rows that belong together, in consecutive groups of `group`: see `batches`.
 
-        `rows` are the numbers of rows of `encoded`, some perhaps several times; `labels` are what the model should answer to each.
+        `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
         inputs, padding = self._inputs(encoded.windows)
         return GroupedBatches(
@@ -230,19 +231,19 @@ class Task(abc.ABC):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a Hugging Face folder, with what it has no room for in task.json: see `load_task`."""
+        """Write a Hugging Face folder, with the other settings in task.json: see `load_task`."""
         from keras_bert_rebuild.tasks.saved_task import save_task
 
         save_task(self, path)
 
     @classmethod
     def of_model(cls, model: keras.Model, tokenizer: Any = None, **settings: Any) -> Self:
-        """The task with a model that has its heads, as `load_task` reads it."""
+        """The task from a model that has its heads, as `load_task` reads it."""
         return cls(model, tokenizer, **settings)
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
-        """What a config, as of a Hugging Face folder, says of the settings of the class."""
+        """The settings of the class that a config, such as that of a Hugging Face folder, determines."""
         return {}
 
     def model_to_save(self) -> keras.Model:
@@ -250,7 +251,7 @@ class Task(abc.ABC):
         return self.model
 
     def further_files(self) -> dict[str, bytes]:
-        """What lies beside the weights besides: name to bytes."""
+        """Further files next to the weights: name to bytes."""
         return {}
 
     def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
@@ -261,14 +262,14 @@ class Task(abc.ABC):
         return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
 
     def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """What the model answers to `Windows`, an array a row; `weighted_mean` makes one answer for each example of them."""
+        """The model's output for `Windows`, an array for each row; `weighted_mean` combines them to one for each example."""
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(self.model, inputs, padding, **options)
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:
-    """A list with at least one example; else a ValueError."""
+    """A list of at least one example; else a ValueError."""
     if isinstance(examples, (str, bytes)) or not hasattr(examples, "__iter__"):
         raise ValueError(f"{name} must be a list; got {type(examples).__name__} {str(examples)[:40]!r}.")
     examples = list(examples)
@@ -278,5 +279,5 @@ def example_list(examples: Any, name: str = "examples") -> list[Any]:
 
 
 def place_of(example, number):
-    """How an example is named in errors: by its file and line, or by its number."""
+    """The name of an example in errors: its file and line, or its index."""
     return getattr(example, "where", "") or f"example {number}"

@@ -12,15 +12,15 @@ def task_tokenizer(model, tokenizer=None):
     """Find the tokenizer of a model.
 
     Args:
-        model: a model with a config; `from_pretrained` keeps the tokenizer's files in its `load_report`.
+        model: a model with a config; `from_pretrained` stores the tokenizer's files in its `load_report`.
         tokenizer: None for the one that came with the model; a `BatchTokenizer`, a path as for `load_tokenizer`, or keras_bert's
             vocabulary, a dictionary from token to id.
 
     Returns:
-        A `BatchTokenizer`, and its files, name to bytes.
+        A `BatchTokenizer` and its files, name to bytes.
 
     Raises:
-        ValueError: the model came without a tokenizer, or the tokenizer pads otherwise or has more tokens than the model.
+        ValueError: the model came without a tokenizer, or the tokenizer has another padding id or more tokens than the model.
     """
     files = getattr(getattr(model, "load_report", None), "tokenizer_files", None) or {}
     if isinstance(tokenizer, (str, Path)):
@@ -34,9 +34,9 @@ def task_tokenizer(model, tokenizer=None):
     elif files:
         tokenizer = tokenizer_of_files(files, {"model_type": model.config.family})
     else:
-        raise ValueError("the model came without a tokenizer: give one, or the path of its folder, as tokenizer=.")
+        raise ValueError("the model came without a tokenizer: pass one, or the path of its folder, as tokenizer=.")
     if model.config.type_vocab_size == 1 and tokenizer.second_segment and hasattr(tokenizer, "with_options"):
-        tokenizer = tokenizer.with_options(second_segment=0)  # the model knows one segment
+        tokenizer = tokenizer.with_options(second_segment=0)  # the model has one segment
     largest = max(tokenizer.tokens, default=0)
     if largest >= model.config.vocab_size:
         raise ValueError(f"the ids of the tokenizer must be below {model.config.vocab_size}, the rows of the model; got {largest}.")

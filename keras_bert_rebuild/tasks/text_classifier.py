@@ -17,18 +17,18 @@ from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
 
 
 class TextClassifier(Task):
-    """Tell what a text or a pair of texts is.
+    """Classifies texts or pairs of texts.
 
-    Texts longer than `max_len` go in windows, in training each with the label of its text; the answer is made of the mean of the
-    windows' logits, weighted by their tokens.
+    Texts longer than `max_len` are split into windows; in training each has the label of its text. The answer uses the mean of the
+    windows' logits, weighted by their numbers of tokens.
 
     Args:
         model: a `BertModel` with the head "classification"; `model.config.labels` names its outputs, and
-            `model.config.problem_type` is made to say the problem.
+            `model.config.problem_type` is set to the problem.
         tokenizer: as for `task_tokenizer`.
-        problem: "single_label"; "multi_label" where a text may have several labels or none; "regression" for a number.
-        threshold: for "multi_label", the probability from which on a label is given.
-        max_len, stride: as of `Task`.
+        problem: "single_label"; "multi_label" if a text may have several labels or none; "regression" for a number.
+        threshold: for "multi_label", the minimum probability of the predicted labels.
+        max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 4.1 (https://arxiv.org/abs/1810.04805).
     """
@@ -65,14 +65,14 @@ class TextClassifier(Task):
         problem: str = "single_label",
         **settings: Any,
     ) -> Self:
-        """The classifier with a fresh head on an encoder: see `Task.from_encoder`; a regression needs no labels."""
+        """The classifier with a newly initialised head on an encoder: see `Task.from_encoder`; a regression needs no labels."""
         labels = tuple(labels) or _problem_of(problem).default_labels
         _problem_of(problem).check_labels(labels)
         return super().from_encoder(encoder, tokenizer, labels=labels, problem=problem, **settings)
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
-        """A word for every problem."""
+        """A `FinetuneTask` for every problem."""
         return tuple(
             FinetuneTask(problem.word, cls, problem.word, problem.metrics, {"problem": problem.name}, problem.options)
             for problem in PROBLEMS.values()
@@ -96,16 +96,16 @@ class TextClassifier(Task):
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
-        """The labels that examples have, sorted.
+        """The labels of examples, sorted.
 
         Raises:
             ValueError: there are no labels, or only one.
         """
-        given = [example for example in example_list(examples) if example.label is not None]
-        counts = Counter(label for example in given for label in example.labels())
+        labelled = [example for example in example_list(examples) if example.label is not None]
+        counts = Counter(label for example in labelled for label in example.labels())
         if len(counts) < 2:
             raise ValueError(
-                f"there must be two labels at least to tell apart; {len(given)} examples have {list(counts) or 'none'}."
+                f"examples must have at least two different labels; {len(labelled)} examples have {list(counts) or 'none'}."
             )
         return tuple(sorted(counts))
 
@@ -118,10 +118,10 @@ class TextClassifier(Task):
             batch_size: rows of a batch.
 
         Returns:
-            For every text a `Classified`, a `ClassifiedMany` or a `Scored`, as the problem is.
+            For every text a `Classified`, a `ClassifiedMany` or a `Scored`, depending on the problem.
 
         Raises:
-            ValueError: not a list, an empty one, or not as many second texts as first ones.
+            ValueError: not a list, an empty list, or a different number of first and second texts.
         """
         texts = example_list(texts, "texts")
         seconds = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
@@ -142,16 +142,16 @@ class TextClassifier(Task):
         return Encoded(windows, np.stack(targets)[windows.examples])
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy, for several labels binary cross entropy of each, for a regression the squared error."""
+        """Cross entropy; binary cross entropy of each of several labels; squared error of a regression."""
         return self._problem.loss(self.labels, class_weights)
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         windows = self.encode([ClassifiedText(example.text, example.pair) for example in example_list(examples)]).windows
         logits = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
-        return [self._problem.answer(of_text, self.labels, self.threshold) for of_text in logits]
+        return [self._problem.answer(row, self.labels, self.threshold) for row in logits]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Accuracy, macro F1 and Matthews; micro and macro F1 of several labels; Pearson and Spearman of a regression."""
+        """Accuracy, macro F1 and Matthews; for several labels micro and macro F1; for a regression Pearson and Spearman."""
         return self._problem.scores([example.label for example in examples], answers, self.labels)
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
@@ -163,8 +163,8 @@ class TextClassifier(Task):
 
     @classmethod
     def settings_of(cls, config: BertConfig) -> dict[str, Any]:
-        told = next((name for name, problem in PROBLEMS.items() if problem.huggingface == config.problem_type), None)
-        return {"problem": told or ("regression" if len(config.labels) == 1 else "single_label")}
+        named = next((name for name, problem in PROBLEMS.items() if problem.huggingface == config.problem_type), None)
+        return {"problem": named or ("regression" if len(config.labels) == 1 else "single_label")}
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), "problem": self.problem, "threshold": self.threshold}
@@ -178,7 +178,7 @@ class TextClassifier(Task):
 
 
 def _problem_of(name: str) -> Problem:
-    """A problem by its name; a ValueError for another one."""
+    """A problem by its name; a ValueError if it is unknown."""
     if name not in PROBLEMS:
         raise ValueError(f"problem must be one of {', '.join(PROBLEMS)}; got {name!r}.")
     return PROBLEMS[name]

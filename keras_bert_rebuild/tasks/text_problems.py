@@ -1,4 +1,4 @@
-"""What a classifier of texts may be asked: one label, any number of labels, or a number. Each problem is an object."""
+"""The problems of a text classifier: one label, any number of labels, or a number. Each problem is an object."""
 
 import abc
 import math
@@ -14,67 +14,67 @@ from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
 from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
-# The name of the one output of a regression.
+# The name of the only output of a regression.
 SCORE = "score"
 
 # The most probable label, its probability, and those of all labels by name.
 Classified = namedtuple("Classified", ["label", "probability", "probabilities"])
 
-# The labels whose probability is the threshold or more, and the probabilities of all by name.
+# The labels whose probability is at least the threshold, and the probabilities of all by name.
 ClassifiedMany = namedtuple("ClassifiedMany", ["labels", "probabilities"])
 
-# The number that a regression answers with.
+# The predicted number of a regression.
 Scored = namedtuple("Scored", ["score"])
 
 
 class Problem(abc.ABC):
-    """What is asked of every text, and how a model with an output for each label answers it. Abstract.
+    """What is predicted for every text, from a model with an output for each label. Abstract.
 
-    The right labels are those of examples; answers are what `answer` gave.
+    The right labels are those of examples; answers are results of `answer`.
     """
 
     name: str  # in settings and in task.json
-    word: str  # of the command line and of the kind of examples
+    word: str  # on the command line, and the type of the examples
     huggingface: str  # problem_type of a config.json
-    metrics: tuple[str, ...]  # the first chooses the best checkpoint
-    options: tuple[str, ...] = ()  # the settings of a fine-tuning that are for this problem
-    least, most = 1, math.inf  # outputs of a model
-    default_labels: tuple[str, ...] = ()  # the outputs, where examples do not name them
+    metrics: tuple[str, ...]  # the first one selects the best checkpoint
+    options: tuple[str, ...] = ()  # fields of `FinetuneSettings` for this problem
+    min_outputs, max_outputs = 1, math.inf  # number of outputs of a model
+    default_labels: tuple[str, ...] = ()  # the outputs, if examples do not name them
 
     def check_labels(self, labels):
-        """Refuse names of outputs that cannot be those of the problem, with a ValueError."""
+        """Raise a ValueError for names of outputs that the problem cannot have."""
         if isinstance(labels, str) or len(set(labels)) != len(labels):
             raise ValueError(f"labels must be a list of names, each once; got {labels!r:.80}.")
-        if not self.least <= len(labels) <= self.most:
-            wanted = "one output" if self.most == 1 else f"{self.least} labels at least"
+        if not self.min_outputs <= len(labels) <= self.max_outputs:
+            wanted = "one output" if self.max_outputs == 1 else f"at least {self.min_outputs} labels"
             raise ValueError(f"a {self.name} classifier must have {wanted}; got {list(labels)}.")
 
     def label_counts(self, examples):
-        """How many examples have each label, where each has one; else None."""
+        """The number of examples of each label, if each has one label; else None."""
         return
 
     @abc.abstractmethod
     def loss(self, labels, class_weights):
-        """The loss of logits; a ValueError for weights of labels that the problem has no use for."""
+        """The loss of logits; a ValueError for class weights if the problem has none."""
 
     @abc.abstractmethod
     def target(self, label, known, where):
-        """What the model should answer, an array; `known` has the numbers of all labels by name, `where` is for errors."""
+        """The target of the model, an array; `known` maps all labels to their indices, `where` is for errors."""
 
     @abc.abstractmethod
     def answer(self, logits, labels, threshold):
-        """The answer that logits `(labels,)` give."""
+        """The answer from logits `(labels,)`."""
 
     @abc.abstractmethod
     def row(self, answer):
-        """What a file of answers says of one, plain values by name."""
+        """An answer in a file of answers, plain values by name."""
 
     @abc.abstractmethod
     def scores(self, right, answers, labels):
         """The metrics, `{name: number}`."""
 
     def details(self, right, answers):
-        """What a report shows besides."""
+        """Further parts of a report."""
         return {}
 
     def _refuse(self, class_weights):
@@ -88,7 +88,7 @@ class SingleLabel(Problem):
     name, word, huggingface = "single_label", "classification", "single_label_classification"
     metrics = ("accuracy", "macro_f1", "matthews")
     options = ("class_weights",)
-    least = 2
+    min_outputs = 2
 
     def label_counts(self, examples):
         return Counter(example.label for example in examples)
@@ -113,12 +113,12 @@ class SingleLabel(Problem):
         return classification_scores(right, [answer.label for answer in answers])
 
     def details(self, right, answers):
-        said = [answer.label for answer in answers]
-        return {"classes": class_scores(right, said), **confusion_rows(right, said)}
+        predicted = [answer.label for answer in answers]
+        return {"classes": class_scores(right, predicted), **confusion_rows(right, predicted)}
 
 
 class MultiLabel(Problem):
-    """Any number of labels for every text, or none."""
+    """Any number of labels for every text, including none."""
 
     name, word, huggingface = "multi_label", "multi_label", "multi_label_classification"
     metrics = ("micro_f1", "macro_f1", "accuracy")
@@ -151,7 +151,7 @@ class Regression(Problem):
 
     name, word, huggingface = "regression", "regression", "regression"
     metrics = REGRESSION_METRICS
-    most = 1
+    max_outputs = 1
     default_labels = (SCORE,)
 
     def loss(self, labels, class_weights):
@@ -177,7 +177,7 @@ PROBLEMS = {problem.name: problem for problem in (SingleLabel(), MultiLabel(), R
 
 
 def label_number(label, known, where):
-    """The number of a label; a ValueError that names the place where it is not in the set."""
+    """The index of a label; a ValueError that names the example if the label is unknown."""
     if not isinstance(label, Hashable) or label not in known:
         shown = list(map(str, known))
         raise ValueError(f"a label must be one of {', '.join(shown[:10])}{', ...' * (len(shown) > 10)}; {where} has {label!r}.")
@@ -194,5 +194,5 @@ def class_weight_list(class_weights, labels):
 
 
 def rounded(probabilities):
-    """Probabilities by label as a file of answers has them."""
+    """Probabilities by label, rounded for a file of answers."""
     return {label: round(value, 6) for label, value in probabilities.items()}

@@ -23,30 +23,29 @@ from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.task_losses import IGNORED, LabelLoss
 
-# An entity: where it begins and ends, in words of a list of words, in characters of a text, and the mean probability of its tags.
+# An entity: its offsets in words of a list of words or in characters of a text, its text, and the mean probability of its tags.
 Entity = namedtuple("Entity", ["label", "start", "end", "text", "probability"])
 
-# A tag for every word and the entities they mean; for a text the places of its words in characters, `(words, 2)`.
-Tagged = namedtuple("Tagged", ["tags", "entities", "places"])
+# A tag for every word and the entities they describe; for a text also the offsets of its words in characters, `(words, 2)`.
+Tagged = namedtuple("Tagged", ["tags", "entities", "offsets"])
 
-# How much faster than an encoder transitions learn, which are scores of their own and not products.
+# Factor of the learning rate of transitions: they are scores themselves, not weights of a product.
 CRF_RATE = 100.0
 
 
 class TokenClassifier(Task):
-    """Tell what every word is, and which entities the words make.
+    """Classifies every word, and finds the entities that the words form.
 
-    The first token of a word answers for it. Sentences longer than `max_len` go in windows; of the windows that show a word, the
-    one that shows the most around it answers and is trained. Tags of entities are decoded as the most probable sequence that their
-    scheme allows, other tags word by word. With `crf` the model also learns which tags follow each other, in a window those of its
-    words.
+    A word has the output of its first token. Sentences longer than `max_len` are split into windows; a word is predicted and
+    trained in the window that shows the most context around it. Tags of entities are decoded as the most probable sequence that
+    their scheme allows, other tags word by word. With `crf` the model also learns which tags follow each other, within a window.
 
     Args:
         model: a `BertModel` with the head "token_classification"; `model.config.labels` are the tags.
         tokenizer: as for `task_tokenizer`.
-        scheme: how tags name entities, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to
-            tell it from the tags that there are: those with an I-x and no B-x are IOB1. `scheme_of` asks examples, which know more.
-        max_len, stride: as of `Task`.
+        scheme: the tagging scheme, one of "IO", "IOB1", "IOB2", "IOE1", "IOE2", "BIOES", "BILOU", "BMES" and "BMEWO". None to infer
+            it from the tags: those with an I-x and no B-x are IOB1. `scheme_of` infers it from examples, which is more reliable.
+        max_len, stride: see `Task`.
 
     Reference: Devlin et al., 2019, section 5.3 (https://arxiv.org/abs/1810.04805).
     """
@@ -71,7 +70,7 @@ class TokenClassifier(Task):
         super().__init__(model, tokenizer, max_len=max_len, stride=stride)
         self.crf = next((layer for layer in model.layers if layer.name == CRF), None)
         if len(self.labels) < 2:
-            raise ValueError(f"a token classifier must have two tags at least; got {list(self.labels)}.")
+            raise ValueError(f"a token classifier must have at least two tags; got {list(self.labels)}.")
         self._numbers = {label: i for i, label in enumerate(self.labels)}
         self.scheme = recognised(self.labels) if scheme is None else check_scheme(scheme, self.labels)
 
@@ -79,11 +78,11 @@ class TokenClassifier(Task):
     def from_encoder(
         cls, encoder: Any, tokenizer: Any = None, *, crf: bool = False, rates: Mapping[str, float] | None = None, **settings: Any
     ) -> Self:
-        """The task with a fresh head on an encoder, as `Task.from_encoder`.
+        """The task with a newly initialised head on an encoder.
 
         Args:
-            encoder, tokenizer, rates, **settings: as there.
-            crf: let the head end in a `ConditionalRandomField`, which learns what follows what.
+            encoder, tokenizer, rates, **settings: see `Task.from_encoder`.
+            crf: end the head with a `ConditionalRandomField`, which learns which tags follow each other.
         """
         return super().from_encoder(encoder, tokenizer, rates={**(rates or {}), "crf": bool(crf)}, **settings)
 
@@ -93,7 +92,7 @@ class TokenClassifier(Task):
 
     @classmethod
     def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
-        """The tags of words, or O and the labels of the spans of a text, whose tags are not known before it is cut into words."""
+        """The tags of words, or O and the labels of the spans of a text, whose tags are unknown until it is split into words."""
         if weighed and not all(isinstance(example, TaggedWords) for example in examples):
             return None
         outside = [OUTSIDE for example in examples if isinstance(example, TaggedText)]
@@ -101,7 +100,7 @@ class TokenClassifier(Task):
 
     @staticmethod
     def labels_of(examples: Iterable[Any]) -> tuple[str, ...]:
-        """The tags that examples have, sorted, O first, and others of their scheme that may be needed; IOB2 for spans of a text.
+        """The tags of examples, sorted, O first, and others of their scheme that may be needed; IOB2 for spans of a text.
 
         Raises:
             ValueError: there are no tags, or only one.
@@ -110,12 +109,12 @@ class TokenClassifier(Task):
         if scheme is not None:
             tags = tags_for(scheme, {type_of(tag) for tag in tags - {OUTSIDE}}, tags)
         if len(tags) < 2:
-            raise ValueError(f"there must be two tags at least to tell apart; the examples have {list(tags) or 'none'}.")
+            raise ValueError(f"examples must have at least two different tags; they have {list(tags) or 'none'}.")
         return tuple(sorted(tags, key=lambda tag: (tag != OUTSIDE, tag if scheme is None else type_of(tag), tag)))
 
     @staticmethod
     def scheme_of(examples: Iterable[Any]) -> str | None:
-        """The scheme of the tags of examples, from how they follow each other; None for tags that are not of entities."""
+        """The scheme of the tags of examples, inferred from their order; None for tags that do not describe entities."""
         return _tags_and_scheme(example_list(examples))[1]
 
     def __call__(self, texts: Sequence[str | Sequence[str]], batch_size: int = 32) -> list[Tagged]:
@@ -126,10 +125,10 @@ class TokenClassifier(Task):
             batch_size: rows of a batch.
 
         Returns:
-            A `Tagged` for each; entities are placed in characters of a text or in the words of a list.
+            A `Tagged` for each text; the offsets of entities are characters of a text or words of a list.
 
         Raises:
-            ValueError: not a list, an empty one, or one of texts and of lists of words.
+            ValueError: not a list, an empty list, or a mixture of texts and lists of words.
         """
         texts = example_list(texts, "texts")
         examples = [TaggedText(text) if isinstance(text, str) else TaggedWords(tuple(text)) for text in texts]
@@ -139,24 +138,24 @@ class TokenClassifier(Task):
         examples = example_list(examples)
         windows, words = self._words(examples)
         tags = [self._tags(example, words, i) for i, example in enumerate(examples)]
-        if any(of_one is None for of_one in tags):
+        if any(indices is None for indices in tags):
             return Encoded(windows)
         targets = []
         for row, example in enumerate(windows.examples):
             target = np.full(len(windows.ids[row]), IGNORED, "int32")
-            chosen = words.heads[row] >= 0
-            target[chosen] = np.asarray(tags[example], "int32")[words.heads[row][chosen]]
+            chosen = words.first_tokens[row] >= 0
+            target[chosen] = np.asarray(tags[example], "int32")[words.first_tokens[row][chosen]]
             targets.append(target)
         return Encoded(windows, targets)
 
     def loss(self, class_weights: Mapping[str, float] | None = None) -> keras.losses.Loss:
-        """Cross entropy of the first token of every word; with a random field that of the whole chain of them.
+        """Cross entropy of the first token of every word; with a conditional random field, that of the whole sequence of words.
 
         Raises:
-            ValueError: weights for a random field, whose loss is of chains and not of labels.
+            ValueError: class weights for a conditional random field, whose loss is that of sequences and not of labels.
         """
         if self.crf is not None and class_weights is not None:
-            raise ValueError("class_weights must be left out with crf: the loss of a whole chain of tags has no class weights.")
+            raise ValueError("class_weights must be None with crf: the loss of a whole sequence of tags has no class weights.")
         if self.crf is not None:
             return ConditionalRandomFieldLoss()
         return LabelLoss(None if class_weights is None else class_weight_list(class_weights, self.labels))
@@ -164,27 +163,28 @@ class TokenClassifier(Task):
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         examples = example_list(examples)
         windows, words = self._words(examples)
-        # A word that the tokenizer leaves nothing of is outside.
+        # A word that the tokenizer drops is outside.
         outside = np.eye(len(self.labels))[self._numbers.get(OUTSIDE, 0)] * 1e3
         logits = [np.tile(outside, (count, 1)) for count in words.counts]
         for row, answer in enumerate(self.predict_windows(windows, batch_size, progress)):
-            chosen = words.heads[row] >= 0
-            logits[windows.examples[row]][words.heads[row][chosen]] = answer[chosen]
+            chosen = words.first_tokens[row] >= 0
+            logits[windows.examples[row]][words.first_tokens[row][chosen]] = answer[chosen]
         return [
-            self._answer(example, of_one, words.places[i]) for i, (example, of_one) in enumerate(zip(examples, logits, strict=True))
+            self._answer(example, scores, words.offsets[i])
+            for i, (example, scores) in enumerate(zip(examples, logits, strict=True))
         ]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Precision, recall and F1 of entities, the same in any scheme, where tags name entities; else the accuracy of tags."""
+        """Precision, recall and F1 of entities, the same in any scheme; accuracy if tags do not describe entities."""
         right = self.right_tags(examples)
         return (tag_scores if self.scheme is None else entity_scores)(right, [answer.tags for answer in answers])
 
     def details(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, Any]:
-        right, said = self.right_tags(examples), [list(answer.tags) for answer in answers]
-        # I-x and B-x are one row of the picture: whether a word was found, and as what.
+        right, predicted = self.right_tags(examples), [list(answer.tags) for answer in answers]
+        # I-x and B-x share a row of the confusion matrix: whether a word was found, and with which label.
         shown = (lambda tag: tag) if self.scheme is None else type_of
-        flat = [[shown(tag) for tags in side for tag in tags] for side in (right, said)]
-        classes = class_scores(*flat) if self.scheme is None else entity_type_scores(right, said)
+        flat = [[shown(tag) for tags in side for tag in tags] for side in (right, predicted)]
+        classes = class_scores(*flat) if self.scheme is None else entity_type_scores(right, predicted)
         return {"classes": classes, **confusion_rows(*flat)}
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
@@ -194,39 +194,39 @@ class TokenClassifier(Task):
         return {"text": example.text, "entities": entities}
 
     def rate_multipliers(self) -> dict[str, float]:
-        """Those of a random field: steps of the rate of an encoder would leave transitions, which begin with 0, near 0."""
+        """The factor of a conditional random field: its transitions start at 0, and an encoder's rate would leave them near 0."""
         return {} if self.crf is None else {f"(^|/){CRF}/": CRF_RATE}
 
     def right_tags(self, examples: Iterable[Any]) -> list[list[str]]:
-        """The tags that examples tell, as lists of strings, word for word those of the answers, in the scheme of the task."""
+        """The tags of examples, as lists of strings, for the same words as in the answers, in the scheme of the task."""
         examples = example_list(examples)
         _, words = self._words(examples)
         for number, example in enumerate(examples):
-            self._tags(example, words, number)  # a label that the model does not know is an error
-        return [self._told(example, words, number) for number, example in enumerate(examples)]
+            self._tags(example, words, number)  # raises an error for an unknown label
+        return [self._scheme_tags(example, words, number) for number, example in enumerate(examples)]
 
     def settings(self) -> dict[str, Any]:
         return {"scheme": self.scheme, **super().settings()}
 
     def _words(self, examples):
-        """The windows of examples, and which word every token begins."""
+        """The windows of examples, and which tokens are the first of a word."""
         in_words = {not isinstance(example, TaggedText) for example in examples}
         if len(in_words) > 1:
             raise ValueError("examples must all be texts or all be lists of words; got both.")
-        given = [example.text if isinstance(example, TaggedText) else list(example.words) for example in examples]
-        windows = self.windows(given, **({"is_pretokenized": True} if in_words == {True} else {}))
-        return windows, words_of_tokens(windows, given)
+        texts = [example.text if isinstance(example, TaggedText) else list(example.words) for example in examples]
+        windows = self.windows(texts, **({"is_pretokenized": True} if in_words == {True} else {}))
+        return windows, words_of_tokens(windows, texts)
 
     def _tags(self, example, words, number):
-        """The numbers of the tags of an example's words, or None."""
-        told, where = self._told(example, words, number), place_of(example, number)
-        if told is None:
+        """The indices of the tags of an example's words, or None."""
+        tags, where = self._scheme_tags(example, words, number), place_of(example, number)
+        if tags is None:
             return None
         if self.scheme is not None:
-            told = [nearest_tag(self.scheme, tag, self._numbers) for tag in told]
-        return [label_number(tag, self._numbers, where) for tag in told]
+            tags = [nearest_tag(self.scheme, tag, self._numbers) for tag in tags]
+        return [label_number(tag, self._numbers, where) for tag in tags]
 
-    def _told(self, example, words, number):
+    def _scheme_tags(self, example, words, number):
         """The tags of an example's words, in the scheme of the task, or None."""
         where = place_of(example, number)
         if isinstance(example, TaggedWords):
@@ -245,27 +245,27 @@ class TokenClassifier(Task):
                     f"a span must be inside its text of {length} characters; {where} has {label!r} from {start} to {end}."
                 )
         try:
-            return tags_of_spans(*words.places[number].T.tolist(), example.spans, self.scheme or "IOB2")
+            return tags_of_spans(*words.offsets[number].T.tolist(), example.spans, self.scheme or "IOB2")
         except ValueError as error:
             raise ValueError(f"{error}: {where}.") from None
 
-    def _answer(self, example, logits, places):
+    def _answer(self, example, logits, offsets):
         logits = logits - logits.max(-1, keepdims=True)
         logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         transitions = None if self.crf is None else self.crf.transitions
         best = best_tags(logs, self.labels, self.scheme, transitions)
         probabilities = np.exp(logs) if transitions is None else marginals(logs, transitions)
         tags = [self.labels[i] for i in best]
-        of_words = isinstance(example, TaggedWords)
+        is_words = isinstance(example, TaggedWords)
         entities = []
         for label, start, end in () if self.scheme is None else spans_of_tags(tags):
             probability = float(probabilities[np.arange(start, end), best[start:end]].mean())
-            if of_words:
+            if is_words:
                 entities.append(Entity(label, start, end, " ".join(example.words[start:end]), probability))
             else:
-                first, behind = int(places[start][0]), int(places[end - 1][1])
-                entities.append(Entity(label, first, behind, example.text[first:behind], probability))
-        return Tagged(tags, entities, None if of_words else places)
+                first, last = int(offsets[start][0]), int(offsets[end - 1][1])
+                entities.append(Entity(label, first, last, example.text[first:last], probability))
+        return Tagged(tags, entities, None if is_words else offsets)
 
 
 def _tags_and_scheme(examples):

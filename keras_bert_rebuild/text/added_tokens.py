@@ -1,4 +1,4 @@
-"""The tokens that a folder of Hugging Face adds to its vocabulary, and how each of them is found in a text."""
+"""The tokens that a Hugging Face folder adds to its vocabulary, and how each of them is found in a text."""
 
 from tokenizers import AddedToken
 
@@ -6,7 +6,7 @@ from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
 from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
-# These are no text: a `[MASK]` in one stands for itself only where it is asked for.
+# A `[MASK]` in a text is treated as text unless `special_tokens_in_text` is set.
 SPECIAL = (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
 
 # How a token is found; each is True or False in the files.
@@ -17,27 +17,27 @@ MORE_SPECIAL = ("additional_special_tokens", "extra_special_tokens")
 
 
 def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
-    """A vocabulary with the tokens that the files beside it add.
+    """A vocabulary with the tokens that the files next to it add.
 
     Args:
         vocabulary: a dictionary from token to id.
-        folder: a `Path`; read are tokenizer.json, tokenizer_config.json, special_tokens_map.json and added_tokens.json.
-        kind: the type of the model in a tokenizer.json; one of another type belongs to another vocabulary.
-        special: tokens that are not added ones though the files list them.
+        folder: a `Path`; reads tokenizer.json, tokenizer_config.json, special_tokens_map.json and added_tokens.json.
+        kind: the type of the model in a tokenizer.json; a file of another type belongs to another vocabulary.
+        special: tokens that are not added ones, although the files list them.
 
     Returns:
         The vocabulary, and a `tokenizers.AddedToken` for each of its tokens that was added, by id.
 
     Raises:
-        ValueError: a token or an id is there twice, or one of the files is damaged.
+        ValueError: a token or an id occurs twice, or one of the files is damaged.
     """
-    told = {}
+    listed = {}
     for token, i in (*_of_settings(folder), *_of_tokenizer_json(folder, kind), *_of_added_tokens_json(folder, special)):
         if token.content not in special:
-            told.setdefault((token.content, i), token)
+            listed.setdefault((token.content, i), token)
     added, vocabulary = {}, dict(vocabulary)
     tokens = {i: token for token, i in vocabulary.items()}
-    for (content, i), token in told.items():
+    for (content, i), token in listed.items():
         known = vocabulary.setdefault(content, i)
         if known != i or tokens.setdefault(i, content) != content:
             clash = f"{content!r} has {i} and {known}" if known != i else f"{content!r} has {i}, and so has {tokens[i]!r}"
@@ -52,7 +52,7 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
 
 
 def mask_takes_space(folder, mask):
-    """Whether the files say that white space before a mask in a text belongs to it, as RoBERTa's; None: they do not say.
+    """Whether white space before a mask in a text belongs to it, as for RoBERTa; None if the files do not say.
 
     Args:
         folder: a `Path`.
@@ -67,7 +67,7 @@ def mask_takes_space(folder, mask):
 
 
 def rules_of(added, vocabulary):
-    """Strings and `AddedToken`s by their content, all of them tokens of the vocabulary; else a ValueError."""
+    """`AddedToken`s of strings and `AddedToken`s, by content; a ValueError if one is not in the vocabulary."""
     rules = {}
     for token in added:
         if not isinstance(token, (str, AddedToken)):
@@ -81,7 +81,7 @@ def rules_of(added, vocabulary):
 
 
 def added_tokens_decoder(tokenizer):
-    """`added_tokens_decoder` of a tokenizer_config.json, which transformers reads.
+    """The `added_tokens_decoder` of a tokenizer_config.json, for transformers.
 
     Args:
         tokenizer: a `BatchTokenizer`.
@@ -97,7 +97,7 @@ def added_tokens_decoder(tokenizer):
 
 
 def added_token(values, where):
-    """An `AddedToken` from an object of a file; a ValueError where it is none.
+    """An `AddedToken` from an object of a file; a ValueError if it is not one.
 
     Args:
         values: a dictionary with `content` and some of `FLAGS`.
@@ -120,8 +120,8 @@ def _of_tokenizer_json(folder, kind):
 
 def _of_settings(folder):
     path = folder / "tokenizer_config.json"
-    told = section(json_object(path), "added_tokens_decoder", path)
-    return [(added_token(section(told, i, path), path), _id(i, path)) for i in told]
+    listed = section(json_object(path), "added_tokens_decoder", path)
+    return [(added_token(section(listed, i, path), path), _id(i, path)) for i in listed]
 
 
 def _of_added_tokens_json(folder, special):
@@ -133,7 +133,7 @@ def _of_added_tokens_json(folder, special):
 
 
 def _more_special(folder):
-    """Contents of the special tokens that the settings list besides those that every tokenizer has."""
+    """Contents of the special tokens in the settings, in addition to those that every tokenizer has."""
     found = []
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         values = json_object(folder / file)
@@ -154,5 +154,5 @@ def _id(value, where):
     except (TypeError, ValueError):
         number = -1
     if number < 0:
-        raise ValueError(f"{where} must give every added token an id, a whole number from 0 on; got {value!r:.40}.")
+        raise ValueError(f"{where} must give every added token an id, a whole number of at least 0; got {value!r:.40}.")
     return number

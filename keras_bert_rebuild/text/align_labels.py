@@ -15,16 +15,16 @@ def align_labels(
     """Give tokens the labels of their words.
 
     Args:
-        word_ids: number of every token's word `(rows, length)`, -1 at special tokens and padding, as in `Encoding.word_ids`.
-        labels: for every row the labels of its words.
-        ignored: the label of tokens that have none, for `SparseCategoricalCrossentropy(ignore_class=...)`.
+        word_ids: index of every token's word `(rows, length)`, -1 at special tokens and padding, as in `Encoding.word_ids`.
+        labels: for every row, the labels of its words.
+        ignored: the label of tokens without one, for `SparseCategoricalCrossentropy(ignore_class=...)`.
         label_all_pieces: label every piece of a word, not only the first.
 
     Returns:
         Labels `(rows, length)`, int32.
 
     Raises:
-        ValueError: a row has a word without a label, or rows are not of one length.
+        ValueError: a row has a word without a label, or rows have different lengths.
 
     Example:
 
@@ -32,7 +32,7 @@ def align_labels(
     [[-100, 5, 7, -100, -100]]
     """
     if len({len(row) for row in word_ids}) > 1:
-        raise ValueError("word_ids must be rows of one length, see encode_batch with pad_to=; got rows of several.")
+        raise ValueError("word_ids must be rows of one length, see encode_batch with pad_to=; got rows of different lengths.")
     word_ids = np.asarray(word_ids)
     if len(labels) != len(word_ids):
         raise ValueError(f"labels must be given for {len(word_ids)} rows; got {len(labels)}.")

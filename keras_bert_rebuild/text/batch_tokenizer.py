@@ -1,4 +1,4 @@
-"""What tokenizers for batches of texts have in common: rows, pairs, cutting, windows, padding."""
+"""The base class of tokenizers for batches of texts: rows, pairs, truncation, windows, padding."""
 
 import abc
 import itertools
@@ -15,14 +15,14 @@ from keras_bert_rebuild.text.flat_tokens import concatenate
 from keras_bert_rebuild.text.segmented import LiteralTokens, encode_words
 from keras_bert_rebuild.text.windows import has_max_context, window_rows
 
-# Characters that go through at once, so that what is computed on the way stays small and near the processor.
+# Characters that are encoded at once, so that intermediate arrays fit into the cache of the processor.
 SLICE = 1 << 16
 
 
 class BatchTokenizer(abc.ABC):
     """A tokenizer that encodes many texts at a time.
 
-    A subclass sets the attributes and gives `_encode_texts` and `_join`.
+    A subclass sets the attributes and implements `_encode_texts` and `_join`.
     """
 
     vocabulary: dict
@@ -47,10 +47,10 @@ class BatchTokenizer(abc.ABC):
     """Tokens that stand for themselves wherever they are written in a text."""
 
     rules: Mapping[str, AddedToken] = {}
-    """How each of them is found, a `tokenizers.AddedToken`."""
+    """How each added token is found, a `tokenizers.AddedToken`."""
 
     takes_space: tuple[str, ...] = ()
-    """Special tokens that take the white space before them when they are written in a text."""
+    """Special tokens that absorb the white space before them when they are written in a text."""
 
     @property
     def special_ids(self) -> set[int]:
@@ -59,7 +59,7 @@ class BatchTokenizer(abc.ABC):
         return {i for i in ids if i is not None}
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other one is made of the same, and so gives the same ids."""
+        """Whether the other one has the same arguments, and so the same ids."""
         if type(other) is not type(self):
             return NotImplemented
         return bool(self.__reduce__() == other.__reduce__())
@@ -87,27 +87,29 @@ class BatchTokenizer(abc.ABC):
         Args:
             texts: a list of strings; with `is_pretokenized` a list of lists of words.
             pairs: the second text of every pair, or None.
-            max_len: tokens of a row at the most, special ones included; longer ones are cut.
+            max_len: maximum number of tokens in a row, special ones included; longer ones are truncated.
             truncation: `longest_first` (Google's: from the end of the longer one, token by token), `only_first`, `only_second`.
-            pad_to: None for lists of arrays, every row of its own length; for arrays `"longest"`, the longest row of the batch, a
-                length, or a list of lengths of which the least that holds all rows is taken.
-            return_offsets: give `offsets` and `word_ids`, too.
-            is_pretokenized: texts are lists of words; `word_ids` then counts these and offsets are inside a word.
-            special_tokens_in_text: `[MASK]`, `[SEP]` and the others written in a text are these tokens; else they are text, as is
-                right for text by strangers.
-            stride: instead of cutting, go over the long text (the first, or with pairs the one that `truncation` names) in windows
-                that share so many tokens.
+            pad_to: None for lists of arrays, every row with its own length; for arrays, `"longest"` for the longest row of the
+                batch, a length, or a list of lengths, of which the smallest that fits all rows is used.
+            return_offsets: also return `offsets` and `word_ids`.
+            is_pretokenized: texts are lists of words; `word_ids` then counts these, and offsets are relative to a word.
+            special_tokens_in_text: `[MASK]`, `[SEP]` and the others in a text are these tokens; else they are text, which is the
+                safe choice for untrusted text.
+            stride: instead of truncating, split the long text (the first, or with pairs the one that `truncation` names) into
+                windows that share this many tokens.
 
         Returns:
             An `Encoding`.
 
         Raises:
-            ValueError: an argument does not fit, in one sentence.
+            ValueError: an argument is invalid.
         """
         frame = rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment)
         self._check(texts, pairs, max_len, truncation, stride, frame)
-        places = return_offsets or is_pretokenized
-        sides = [self._encode(side, places, is_pretokenized, special_tokens_in_text) for side in (texts, pairs) if side is not None]
+        with_offsets = return_offsets or is_pretokenized
+        sides = [
+            self._encode(side, with_offsets, is_pretokenized, special_tokens_in_text) for side in (texts, pairs) if side is not None
+        ]
         lengths = np.stack([side.lengths for side in sides], axis=1)
         room = None if max_len is None else max_len - frame.size(len(sides))
         side = 1 if pairs is not None and truncation == "only_second" else 0
@@ -122,10 +124,10 @@ class BatchTokenizer(abc.ABC):
         return rows_of.without_padding(encoding) if pad_to is None else encoding
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The ids of texts without special tokens, one text behind the other.
+        """The ids of texts without special tokens, concatenated.
 
         Returns:
-            Ids `(tokens,)`, int32, and how many every text has `(texts,)`, int64.
+            Ids `(tokens,)`, int32, and the number of ids of every text `(texts,)`, int64.
         """
         flat = self._encode(text_list("texts", texts), False, False, False)
         return flat.ids, flat.lengths
@@ -137,11 +139,11 @@ class BatchTokenizer(abc.ABC):
     align_labels = staticmethod(align_labels)
 
     def decode(self, ids: Sequence[int] | npt.NDArray[Any], skip_special_tokens: bool = True) -> str:
-        """A text for ids.
+        """The text of ids.
 
         Args:
             ids: ids of one row.
-            skip_special_tokens: leave out `[CLS]`, `[SEP]`, `[PAD]`, `[MASK]` and `[UNK]`, whatever this vocabulary calls them.
+            skip_special_tokens: leave out `[CLS]`, `[SEP]`, `[PAD]`, `[MASK]` and `[UNK]`, or their names in this vocabulary.
 
         Raises:
             ValueError: an id is not in the vocabulary, or the ids are not those of one row.
@@ -156,34 +158,36 @@ class BatchTokenizer(abc.ABC):
         return self._join([i for i in ids if not (skip_special_tokens and i in special)])
 
     @abc.abstractmethod
-    def _encode_texts(self, texts, places, are_words):
-        """The `FlatTokens` of strings in which no token stands for itself.
+    def _encode_texts(self, texts, with_offsets, are_words):
+        """The `FlatTokens` of strings without literal tokens.
 
         Args:
             texts: a list of strings.
-            places: give starts, stops and words.
+            with_offsets: also return starts, stops and words.
             are_words: every string is a word of a text.
         """
 
     @abc.abstractmethod
     def _join(self, ids):
-        """The text of ids that are known."""
+        """The text of known ids."""
 
-    def _encode(self, texts, places, is_pretokenized, special_tokens_in_text, are_words=False):
+    def _encode(self, texts, with_offsets, is_pretokenized, special_tokens_in_text, are_words=False):
         if is_pretokenized:
-            return encode_words(texts, lambda words: self._encode(words, places, False, special_tokens_in_text, True))
+            return encode_words(texts, lambda words: self._encode(words, with_offsets, False, special_tokens_in_text, True))
         texts = strings("texts", texts)
-        return concatenate(self._encode_written(part, places, are_words, bool(special_tokens_in_text)) for part in slices(texts))
+        return concatenate(
+            self._encode_written(part, with_offsets, are_words, bool(special_tokens_in_text)) for part in slices(texts)
+        )
 
-    def _encode_written(self, texts, places, are_words, special_tokens_in_text):
-        """The `FlatTokens` of strings in which tokens stand for themselves."""
-        encode = lambda plain: self._encode_texts(plain, places, are_words)  # noqa: E731
+    def _encode_written(self, texts, with_offsets, are_words, special_tokens_in_text):
+        """The `FlatTokens` of strings that may contain literal tokens."""
+        encode = lambda plain: self._encode_texts(plain, with_offsets, are_words)  # noqa: E731
         if not (self.added_tokens or special_tokens_in_text):
             return encode(texts)
-        known = self.__dict__.setdefault("_literals", {})
-        if special_tokens_in_text not in known:
-            known[special_tokens_in_text] = self._literal_tokens(special_tokens_in_text)
-        return known[special_tokens_in_text].encode(texts, encode)
+        literals = self.__dict__.setdefault("_literals", {})
+        if special_tokens_in_text not in literals:
+            literals[special_tokens_in_text] = self._literal_tokens(special_tokens_in_text)
+        return literals[special_tokens_in_text].encode(texts, encode)
 
     def _literal_tokens(self, with_special):
         rules = dict(self.rules)
@@ -194,7 +198,7 @@ class BatchTokenizer(abc.ABC):
         return LiteralTokens(list(rules.values()), self.vocabulary, self._normalizer())
 
     def _normalizer(self):
-        """What becomes of a text before `normalized` tokens are looked for in it, of `tokenizers.normalizers`; None: nothing."""
+        """The normalizer to apply before searching for `normalized` tokens, one of `tokenizers.normalizers`; None for none."""
         return
 
     def _check(self, texts, pairs, max_len, truncation, stride, frame):
@@ -210,28 +214,28 @@ class BatchTokenizer(abc.ABC):
             raise ValueError(f"truncation must be {' or '.join(rows_of.TRUNCATIONS)}, the last with pairs; got {truncation!r}.")
         if stride is not None and (max_len is None or stride < 0 or (pairs is not None and truncation == "longest_first")):
             raise ValueError(
-                "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to cut into "
+                "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to split into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."
             )
 
 
 def slices(texts):
-    """Texts in parts of some `SLICE` characters; one part at least."""
-    behind = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
-    cuts = np.flatnonzero(np.diff(behind // SLICE)) + 1
+    """Texts in parts of about `SLICE` characters; at least one part."""
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+    cuts = np.flatnonzero(np.diff(ends // SLICE)) + 1
     for begin, end in itertools.pairwise([0, *cuts.tolist(), len(texts)]):
         yield texts[begin:end]
 
 
 def text_list(name, value):
-    """A value that is a list of texts, not one text; else a ValueError."""
+    """The value, if it is a list of texts and not one text; else a ValueError."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
         raise ValueError(f"{name} must be a list of texts; got {type(value).__name__} {str(value)[:40]!r}.")
     return value
 
 
 def strings(name, values):
-    """Values that are strings, as a list; else a ValueError."""
+    """The values as a list, if they are strings; else a ValueError."""
     values = list(text_list(name, values))
     wrong = next((i for i, value in enumerate(values) if not isinstance(value, str)), None)
     if wrong is not None:
@@ -240,9 +244,9 @@ def strings(name, values):
 
 
 def check_unicode(texts):
-    """Refuse texts that have no UTF-8 form, in a sentence."""
+    """Raise a ValueError for texts that UTF-8 cannot encode."""
     for text in texts:
         if not text.isascii():
-            place = next((i for i, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
-            if place is not None:
-                raise ValueError(f"texts must be Unicode; got half of a pair, {text[place]!a}, at character {place} of a text.")
+            offset = next((i for i, char in enumerate(text) if "\ud800" <= char <= "\udfff"), None)
+            if offset is not None:
+                raise ValueError(f"texts must be Unicode; got a lone surrogate, {text[offset]!a}, at character {offset} of a text.")

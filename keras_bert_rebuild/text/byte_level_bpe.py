@@ -10,34 +10,34 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE
 
 from keras_bert_rebuild.files.regular import read_text
-from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
+from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_encodings import flat_encodings
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
-from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, is_robertas, model_type, section, told_rules
+from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_robertas, model_type, section
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 
 class ByteLevelBPETokenizer(BatchTokenizer):
-    """Cut texts into the byte pairs of RoBERTa's vocabulary, many at a time.
+    """Splits texts into the byte pairs of RoBERTa's vocabulary, many at a time.
 
-    A space belongs to the word behind it, so a word at the very start of a text has other tokens than inside of it. Words, for
-    `word_ids`, are runs of letters, of digits or of other signs. Pairs are `<s> A </s></s> B </s>`, all of segment 0. With
+    A space belongs to the word after it, so a word at the very start of a text has other tokens than inside it. Words, for
+    `word_ids`, are sequences of letters, of digits or of other signs. Pairs are `<s> A </s></s> B </s>`, all of segment 0. With
     `is_pretokenized` every word has a space before it.
 
     Args:
         vocab: the path of a vocab.json, or a dictionary from token to id.
-        merges: the path of a merges.txt, or a list of pairs of tokens, the first to be merged first.
-        add_prefix_space: take texts as if a space stood before them.
+        merges: the path of a merges.txt, or a list of pairs of tokens in the order of merging.
+        add_prefix_space: encode texts as if they began with a space.
         added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings or
-            `tokenizers.AddedToken`s, whose `single_word`, `lstrip`, `rstrip` and `special` mean what they mean there.
-        mask_takes_space: white space before a `<mask>` that is written in a text belongs to it; None for yes.
+            `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip` and `special`.
+        mask_takes_space: white space before a `<mask>` in a text belongs to it; None for yes.
 
     Raises:
-        ValueError: the files are none of RoBERTa's kind, or an added token is not in the vocabulary.
+        ValueError: the files are not those of a RoBERTa tokenizer, or an added token is not in the vocabulary.
 
     Reference: Liu et al., 2019, section 4.4; Radford et al., 2019, section 2.2.
     """
@@ -80,57 +80,57 @@ class ByteLevelBPETokenizer(BatchTokenizer):
 
         Args:
             path: a folder with vocab.json and merges.txt, or with the tokenizer.json of a byte-level BPE model. Whether texts begin
-                with a space is read from tokenizer_config.json or else tokenizer.json.
-            options: arguments of the class, to overrule the files.
+                with a space is read from tokenizer_config.json, or else from tokenizer.json.
+            options: arguments of the class that override the files.
         """
         path = Path(path)
         json_path = path / "tokenizer.json"
         pipeline = json_object(json_path)
         if pipeline and model_type(pipeline, json_path) == "BPE" and not is_robertas(pipeline, json_path):
             raise ValueError(
-                f"a ByteLevelBPETokenizer cuts texts as RoBERTa does; {told_rules(pipeline, json_path)}: use load_tokenizer."
+                f"a ByteLevelBPETokenizer must have RoBERTa's rules; {described_rules(pipeline, json_path)}: use load_tokenizer."
             )
         if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
             vocabulary, merges = _vocabulary(path / "vocab.json"), path / "merges.txt"
         elif pipeline:
             vocabulary, merges = _model(pipeline, json_path)
         else:
-            raise ValueError(f"a folder with vocab.json and merges.txt, or tokenizer.json, must be at {path}; there is none.")
+            raise ValueError(f"expected a folder with vocab.json and merges.txt, or tokenizer.json; {path} is not one.")
         space = json_object(path / "tokenizer_config.json").get("add_prefix_space")
         if space is None:
             space = section(pipeline, "pre_tokenizer", json_path).get("add_prefix_space", False)
         if not isinstance(space, bool):
             raise ValueError(f"add_prefix_space at {path} must be true or false; got {space!r:.40}.")
         vocabulary, added = with_added_tokens(vocabulary, path, "BPE", SPECIAL)
-        said = {"add_prefix_space": space, "added_tokens": added, "mask_takes_space": told_mask_takes_space(path, MASK)}
-        return cls(vocabulary, merges, **{**said, **options})
+        arguments = {"add_prefix_space": space, "added_tokens": added, "mask_takes_space": mask_takes_space_in_files(path, MASK)}
+        return cls(vocabulary, merges, **{**arguments, **options})
 
     def __reduce__(self):
         rules = tuple(self.rules.values())
         return type(self), (self.vocabulary, self.merges, self.add_prefix_space, rules, bool(self.takes_space))
 
-    def _encode_texts(self, texts, places, are_words):
+    def _encode_texts(self, texts, with_offsets, are_words):
         check_unicode(texts)
         prefix = self.add_prefix_space or are_words
         spaced = [bool(prefix and text and not text.startswith(" ")) for text in texts]
         texts = [f" {text}" if space else text for text, space in zip(texts, spaced, strict=True)]
-        encode = self._tokenizer.encode_batch if places else self._tokenizer.encode_batch_fast
+        encode = self._tokenizer.encode_batch if with_offsets else self._tokenizer.encode_batch_fast
         encodings = encode(texts, add_special_tokens=False)
-        flat = flat_encodings(encodings, places)
-        if places:
+        flat = flat_encodings(encodings, with_offsets)
+        if with_offsets:
             before = np.repeat(np.array(spaced, np.int64), flat.lengths)
             flat.starts, flat.stops = flat.starts - before, flat.stops - before
         return flat
 
     def _join(self, ids):
-        """The text of the tokens' bytes; what is no UTF-8 becomes U+FFFD."""
+        """The text of the tokens' bytes; invalid UTF-8 becomes U+FFFD."""
         return self._tokenizer.decode(ids, skip_special_tokens=False)
 
 
 def _vocabulary(vocab):
     if isinstance(vocab, (str, Path)):
         if not Path(vocab).is_file():
-            raise ValueError(f"a vocab.json must be at {vocab}; it does not exist.")
+            raise ValueError(f"expected a vocab.json at {vocab}; it does not exist.")
         vocab = json_object(Path(vocab))
     if not isinstance(vocab, dict):
         raise ValueError(f"vocab must be a dictionary from token to id; got {type(vocab).__name__} {str(vocab)[:40]!r}.")
@@ -141,7 +141,7 @@ def _merges(merges):
     """Pairs of tokens from a merges.txt, from its lines or from pairs."""
     if isinstance(merges, (str, Path)):
         if not Path(merges).is_file():
-            raise ValueError(f"a merges.txt must be at {merges}; it does not exist.")
+            raise ValueError(f"expected a merges.txt at {merges}; it does not exist.")
         lines = read_text(merges, "vocabulary_bytes").split("\n")
         merges = [line.rstrip("\r") for line in lines if line.strip() and not line.startswith("#version")]
     pairs = [tuple(pair.split(" ") if isinstance(pair, str) else pair) for pair in merges]
@@ -155,7 +155,7 @@ def _model(values, path):
     """Vocabulary and merges of a tokenizer.json."""
     model = section(values, "model", path)
     if model_type(values, path) != "BPE":
-        raise ValueError(f"a byte-level BPE tokenizer must be at {path}; it holds a {model_type(values, path)} model.")
+        raise ValueError(f"expected a byte-level BPE tokenizer; {path} holds a {model_type(values, path)} model.")
     merges = model.get("merges")
     if not isinstance(merges, list) or not all(isinstance(pair, (str, list)) for pair in merges):
         raise ValueError(f"the merges in {path} must be a list of pairs of tokens; got {merges!r:.60}.")

@@ -1,4 +1,4 @@
-"""Token ids as a model takes them: cut, between special tokens, padded."""
+"""Token ids as inputs of a model: truncated, between special tokens, padded."""
 
 from dataclasses import dataclass
 
@@ -11,36 +11,36 @@ TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 @dataclass
 class Encoding:
-    """A batch of texts or pairs. Without padding every field but `texts` is a list of arrays, one a row."""
+    """A batch of texts or pairs. Without padding every field except `texts` is a list of arrays, one for each row."""
 
     ids: np.ndarray
     """Token ids `(rows, length)`, int32."""
 
     segments: np.ndarray
-    """0 for the first text and for padding, 1 for the second (for RoBERTa 0, too), `(rows, length)`."""
+    """0 for the first text and for padding, 1 for the second (0 for RoBERTa), `(rows, length)`."""
 
     mask: np.ndarray
     """1 at tokens, 0 at padding, `(rows, length)`."""
 
     texts: np.ndarray
-    """The text or pair that every row belongs to `(rows,)`; with windows a text has several rows."""
+    """The index of the text or pair of every row `(rows,)`; with windows a text has several rows."""
 
     offsets: np.ndarray | None = None
-    """First character of a token and the one behind its last, in its own text, `(rows, length, 2)`; (0, 0) at special tokens and
+    """First character of a token and the one after its last, in its own text, `(rows, length, 2)`; (0, 0) at special tokens and
     padding."""
 
     word_ids: np.ndarray | None = None
-    """Number of a token's word in its own text, from 0, `(rows, length)`; -1 at special tokens and padding."""
+    """Index of a token's word in its own text, from 0, `(rows, length)`; -1 at special tokens and padding."""
 
     positions: np.ndarray | None = None
-    """With windows: number of a token in its own text `(rows, length)`; -1 at special tokens and padding."""
+    """With windows: index of a token in its own text `(rows, length)`; -1 at special tokens and padding."""
 
     max_context: np.ndarray | None = None
-    """With windows: whether no other window shows more around this token of the text cut into windows, `(rows, length)`."""
+    """With windows: whether no other window shows more context around this token of the split text, `(rows, length)`."""
 
     @property
     def inputs(self) -> list[np.ndarray]:
-        """What the model takes: `[ids, segments]`."""
+        """The inputs of the model: `[ids, segments]`."""
         return [self.ids, self.segments]
 
 
@@ -56,38 +56,38 @@ class Frame:
     """Separators between the texts of a pair."""
 
     second_segment: int = 1
-    """Segment of the second text and the separator behind it."""
+    """Segment of the second text and the separator after it."""
 
     def size(self, sides):
-        """Special tokens of a row of so many texts."""
+        """The number of special tokens in a row of `sides` texts."""
         return 1 + sides + (sides - 1) * (self.separators - 1)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Which tokens every row has: of each of its one or two texts, so many from a first one on; `(rows, sides)` each."""
+    """Which tokens every row has: for each of its one or two texts, the first token and their number, `(rows, sides)` each."""
 
     texts: np.ndarray
     """Index of the text or pair `(rows,)`."""
 
     first: np.ndarray
-    """The first token, counted in the text."""
+    """The index of the first token in the text."""
 
     counts: np.ndarray
-    """How many tokens."""
+    """The number of tokens."""
 
 
 def whole_rows(lengths, room, truncation):
-    """A row for every text or pair, cut to what there is room for.
+    """A row for every text or pair, truncated to the available room.
 
     Args:
         lengths: tokens of every text `(texts, 1)`, or of both texts of every pair `(pairs, 2)`.
         room: tokens of a row without the special ones, or None.
-        truncation: `longest_first` takes from the end of the longer text, from the second where both are as long; `only_first` and
-            `only_second` from that one.
+        truncation: `longest_first` truncates the longer text, the second if both are equally long; `only_first` and `only_second`
+            truncate that one.
 
     Raises:
-        ValueError: the text that may not be cut does not leave a token of the other.
+        ValueError: the text that may not be truncated leaves no room for a token of the other.
     """
     counts = lengths
     if room is not None:
@@ -105,7 +105,7 @@ def whole_rows(lengths, room, truncation):
 
 
 def remaining_room(lengths, room, side):
-    """What one text of a pair leaves for the other, `side`, `(pairs,)`."""
+    """The room that one text of a pair leaves for the other, `side`, `(pairs,)`."""
     rest = room - lengths[:, 1 - side]
     short = (rest < 1) & (lengths.sum(1) > room)
     if short.any():
@@ -118,17 +118,18 @@ def remaining_room(lengths, room, side):
 
 
 def assemble(sides, rows, frame, pad_to, max_context=None):
-    """Rows of ids between special tokens.
+    """Rows of ids with special tokens around the texts.
 
     Args:
         sides: `FlatTokens` of the texts and, for pairs, of the second texts.
         rows: a `Rows`.
         frame: a `Frame`.
-        pad_to: None, `"longest"`, a length, or a list of lengths of which the least that holds every row is taken.
-        max_context: with windows, the side that they cut and what `has_max_context` gave for it; then positions are given, too.
+        pad_to: None, `"longest"`, a length, or a list of lengths, of which the smallest that fits every row is used.
+        max_context: with windows, the side that is split into them and the result of `has_max_context` for it; then the encoding
+            also has positions.
 
     Returns:
-        An `Encoding`; with offsets and words if the tokens have them.
+        An `Encoding`, with offsets and words if the tokens have them.
     """
     totals = rows.counts.sum(1) + frame.size(len(sides))
     width = _width(totals, pad_to)
@@ -145,18 +146,18 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
     start = np.ones(len(totals), np.int64)
     for side, flat in enumerate(sides):
         counts = rows.counts[:, side]
-        # Places are counted over all rows: to go to a few places costs less than to look at every place.
-        places = ragged_range(first + start, counts)
+        # Indices into the flattened array of all rows: indexing the tokens costs less than a mask over every position.
+        indices = ragged_range(first + start, counts)
         source = _source(flat, rows, side)
-        encoding.ids.ravel()[places] = flat.ids[source]
+        encoding.ids.ravel()[indices] = flat.ids[source]
         if encoding.offsets is not None:
             offsets = encoding.offsets.reshape(-1, 2)
-            offsets[places, 0], offsets[places, 1] = flat.starts[source], flat.stops[source]
-            encoding.word_ids.ravel()[places] = flat.words[source]
+            offsets[indices, 0], offsets[indices, 1] = flat.starts[source], flat.stops[source]
+            encoding.word_ids.ravel()[indices] = flat.words[source]
         if max_context is not None:
-            encoding.positions.ravel()[places] = ragged_range(rows.first[:, side], counts)
+            encoding.positions.ravel()[indices] = ragged_range(rows.first[:, side], counts)
             if side == max_context[0] and max_context[1]:
-                encoding.max_context.ravel()[places] = np.concatenate(max_context[1])
+                encoding.max_context.ravel()[indices] = np.concatenate(max_context[1])
         separators = frame.separators if side < len(sides) - 1 else 1
         for column in range(separators):
             encoding.ids.ravel()[first + start + counts + column] = frame.sep_id
@@ -167,14 +168,14 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
 
 
 def _source(flat, rows, side):
-    """Where the tokens of all rows lie among those of the texts."""
+    """The indices of the tokens of all rows among those of the texts."""
     if len(rows.texts) == len(flat.lengths) and np.array_equal(rows.counts[:, side], flat.lengths):
         return slice(None)
     return ragged_range(flat.first[rows.texts] + rows.first[:, side], rows.counts[:, side])
 
 
 def without_padding(encoding):
-    """The same with lists of arrays of every row's own length."""
+    """The encoding with lists of arrays, every row with its own length."""
     lengths = encoding.mask.sum(1)
     for name, value in vars(encoding).items():
         if name != "texts" and value is not None:
@@ -190,5 +191,5 @@ def _width(totals, pad_to):
         raise ValueError(f"pad_to must be 'longest', a length or a list of lengths; got {pad_to!r}.")
     fitting = [length for length in np.atleast_1d(pad_to).tolist() if length >= longest]
     if not fitting:
-        raise ValueError(f"pad_to must hold the longest row of {longest} tokens; got {pad_to}: give max_len, too, to cut it.")
+        raise ValueError(f"pad_to must fit the longest row of {longest} tokens; got {pad_to}: set max_len to truncate it.")
     return min(fitting)

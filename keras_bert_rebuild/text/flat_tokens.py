@@ -1,4 +1,4 @@
-"""The tokens of many texts, one behind the other."""
+"""The tokens of many texts, concatenated."""
 
 from dataclasses import dataclass, fields
 
@@ -7,42 +7,42 @@ import numpy as np
 
 @dataclass
 class FlatTokens:
-    """Tokens without special ones around them; the last three are None unless offsets were asked for."""
+    """Tokens without special ones; the last three fields are None unless offsets were requested."""
 
     ids: np.ndarray
     """Ids `(tokens,)`, int32."""
 
     lengths: np.ndarray
-    """Tokens of every text `(texts,)`, int64."""
+    """Number of tokens of every text `(texts,)`, int64."""
 
     starts: np.ndarray | None = None
-    """The character of its text where every token starts `(tokens,)`."""
+    """The first character of every token in its text `(tokens,)`."""
 
     stops: np.ndarray | None = None
-    """The character behind its last one `(tokens,)`."""
+    """The character after the last one of every token `(tokens,)`."""
 
     words: np.ndarray | None = None
-    """The number of its word in the text, from 0, `(tokens,)`; punctuation marks and CJK characters are words."""
+    """The index of its word in the text, from 0, `(tokens,)`; punctuation marks and CJK characters are words."""
 
     @property
     def first(self):
-        """Where the tokens of every text begin `(texts,)`."""
+        """The index of the first token of every text `(texts,)`."""
         return np.cumsum(self.lengths) - self.lengths
 
     @property
     def word_counts(self):
-        """How many words every text has `(texts,)`: the number of its last token's, and one."""
+        """The number of words of every text `(texts,)`: the index of its last token's word, plus one."""
         counts = np.zeros(len(self.lengths), np.int64)
         has = self.lengths > 0
         counts[has] = self.words[np.cumsum(self.lengths)[has] - 1] + 1
         return counts
 
     def take(self, texts):
-        """The tokens of texts by their indexes, in the order given."""
+        """The tokens of texts by their indices, in that order."""
         source = ragged_range(self.first[texts], self.lengths[texts])
-        return FlatTokens(self.ids[source], self.lengths[texts], *(x if x is None else x[source] for x in self._places()))
+        return FlatTokens(self.ids[source], self.lengths[texts], *(x if x is None else x[source] for x in self._offset_columns()))
 
-    def _places(self):
+    def _offset_columns(self):
         return self.starts, self.stops, self.words
 
 
@@ -54,12 +54,12 @@ def concatenate(parts):
 
 
 def ragged_range(starts, counts):
-    """The numbers from every start on, so many each, one behind the other.
+    """For each start, `counts` consecutive numbers from it, concatenated.
 
     Example:
 
     >>> ragged_range(np.array([10, 20]), np.array([3, 2])).tolist()
     [10, 11, 12, 20, 21]
     """
-    behind = np.cumsum(counts)
-    return np.arange(behind[-1] if len(behind) else 0) + np.repeat(starts - behind + counts, counts)
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + counts, counts)

@@ -1,15 +1,15 @@
-"""Google's `BasicTokenizer`: text into words, knowing for every character where it came from."""
+"""Google's `BasicTokenizer`: text into words, with the offset of every character in the original."""
 
 import unicodedata
 
 from keras_bert_rebuild.text.normalization import is_cjk_character, is_control, is_punctuation
 
-# Stands for a character whose form depends on its neighbours. No cleaned text has it.
+# Marks a character whose form depends on its neighbours. It does not occur in cleaned text.
 CONTEXT = "\0"
 
 
 def normalised(char, settings):
-    """What a character becomes, with spaces around it if it is a word of its own; `CONTEXT` if that depends on its neighbours.
+    """The form of a character, with spaces around it if it is a word of its own; `CONTEXT` if it depends on its neighbours.
 
     Args:
         char: a character.
@@ -34,7 +34,7 @@ def normalised(char, settings):
 
 
 def is_dropped(char):
-    """Whether a character leaves no trace: NUL, the replacement character, controls and formats."""
+    """Whether a character is dropped: NUL, the replacement character, controls and formats."""
     return char in "\0\ufffd" or is_control(char)
 
 
@@ -43,7 +43,7 @@ def _is_white(char):
 
 
 def _reorders(char):
-    """Whether a character stays and may change places with its neighbours in the canonical order."""
+    """Whether a character remains and may be swapped with its neighbours in the canonical order."""
     return unicodedata.combining(char) != 0 and unicodedata.category(char) != "Mn"
 
 
@@ -51,11 +51,11 @@ def spaced_in_context(text, settings):
     """Text with spaces around words, however its characters depend on each other.
 
     Args:
-        text: what stands between two spaces.
+        text: the text between two spaces.
         settings: `WordPieceSettings`.
 
     Returns:
-        The string, and for each of its characters the index in the text of the one that it came from, -1 for a space.
+        The string, and for each of its characters the index of its original in the text, -1 for a space.
     """
     spaced = []
     for token in _tokens(text, settings.tokenize_chinese_chars):
@@ -67,7 +67,7 @@ def spaced_in_context(text, settings):
 
 
 def _lowered(token):
-    """Pairs of character and index in lower case, which is that of the whole: a sigma at the end has a form of its own."""
+    """Pairs of character and index in lower case, computed for the whole word: a sigma at the end has its own form."""
     lowered = "".join(char for char, _ in token).lower()
     origins = [origin for char, origin in token for _ in char.lower()]
     return list(zip(lowered, origins, strict=True))
@@ -80,7 +80,7 @@ def _without_accents(token):
 
 
 def _tokens(text, splits_cjk):
-    """Cleaned text split at white space and, where asked, around CJK characters: lists of (character, index)."""
+    """Cleaned text split at white space and, with `splits_cjk`, around CJK characters: lists of (character, index)."""
     tokens, new = [], True
     for i, char in enumerate(text):
         if is_dropped(char):
@@ -97,13 +97,13 @@ def _tokens(text, splits_cjk):
 
 
 def _canonically_ordered(chars):
-    """Runs of marks sorted by their combining class, as in Unicode's canonical ordering."""
-    ordered, run = [], []
+    """Consecutive marks sorted by their combining class, as in Unicode's canonical ordering."""
+    ordered, marks = [], []
     for item in [*chars, ("", -1)]:
         if item[0] and unicodedata.combining(item[0]):
-            run.append(item)
+            marks.append(item)
         else:
-            ordered += sorted(run, key=lambda mark: unicodedata.combining(mark[0]))
+            ordered += sorted(marks, key=lambda mark: unicodedata.combining(mark[0]))
             ordered.append(item)
-            run = []
+            marks = []
     return ordered[:-1]

@@ -1,4 +1,4 @@
-"""JSON files, whose errors are a sentence with the name of the file."""
+"""JSON files; errors name the file."""
 
 from pathlib import Path
 
@@ -8,19 +8,19 @@ from keras_bert_rebuild.files.regular import read_text
 
 
 def parsed_json(path):
-    """What a JSON file holds.
+    """The content of a JSON file.
 
     Args:
         path: a `Path`.
 
     Raises:
-        ValueError: the file is not JSON in UTF-8, or goes beyond the limits of `files.limits`.
+        ValueError: the file is not JSON in UTF-8, or exceeds the limits of `files.limits`.
     """
     return parse_json(read_text(path, "json_bytes", "JSON"), path)
 
 
 def json_object(path):
-    """The dictionary in a JSON file, an empty one where there is no such file.
+    """The dictionary in a JSON file; an empty one if the file does not exist.
 
     Args:
         path: a `Path`.

@@ -13,7 +13,7 @@ from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# Tokenizer, the files that it is made of, and what settings beside these must name (None: anything).
+# Tokenizer, its files, and the model type that the settings next to these must name (None: any).
 KINDS = (
     (WordPieceTokenizer, ("vocab.txt",), None),
     (SentencePieceTokenizer, ("spiece.model",), "albert"),
@@ -21,26 +21,26 @@ KINDS = (
     (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
 )
 
-# By the type of model in tokenizer.json: the tokenizer, and whether it has the rules that the file names.
+# By the type of model in tokenizer.json: the tokenizer, and a test whether the rules in the file are its own.
 IN_JSON: dict[str, Any] = {
     "WordPiece": (WordPieceTokenizer, is_googles),
     "BPE": (ByteLevelBPETokenizer, is_robertas),
 }
 
-# Where files of several kinds lie in a folder.
+# Which file to use in a folder with files of several kinds.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
 
-# These cut words with a program of their own, whatever files they have.
+# These split words with code of their own, whatever files they have.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 
-# Classes of transformers whose files without a tokenizer.json are those of `KINDS`.
+# Classes of transformers that have the files of `KINDS` if there is no tokenizer.json.
 CLASSES = (
     "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "distilbert", "dprcontextencoder",
     "dprquestionencoder", "dprreader", "electra", "funnel", "ibert", "layoutlm", "layoutlmv2", "longformer", "lxmert", "mobilebert",
     "mpnet", "realm", "retribert", "roberta", "roformer", "splinter", "squeezebert", "xlmroberta",
 )  # fmt: skip
 
-# Where the settings of a checkpoint name its model.
+# Files and keys in which a checkpoint names its model.
 SETTINGS = (
     ("tokenizer_config.json", "tokenizer_class"),
     ("config.json", "tokenizer_class"),
@@ -51,24 +51,24 @@ SETTINGS = (
 
 @reads_tokenizer_files
 def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokenizer:
-    """The tokenizer of a checkpoint, told from its files.
+    """The tokenizer of a checkpoint, determined by its files.
 
     Args:
         path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT), sentencepiece.bpe.model
             (XLM-RoBERTa) or tokenizer.json (any of them, CamemBERT and others); or the path of such a file. tokenizer_config.json
-            and config.json decide where the files leave it open.
-        options: those of the tokenizer.
+            and config.json decide if the files are ambiguous.
+        options: arguments of the tokenizer.
 
     Returns:
-        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer` where the files tell of their rules, else a
+        A `WordPieceTokenizer`, a `ByteLevelBPETokenizer` or a `SentencePieceTokenizer` if the files have its rules, else a
         `PipelineTokenizer` of the tokenizer.json.
 
     Raises:
-        ValueError: there is no such file, it is damaged, or it belongs to a tokenizer of another kind.
+        ValueError: there is no such file, it is damaged, or it belongs to another kind of tokenizer.
     """
     path = Path(path)
     if not path.exists():
-        raise ValueError(f"a folder with the files of a tokenizer must be at {path}; there is none.")
+        raise ValueError(f"expected a folder with the files of a tokenizer at {path}; it does not exist.")
     folder = path if path.is_dir() else path.parent
     names = _names(folder)
     _check_program(folder, names)
@@ -78,16 +78,16 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     if len(found) > 1:
         found = [kind for kind in found if kind[1][0] in {PREFERRED.get(name) for name in names}]
         if len(found) != 1:
-            raise ValueError(f"the files of one tokenizer must be at {path}, or a config.json that says which; there are several.")
+            raise ValueError(f"{path} must have the files of one tokenizer, or a config.json that selects one; it has several.")
     in_json = _of_json(folder)
     if found:
         tokenizer, files, needed = found[0]
-        # A tokenizer.json of the same kind whose rules are others, or that of a SentencePiece model of another family.
+        # A tokenizer.json of the same kind with other rules, or that of a SentencePiece model of another family.
         if in_json is PipelineTokenizer and path == folder and (tokenizer in _kinds_in(folder) or not _fits(needed, names)):
             return PipelineTokenizer.from_pretrained(folder, **options)
         if not _fits(needed, names):
             raise ValueError(
-                f"the {files[0]} at {path} must be of a model of type {needed!r}; the settings next to it say {names}."
+                f"the {files[0]} at {path} must belong to a model of type {needed!r}; the settings next to it name {names}."
             )
         return tokenizer.from_pretrained(folder, **options)
     if path.is_file() and path.suffix == ".txt":
@@ -95,12 +95,12 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     if in_json is not None and path in (folder, folder / "tokenizer.json"):
         return in_json.from_pretrained(folder, **options)
     raise ValueError(
-        f"vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model or tokenizer.json must be at {path}; none is."
+        f"expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model or tokenizer.json; {path} has none."
     )
 
 
 def _of_json(folder):
-    """The class for the tokenizer.json of a folder; None where there is none that tells of a vocabulary."""
+    """The class for the tokenizer.json of a folder; None if it is missing or empty."""
     path = folder / "tokenizer.json"
     values = json_object(path)
     if not values:
@@ -110,7 +110,7 @@ def _of_json(folder):
 
 
 def _kinds_in(folder):
-    """The class that the type of model in a tokenizer.json is usual for, in a tuple."""
+    """The usual class for the type of model in a tokenizer.json, in a tuple."""
     path = folder / "tokenizer.json"
     return IN_JSON.get(model_type(json_object(path), path), ())[:1]
 
@@ -120,7 +120,7 @@ def _fits(needed, names):
 
 
 def _check_program(folder, names):
-    """Refuse a tokenizer that is a program of its own, in a sentence."""
+    """Raise a ValueError for a tokenizer with code of its own."""
     wrong = next((name for name in names if name.startswith(REFUSED)), None)
     settings = json_object(folder / "tokenizer_config.json")
     if wrong is None and settings.get("word_tokenizer_type") is not None:
@@ -130,18 +130,18 @@ def _check_program(folder, names):
         wrong = next((name for name in classes if name not in CLASSES), None)
     if wrong is not None:
         raise ValueError(
-            f"a tokenizer of BERT, RoBERTa, ALBERT or XLM-RoBERTa must be at {folder}; its settings say {wrong!r}, which cuts "
-            "words with a program of its own."
+            f"expected a tokenizer of BERT, RoBERTa, ALBERT or XLM-RoBERTa; the settings of {folder} name {wrong!r}, which splits "
+            "words with code of its own."
         )
 
 
 def _names(folder):
-    """What the settings call the model, in one spelling."""
+    """The names of the model in the settings, in a common spelling."""
     return [name for name in (_name(folder, file, key) for file, key in SETTINGS) if name]
 
 
 def _name(folder, file, key):
-    """One name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a file format, which is no model."""
+    """One name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a generic class."""
     name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
     name = name.removesuffix("fast").removesuffix("tokenizer")
     return "" if name in ("pretrained", "tokenizersbackend") else name

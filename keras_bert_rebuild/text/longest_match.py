@@ -1,11 +1,11 @@
-"""WordPiece as Google applies it: the longest piece first, and a word is known whole or not at all."""
+"""WordPiece as in Google's code: the longest piece first; a word without a complete split is unknown."""
 
 # A longer word is `[UNK]`.
 MAX_WORD_CHARACTERS = 200
 
 
 class LongestMatch:
-    """Cut words into the pieces of a vocabulary.
+    """Splits words into the pieces of a vocabulary.
 
     Args:
         vocabulary: token to id; a token that continues a word starts with `##`.
@@ -22,7 +22,7 @@ class LongestMatch:
         """The pieces of a word.
 
         Returns:
-            A list of id and stop by turns: a piece stands for the characters up to its stop, from that of the one before on. None
+            A list of alternating ids and stops: a piece covers the characters from the stop of the previous piece to its own. None
             if the word is unknown.
         """
         length = len(word)
@@ -46,7 +46,7 @@ class LongestMatch:
 
 
 def _longest(pieces):
-    """For every first two characters the length of the longest piece that starts with them."""
+    """The length of the longest piece for every first two characters."""
     longest = {}
     for piece in pieces:
         if len(piece) > 1:

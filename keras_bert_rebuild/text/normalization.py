@@ -1,4 +1,4 @@
-"""Text cleaned and split into words as Google's `BasicTokenizer` does it."""
+"""Text cleaned and split into words as by Google's `BasicTokenizer`."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ CJK_BLOCKS = (
     (0x2F800, 0x2FA1F),
 )
 
-# What the rules below come to for ASCII: words, and each punctuation mark for itself.
+# The rules below for ASCII: words, and single punctuation marks.
 _ASCII_WORDS = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
 _ASCII_CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127))
 
@@ -25,7 +25,7 @@ def split_words(text, cased=False):
 
     Args:
         text: any string.
-        cased: keep case and accents.
+        cased: retain case and accents.
 
     Returns:
         A list of strings without white space.
@@ -51,7 +51,7 @@ def strip_accents(text):
 
 
 def is_punctuation(char):
-    """Whether a character stands for itself: ASCII that is neither letter nor digit nor space, or any Unicode punctuation."""
+    """Whether a character is a word of its own: ASCII except letters, digits and spaces, or any Unicode punctuation."""
     code = ord(char)
     return 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126 or unicodedata.category(char)[0] == "P"
 
@@ -68,7 +68,7 @@ def is_space(char):
 
 
 def is_control(char):
-    """Whether a character is dropped: controls and formats but for tab and line ends."""
+    """Whether a character is dropped: controls and formats except tab and line ends."""
     return char not in "\n\r\t" and unicodedata.category(char) in ("Cc", "Cf")
 
 

@@ -1,4 +1,4 @@
-"""What the files of a checkpoint tell a `PipelineTokenizer`, and its pipeline with special tokens that no text can have."""
+"""The arguments of a `PipelineTokenizer` from the files of a checkpoint, and its pipeline with hidden special tokens."""
 
 import secrets
 
@@ -9,7 +9,7 @@ from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZ
 
 SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
-# How BERT's and RoBERTa's vocabularies write them.
+# Their usual forms in the vocabularies of BERT and RoBERTa.
 USUAL = {
     "cls": ("[CLS]", "<s>"),
     "sep": ("[SEP]", "</s>"),
@@ -20,7 +20,7 @@ USUAL = {
 
 
 def pipeline_of(path):
-    """A tokenizer.json with what the settings beside it add and overrule, an empty dictionary where there is none.
+    """A tokenizer.json with the additions and overrides of the settings next to it; an empty dictionary if it does not exist.
 
     Args:
         path: a `Path`.
@@ -32,13 +32,13 @@ def pipeline_of(path):
     if not values:
         return {}
     settings = json_object(folder / "tokenizer_config.json")
-    cleaning, cutter = section(values, "normalizer", path), section(values, "pre_tokenizer", path)
-    if cleaning.get("type") == "BertNormalizer":
-        said = cleaning_settings(folder, cleaning)
-        values["normalizer"] = {**cleaning, **{IN_NORMALIZER[setting]: value for setting, value in said.items()}}
+    normalizer, splitter = section(values, "normalizer", path), section(values, "pre_tokenizer", path)
+    if normalizer.get("type") == "BertNormalizer":
+        changes = cleaning_settings(folder, normalizer)
+        values["normalizer"] = {**normalizer, **{IN_NORMALIZER[setting]: value for setting, value in changes.items()}}
     space = settings.get("add_prefix_space")
-    if cutter.get("type") == "ByteLevel" and isinstance(space, bool) and not is_generic(settings):
-        values["pre_tokenizer"] = {**cutter, "add_prefix_space": space}
+    if splitter.get("type") == "ByteLevel" and isinstance(space, bool) and not is_generic(settings):
+        values["pre_tokenizer"] = {**splitter, "add_prefix_space": space}
     vocabulary, added = with_added_tokens(model_vocabulary(values, path), folder, model_type(values, path), ())
     values["added_tokens"] = [
         {"id": vocabulary[token.content], "content": token.content, **{flag: getattr(token, flag) for flag in FLAGS}}
@@ -48,12 +48,12 @@ def pipeline_of(path):
 
 
 def is_generic(settings):
-    """Whether settings name a class that reads tokenizer.json and nothing else."""
+    """Whether settings name a class that reads only tokenizer.json."""
     return str(settings.get("tokenizer_class")).lower() in GENERIC_CLASSES
 
 
 def model_vocabulary(values, path):
-    """The vocabulary of the model, token to id, however its kind writes it."""
+    """The vocabulary of the model, token to id, in any of the formats."""
     vocabulary = section(values, "model", path).get("vocab")
     if not vocabulary:
         raise ValueError(f"{path} holds a {model_type(values, path)} model without a vocabulary.")
@@ -68,9 +68,9 @@ def model_vocabulary(values, path):
     return vocabulary
 
 
-def told_special_tokens(folder):
-    """The special tokens that the settings in a folder name, by `SPECIAL_NAMES`."""
-    told = {}
+def named_special_tokens(folder):
+    """The special tokens in the settings of a folder, by `SPECIAL_NAMES`."""
+    found = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         values = json_object(folder / file)
         for name in SPECIAL_NAMES:
@@ -79,18 +79,18 @@ def told_special_tokens(folder):
             if token is not None and not isinstance(token, str):
                 raise ValueError(f"{name}_token in {folder / file} must be a string; got {type(token).__name__} {token!r:.40}.")
             if token:
-                told[name] = token
-    return told
+                found[name] = token
+    return found
 
 
-def special_tokens_of(pipeline, row, vocabulary, told, where):
+def special_tokens_of(pipeline, row, vocabulary, given, where):
     """The special tokens by `SPECIAL_NAMES`; the mask may be missing.
 
     Args:
-        pipeline: what a tokenizer.json holds.
+        pipeline: the content of a tokenizer.json.
         row: its `RowTokens`, or None.
         vocabulary: token to id.
-        told: those that are told otherwise.
+        given: those that override the file.
         where: the file, for errors.
 
     Raises:
@@ -100,8 +100,8 @@ def special_tokens_of(pipeline, row, vocabulary, told, where):
     unknown = model.get("unk_token")
     if isinstance(model.get("vocab"), list) and isinstance(model.get("unk_id"), int) and model["unk_id"] < len(model["vocab"]):
         unknown = model["vocab"][model["unk_id"]][0]
-    known = {"unk": unknown, **told, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
-    # Those that the file lists come before a piece that is only written like one.
+    known = {"unk": unknown, **given, **({} if row is None else {"cls": row.cls, "sep": row.sep})}
+    # Added tokens in the file take precedence over a piece of the same form.
     listed = {token.get("content") for token in objects(pipeline, "added_tokens", where)}
     usual = {name: [token for token in tokens if token in vocabulary] for name, tokens in USUAL.items()}
     found = {
@@ -115,10 +115,10 @@ def special_tokens_of(pipeline, row, vocabulary, told, where):
 
 
 def with_hidden_tokens(pipeline, special, where):
-    """The pipeline with names for the special tokens that no text can have, so that they are text where they are written.
+    """The pipeline with names of the special tokens that cannot occur in a text, so that in texts they are text.
 
     Args:
-        pipeline: what a tokenizer.json holds.
+        pipeline: the content of a tokenizer.json.
         special: the contents of the tokens.
         where: the file, for errors.
     """

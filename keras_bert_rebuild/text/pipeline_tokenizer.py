@@ -1,4 +1,4 @@
-"""A tokenizer.json whose rules are none of this library's, run by the package tokenizers."""
+"""A tokenizer.json with rules that this library does not implement, run by the package tokenizers."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from keras_bert_rebuild.text.flat_encodings import flat_encodings
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.pipeline_settings import (
     SPECIAL_NAMES,
+    named_special_tokens,
     pipeline_of,
     special_tokens_of,
-    told_special_tokens,
     with_hidden_tokens,
 )
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
@@ -25,19 +25,19 @@ from keras_bert_rebuild.text.tokenizer_json import RowTokens, objects, row_token
 
 
 class PipelineTokenizer(BatchTokenizer):
-    """Cut texts as a tokenizer.json says, many at a time, whatever normalizers, pre-tokenizers and model it names.
+    """Splits texts by a tokenizer.json, many at a time, whatever normalizers, pre-tokenizers and model it names.
 
-    Ids, places and words are those of the package tokenizers. Special tokens written in a text are text unless they are asked for,
-    as for every tokenizer here. Several times slower than `WordPieceTokenizer`.
+    Ids, offsets and words are those of the package tokenizers. Special tokens in a text are text unless `special_tokens_in_text` is
+    set, as for every tokenizer here. Several times slower than `WordPieceTokenizer`.
 
     Args:
-        pipeline: what a tokenizer.json holds, a dictionary, or the path of one. Its truncation and padding are left aside.
-        special_tokens: which tokens are `cls`, `sep`, `pad`, `unk` and `mask`; what is left out is as the file says or as BERT's
-            and RoBERTa's are written.
-        second_segment: segment of the second text of a pair; None: as the file says.
+        pipeline: the content of a tokenizer.json, a dictionary, or its path. Its truncation and padding are ignored.
+        special_tokens: the tokens for `cls`, `sep`, `pad`, `unk` and `mask`; by default those of the file, or those of BERT and
+            RoBERTa.
+        second_segment: segment of the second text of a pair; None for that of the file.
 
     Raises:
-        ValueError: tokenizers cannot run it, a special token is not in it, or its rows are not made of a token, a text and a token.
+        ValueError: tokenizers cannot run it, a special token is missing, or its rows are not a token, a text and a token.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class PipelineTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with tokenizer.json, or its path. The special tokens are read from the settings beside it, and tokens
-                that these add; case and accents as they say for a `BertNormalizer`.
-            options: arguments of the class, to overrule the files.
+            path: a folder with tokenizer.json, or its path. Special tokens, added tokens, and case and accents of a
+                `BertNormalizer` are read from the settings next to it.
+            options: arguments of the class that override the files.
         """
         path = Path(path)
         folder = path if path.is_dir() else path.parent
         pipeline = pipeline_of(folder / "tokenizer.json")
         if not pipeline:
-            raise ValueError(f"a folder with tokenizer.json must be at {path}; there is none.")
-        said = {"special_tokens": told_special_tokens(folder)}
+            raise ValueError(f"expected a folder with tokenizer.json at {path}; it does not exist.")
+        arguments = {"special_tokens": named_special_tokens(folder)}
         if json_object(folder / "config.json").get("type_vocab_size") == 1:
-            said["second_segment"] = 0
-        return cls(pipeline, **{**said, **options})
+            arguments["second_segment"] = 0
+        return cls(pipeline, **{**arguments, **options})
 
     def __reduce__(self):
         return type(self), (self.pipeline, self.special_tokens, self.second_segment)
@@ -100,28 +100,28 @@ class PipelineTokenizer(BatchTokenizer):
             self.pipeline, **{"special_tokens": self.special_tokens, "second_segment": self.second_segment, **options}
         )
 
-    def _encode_written(self, texts, places, are_words, special_tokens_in_text):
+    def _encode_written(self, texts, with_offsets, are_words, special_tokens_in_text):
         check_unicode(texts)
         tokenizer, real_ids = (self._full, None) if special_tokens_in_text else self._without_special()
-        encode = tokenizer.encode_batch if places else tokenizer.encode_batch_fast
-        flat = flat_encodings(encode(texts, add_special_tokens=False), places)
+        encode = tokenizer.encode_batch if with_offsets else tokenizer.encode_batch_fast
+        flat = flat_encodings(encode(texts, add_special_tokens=False), with_offsets)
         if real_ids is not None:
             flat.ids = real_ids[flat.ids]
         return flat
 
-    def _encode_texts(self, texts, places, are_words):
-        return self._encode_written(texts, places, are_words, False)
+    def _encode_texts(self, texts, with_offsets, are_words):
+        return self._encode_written(texts, with_offsets, are_words, False)
 
     def _join(self, ids):
-        """What the decoder of the pipeline makes of the tokens."""
+        """The tokens, decoded by the decoder of the pipeline."""
         return self._full.decode(ids, skip_special_tokens=False)
 
     def _without_special(self):
-        """The tokenizer for which special tokens are text, and the ids that those of its tokens stand for."""
+        """The tokenizer for which special tokens are text, and a map from its ids to the real ones."""
         if self._plain is None:
             special = set(self.special_tokens.values())
             plain = _tokenizer(with_hidden_tokens(self.pipeline, special, self._where), self._where)
-            # Added tokens behind a special one that is gone have moved up.
+            # Added tokens after a removed special one have lower ids.
             real = np.arange(max(plain.get_vocab(with_added_tokens=True).values()) + 1, dtype=np.int32)
             for content in self.added_tokens:
                 real[plain.token_to_id(content)] = self.vocabulary[content]

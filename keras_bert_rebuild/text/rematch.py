@@ -1,4 +1,4 @@
-"""Where tokens stand in the text they were cut from, found by aligning the two."""
+"""Offsets of tokens in the original text, found by aligning the two."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,9 @@ def rematch(text: str, tokens: Sequence[str], cased: bool = False, unknown_token
 
     Args:
         text: the original text.
-        tokens: its tokens; unknown ones may stand as `unknown_token`.
+        tokens: its tokens; unknown ones may be `unknown_token`.
         cased: compare case.
-        unknown_token: the token that stands for text unknown.
+        unknown_token: the token for unknown text.
 
     Returns:
         A list of `(start, stop)` in characters of `text`, one for every token; special tokens get empty spans.
@@ -31,21 +31,21 @@ def rematch(text: str, tokens: Sequence[str], cased: bool = False, unknown_token
     """
     decoded, spans = _decode(tokens, cased, unknown_token)
     text = text.rstrip()
-    heading = next((i for i, char in enumerate(text) if not is_space(char)), 0)
-    text = text[heading:]
-    places = _align([char if cased else char.lower() for char in text], decoded)
-    matched = [[places[start], places[stop]] for start, stop in spans]
+    leading = next((i for i, char in enumerate(text) if not is_space(char)), 0)
+    text = text[leading:]
+    boundaries = _align([char if cased else char.lower() for char in text], decoded)
+    matched = [[boundaries[start], boundaries[stop]] for start, stop in spans]
     _repair(text, tokens, matched, cased)
-    return [(start + heading, stop + heading) for start, stop in matched]
+    return [(start + leading, stop + leading) for start, stop in matched]
 
 
 def _decode(tokens, cased, unknown_token):
-    """The text that the tokens spell, and the span of each in it."""
+    """The text that the tokens form, and the span of each in it."""
     decoded, spans = "", []
     for token in tokens:
         piece = _bare("#" if token == unknown_token else token, cased)
-        glued = len(token) > 2 and token.startswith("##")
-        if decoded and not glued:
+        continues = len(token) > 2 and token.startswith("##")
+        if decoded and not continues:
             decoded += " "
         spans.append((len(decoded), len(decoded) + len(piece)))
         decoded += piece
@@ -58,7 +58,7 @@ def _bare(token, cased):
 
 
 def _align(chars, decoded):
-    """For every boundary between characters of `decoded`, the boundary in `chars` that a smallest edit distance puts it at.
+    """For every boundary between characters of `decoded`, the boundary in `chars` by the smallest edit distance.
 
     Reference: Wagner and Fischer, 1974.
     """
@@ -78,18 +78,18 @@ def _align(chars, decoded):
             current[j] = cost
             moves[i, j] = move
         previous = current
-    places = [0] * columns
+    boundaries = [0] * columns
     i, j = rows - 1, columns - 1
-    places[j] = i
+    boundaries[j] = i
     while i > 0 and j > 0:
         move = int(moves[i, j])
         i, j = i - (move != SKIP_DECODED), j - (move != SKIP_TEXT)
-        places[j] = i
-    return places
+        boundaries[j] = i
+    return boundaries
 
 
 def _repair(text, tokens, spans, cased):
-    """Grow every span that does not spell its token up to its neighbours and to white space, in place."""
+    """Extend every span that differs from its token up to its neighbours and to white space, in place."""
     for k, (token, span) in enumerate(zip(tokens, spans, strict=True)):
         start, stop = span
         found = text[start:stop] if cased else text[start:stop].lower()

@@ -1,4 +1,4 @@
-"""Texts that are encoded in parts: between tokens that stand for themselves, or word by word."""
+"""Texts that are encoded in parts: between literal tokens, or word by word."""
 
 import re
 from typing import NamedTuple
@@ -10,36 +10,36 @@ from tokenizers.normalizers import BertNormalizer
 
 from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
 
-# Unicode's white space; Python's own has four control characters more.
+# Unicode's white space; Python's includes four control characters more.
 WHITE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
-# Halves of pairs, which the package tokenizers does not take, become a character that is dropped.
+# Lone surrogates, which the package tokenizers rejects, become a character that is dropped.
 _LONE = re.compile("[\ud800-\udfff]")
 
 
 class LiteralTokens:
-    """Tokens that are one token wherever they are written, found as transformers finds them: by the package tokenizers.
+    """Tokens that are literal in a text, found by the package tokenizers, as in transformers.
 
     Args:
         rules: a `tokenizers.AddedToken` for every token.
         ids: from the content of a token to its id.
-        normalizer: what becomes of a text before tokens that are `normalized` are looked for in it, of `tokenizers.normalizers`;
-            None: nothing.
+        normalizer: the normalizer to apply before searching for `normalized` tokens, one of `tokenizers.normalizers`; None for
+            none.
     """
 
     def __init__(self, rules, ids, normalizer=None):
         rules = [rule for rule in rules if _written(rule, normalizer)]
-        self._finder = Tokenizer(BPE())  # which knows no piece, and so leaves nothing of what is between
+        self._finder = Tokenizer(BPE())  # without pieces, so that it drops the text between the tokens
         if normalizer is not None:
             self._finder.normalizer = normalizer
         self._finder.add_tokens(rules)
         self._ids = {self._finder.token_to_id(rule.content): ids[rule.content] for rule in rules}
         self._strips = {ids[rule.content]: (rule.lstrip, rule.rstrip) for rule in rules}
         self._lowers = isinstance(normalizer, BertNormalizer) and normalizer.lowercase
-        as_they_are = [rule.content for rule in rules if not rule.normalized or normalizer is None]
-        self._as_they_are = _any_of(as_they_are)
-        # What a text of printable ASCII becomes is told at once; others are normalised.
-        self._in_any_text = len(as_they_are) < len(rules) and not isinstance(normalizer, BertNormalizer)
+        raw = [rule.content for rule in rules if not rule.normalized or normalizer is None]
+        self._raw = _any_of(raw)
+        # Of printable ASCII the normalised form is known: it is at most lower-cased. Other texts must be normalised.
+        self._in_any_text = len(raw) < len(rules) and not isinstance(normalizer, BertNormalizer)
         self._normalized = _any_of([_written(rule, normalizer) for rule in rules if rule.normalized and normalizer is not None])
 
     def encode(self, texts, encode):
@@ -47,13 +47,13 @@ class LiteralTokens:
 
         Args:
             texts: a list of strings.
-            encode: from a list of strings without such tokens to `FlatTokens`.
+            encode: a function from a list of strings without such tokens to `FlatTokens`.
         """
-        places = [i for i, text in enumerate(texts) if self._may_have(text)]
-        if not places:
+        candidates = [i for i, text in enumerate(texts) if self._may_have(text)]
+        if not candidates:
             return encode(texts)
-        found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in places], add_special_tokens=False)
-        found = {i: row for i, row in zip(places, found, strict=True) if row.ids}
+        found = self._finder.encode_batch([_LONE.sub("\ufffd", texts[i]) for i in candidates], add_special_tokens=False)
+        found = {i: row for i, row in zip(candidates, found, strict=True) if row.ids}
         if not found:
             return encode(texts)
         parts = [part for owner, text in enumerate(texts) for part in self._split(owner, text, found.get(owner))]
@@ -61,8 +61,8 @@ class LiteralTokens:
         return _joined(flat, parts, len(texts))
 
     def _may_have(self, text):
-        """Whether it is worth looking for tokens in a text."""
-        if self._as_they_are is not None and self._as_they_are.search(text):
+        """Whether a text may contain tokens."""
+        if self._raw is not None and self._raw.search(text):
             return True
         if self._normalized is None:
             return False
@@ -76,16 +76,16 @@ class LiteralTokens:
         for number, (start, stop) in zip(row.ids, row.offsets, strict=True) if row is not None else ():
             yield _Part(owner, end, text[end:start], None)
             token, written, end = self._ids[number], text[start:stop], stop
-            # White space that belongs to a token is none of its characters.
-            before, behind = self._strips[token]
+            # White space that a token absorbs is not part of its span.
+            before, after = self._strips[token]
             start += len(written) - len(written.lstrip(WHITE)) if before else 0
-            written = text[start:stop].rstrip(WHITE) if behind else text[start:stop]
+            written = text[start:stop].rstrip(WHITE) if after else text[start:stop]
             yield _Part(owner, start, written, token)
         yield _Part(owner, end, text[end:], None)
 
 
 def _written(rule, normalizer):
-    """How a token stands in the text that is searched for it; empty where no text has it."""
+    """The form of a token in the searched text; empty if no text can contain it."""
     return rule.content if normalizer is None or not rule.normalized else normalizer.normalize_str(rule.content)
 
 
@@ -95,24 +95,24 @@ def _any_of(contents):
 
 class _Part(NamedTuple):
     owner: int
-    place: int
+    offset: int
     text: str
     token: int | None
 
 
 def _joined(flat, parts, count):
-    """The tokens of texts from those of their parts; the parts that are tokens have none yet."""
-    owners, places = (np.array(column, np.int64) for column in (list(zip(*parts, strict=True))[:2]))
-    tokens = np.array([part.token is not None for part in parts])
-    lengths = flat.lengths + tokens
+    """The tokens of texts from those of their parts; the parts that are literal tokens have none yet."""
+    owners, offsets = (np.array(column, np.int64) for column in (list(zip(*parts, strict=True))[:2]))
+    is_token = np.array([part.token is not None for part in parts])
+    lengths = flat.lengths + is_token
     last = np.cumsum(lengths) - 1
-    where = np.ones(int(lengths.sum()), bool)
-    where[last[tokens]] = False
+    from_text = np.ones(int(lengths.sum()), bool)
+    from_text[last[is_token]] = False
     written = [part for part in parts if part.token is not None]
 
     def merged(old, new):
-        column = np.empty(len(where), old.dtype)
-        column[where], column[~where] = old, new
+        column = np.empty(len(from_text), old.dtype)
+        column[from_text], column[~from_text] = old, new
         return column
 
     per_text = np.bincount(owners, lengths, minlength=count).astype(np.int64)
@@ -120,10 +120,10 @@ def _joined(flat, parts, count):
     if flat.starts is None:
         return joined
     sizes = np.array([len(part.text) for part in written], np.int64)
-    shift = np.repeat(places, lengths)
+    shift = np.repeat(offsets, lengths)
     joined.starts = merged(flat.starts, 0) + shift
     joined.stops = merged(flat.stops, sizes) + shift
-    words = flat.word_counts + tokens
+    words = flat.word_counts + is_token
     before = np.cumsum(words) - words
     first = np.flatnonzero(np.diff(owners, prepend=-1))
     joined.words = merged(flat.words, 0) + np.repeat(before - before[first][owners], lengths)
@@ -131,7 +131,7 @@ def _joined(flat, parts, count):
 
 
 def encode_words(texts, encode):
-    """The tokens of texts that are lists of words; words are numbered as given, offsets are inside a word."""
+    """The tokens of texts that are lists of words; word indices count these, offsets are relative to a word."""
     for i, words in enumerate(texts):
         if isinstance(words, (str, bytes)) or not hasattr(words, "__len__"):
             got = f"{type(words).__name__} {str(words)[:40]!r}"

@@ -11,34 +11,34 @@ import numpy as np
 from tokenizers import AddedToken, normalizers
 
 from keras_bert_rebuild.files.regular import read_bytes
-from keras_bert_rebuild.text.added_tokens import mask_takes_space as told_mask_takes_space
+from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
-from keras_bert_rebuild.text.albert_normalization import QUOTES, normalized, normalized_and_places
+from keras_bert_rebuild.text.albert_normalization import QUOTES, normalized, normalized_with_offsets
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.sentencepiece_families import FAMILIES
-from keras_bert_rebuild.text.sentencepiece_places import SPACE, piece_places
+from keras_bert_rebuild.text.sentencepiece_places import SPACE, piece_offsets
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 
-# In the table of ids: a token that the model itself finds in a text.
+# In the table of ids: a special token that the model itself finds in a text.
 _FOUND = -1
 
 
 class SentencePieceTokenizer(BatchTokenizer):
-    """Cut texts into the pieces of a SentencePiece model, many at a time, as ALBERT or XLM-RoBERTa does.
+    """Splits texts into the pieces of a SentencePiece model, many at a time, as ALBERT or XLM-RoBERTa does.
 
-    Words, for `word_ids`, are what spaces separate. Needs the sentencepiece package.
+    Words, for `word_ids`, are separated by spaces. Needs the sentencepiece package.
 
     Args:
         model: the path of a spiece.model or sentencepiece.bpe.model, or its bytes.
         family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, texts in lower case and without accents; `"xlm_roberta"`: pairs
-            `<s> A </s></s> B </s>` all of segment 0, texts as they are, ids one above the model's.
-        lower: put texts in lower case; None: as the family does.
-        strip_accents: decompose characters and drop accents; None: as the family does.
-        added_tokens: tokens besides the pieces of the model, each with its id, that stand for themselves wherever they are written
-            in a text: strings or `tokenizers.AddedToken`s, whose flags mean what they mean there.
-        mask_takes_space: white space before a mask that is written in a text belongs to it; None for yes.
+            `<s> A </s></s> B </s>` all of segment 0, unchanged texts, ids one above the model's.
+        lower: lower-case texts; None for the family's default.
+        strip_accents: decompose characters and drop accents; None for the family's default.
+        added_tokens: further tokens, each with its id, that stand for themselves wherever they are written in a text: strings or
+            `tokenizers.AddedToken`s, with their flags.
+        mask_takes_space: white space before a mask in a text belongs to it; None for yes.
 
     Raises:
         ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
@@ -62,7 +62,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         self.lower = self._family.lower if lower is None else bool(lower)
         self.strip_accents = self._family.strip_accents if strip_accents is None else bool(strip_accents)
         if (self.lower or self.strip_accents) and not self._family.cleans:
-            raise ValueError(f"family {family!r} must take texts as they are; got lower {lower}, strip_accents {strip_accents}.")
+            raise ValueError(f"family {family!r} must not change texts; got lower {lower}, strip_accents {strip_accents}.")
         self.separators, self.second_segment = self._family.separators, self._family.second_segment
         self._model = _load(model)
         pieces = _vocabulary(self._model, self._family)
@@ -88,27 +88,27 @@ class SentencePieceTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are as
-                tokenizer_config.json says where there is one; tokens that were added are read from the files beside the model.
-            options: arguments of the class, to overrule the files.
+            path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are read
+                from tokenizer_config.json, if there is one; added tokens are read from the files next to the model.
+            options: arguments of the class that override the files.
         """
         path = Path(path)
         if (path / "spiece.model").is_file():
             values = json_object(path / "tokenizer_config.json")
             accents = values.get("keep_accents")
-            said = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
-            tokenizer = cls(path / "spiece.model", "albert", **{**said, **options})
+            arguments = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
+            tokenizer = cls(path / "spiece.model", "albert", **{**arguments, **options})
         elif (path / "sentencepiece.bpe.model").is_file():
             tokenizer = cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
         else:
-            raise ValueError(f"a folder with spiece.model or sentencepiece.bpe.model must be at {path}; there is none.")
+            raise ValueError(f"expected a folder with spiece.model or sentencepiece.bpe.model; {path} is not one.")
         return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(path)
 
     def _with_added_tokens(self, folder):
         """The tokenizer with the tokens that the files of a folder add."""
         special = [self.tokens[i] for i in self.special_ids]
         vocabulary, added = with_added_tokens(self.vocabulary, folder, "Unigram", special)
-        space = told_mask_takes_space(folder, self._family.mask)
+        space = mask_takes_space_in_files(folder, self._family.mask)
         kind, arguments = self.__reduce__()
         space = arguments[-1] if space is None else space
         return kind(*arguments[:-2], {token: vocabulary[token.content] for token in added}, space)
@@ -119,7 +119,7 @@ class SentencePieceTokenizer(BatchTokenizer):
 
     @property
     def model_file(self) -> bytes:
-        """The model, as a spiece.model or sentencepiece.bpe.model holds it."""
+        """The model, the content of a spiece.model or sentencepiece.bpe.model."""
         return self._model.serialized_model_proto()
 
     @property
@@ -134,12 +134,12 @@ class SentencePieceTokenizer(BatchTokenizer):
         steps += [normalizers.NFKD(), normalizers.StripAccents()] if self.strip_accents else []
         return normalizers.Sequence([*steps, *([normalizers.Lowercase()] if self.lower else [])])
 
-    def _encode_texts(self, texts, places, are_words):
+    def _encode_texts(self, texts, with_offsets, are_words):
         check_unicode(texts)
         origins = [None] * len(texts)
-        if self._family.cleans and places:
-            placed = [normalized_and_places(text, self.lower, self.strip_accents) for text in texts]
-            texts, origins = [text for text, _, _ in placed], [(starts, stops) for _, starts, stops in placed]
+        if self._family.cleans and with_offsets:
+            rows = [normalized_with_offsets(text, self.lower, self.strip_accents) for text in texts]
+            texts, origins = [text for text, _, _ in rows], [(starts, stops) for _, starts, stops in rows]
         elif self._family.cleans:
             texts = [normalized(text, self.lower, self.strip_accents) for text in texts]
         pieces = self._model.encode(texts, out_type=str) if texts else []
@@ -149,32 +149,32 @@ class SentencePieceTokenizer(BatchTokenizer):
         ids = np.fromiter((self._ids.get(piece, self.unk_id) for row in pieces for piece in row), np.int32)
         if (ids == _FOUND).any():
             found = next(piece for row in pieces for piece in row if self._ids.get(piece) == _FOUND)
-            raise ValueError(f"texts must not have {found}, which this model itself reads, in them without special_tokens_in_text.")
+            raise ValueError(f"texts must not contain {found}, a token of this model, without special_tokens_in_text.")
         flat = FlatTokens(ids, lengths)
-        if places:
-            rows = [piece_places(self._model, *row) for row in zip(texts, pieces, origins, strict=True)]
+        if with_offsets:
+            rows = [piece_offsets(self._model, *row) for row in zip(texts, pieces, origins, strict=True)]
             flat.starts, flat.stops, flat.words = (
                 np.fromiter(itertools.chain.from_iterable(row[column] for row in rows), np.int64) for column in range(3)
             )
         return flat
 
     def _split_digit_commas(self, pieces):
-        """A comma at the end of a piece, behind a digit, becomes a piece, and what is before it is cut anew."""
+        """Pieces in which a comma after a digit at the end of a piece is its own piece; the text before it is split again."""
         if not any(piece[-1] == "," and len(piece) > 1 and piece[-2].isdigit() for piece in pieces):
             return pieces
         split = []
         for piece in pieces:
             if piece[-1] == "," and len(piece) > 1 and piece[-2].isdigit():
-                anew = self._model.encode(piece[:-1].replace(SPACE, ""), out_type=str)
-                if piece[0] != SPACE and anew[0][0] == SPACE:
-                    anew = anew[1:] if len(anew[0]) == 1 else [anew[0][1:], *anew[1:]]
-                split += [*anew, ","]
+                again = self._model.encode(piece[:-1].replace(SPACE, ""), out_type=str)
+                if piece[0] != SPACE and again[0][0] == SPACE:
+                    again = again[1:] if len(again[0]) == 1 else [again[0][1:], *again[1:]]
+                split += [*again, ","]
             else:
                 split.append(piece)
         return split
 
     def _join(self, ids):
-        """The pieces joined, a space for every mark of one; special tokens have one before them and behind them."""
+        """The pieces joined, with a space for every mark of one, and around special tokens."""
         special = self.special_ids
         text = "".join(f" {self.tokens[i]} " if i in special else self.tokens[i] for i in ids)
         return " ".join(filter(None, text.replace(SPACE, " ").split(" ")))
@@ -187,7 +187,7 @@ def _load(model):
 
     if not isinstance(model, bytes):
         if not Path(model).is_file():
-            raise ValueError(f"a SentencePiece model must be at {model}; there is none.")
+            raise ValueError(f"expected a SentencePiece model at {model}; it does not exist.")
         model = read_bytes(model, "vocabulary_bytes")
     processor = sentencepiece.SentencePieceProcessor()
     try:
@@ -195,7 +195,7 @@ def _load(model):
     except RuntimeError as error:
         raise ValueError(f"a SentencePiece model must be a file of that format; it cannot be read: {error}.") from error
     if any(map(processor.is_byte, range(len(processor)))):
-        raise ValueError("a SentencePiece model must have no pieces for bytes, as ALBERT's and XLM-RoBERTa's; got one that has.")
+        raise ValueError("a SentencePiece model must have no pieces for bytes, as ALBERT's and XLM-RoBERTa's; this one has some.")
     return processor
 
 
@@ -203,12 +203,12 @@ def _vocabulary(model, family):
     pieces = [model.id_to_piece(i) for i in range(len(model))]
     first = tuple(pieces[: len(family.replaced)])
     if first != family.replaced:
-        raise ValueError(f"the first pieces of such a model must be {', '.join(family.replaced)}; got {', '.join(first)}.")
-    return {token: i for i, token in enumerate((*family.front, *pieces[len(family.replaced) :], *family.behind))}
+        raise ValueError(f"the first pieces of the model must be {', '.join(family.replaced)}; got {', '.join(first)}.")
+    return {token: i for i, token in enumerate((*family.front, *pieces[len(family.replaced) :], *family.last))}
 
 
 def _ids_in_texts(model, vocabulary, special):
-    """From piece to id; those that no text can have are left out, as their names are text."""
+    """From piece to id, without pieces that no text can contain; their names are text."""
     ids = {}
     for i in range(len(model)):
         piece = model.id_to_piece(i)

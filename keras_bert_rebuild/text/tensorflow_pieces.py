@@ -1,4 +1,4 @@
-"""Many words cut into pieces at once by tensorflow-text."""
+"""Many words split into pieces at once by tensorflow-text."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from keras_bert_rebuild.text.tensorflow_wordpiece import MAX_WORD_BYTES
 
 
 class TensorFlowPieces:
-    """From words to their pieces.
+    """Splits words into their pieces.
 
     Args:
         tokens: the vocabulary in the order of the ids.
@@ -26,17 +26,17 @@ class TensorFlowPieces:
             support_detokenization=False,
         )
 
-        def cut(words):
+        def split(words):
             ids, _, stops = tokenizer.tokenize_with_offsets(words)
             return ids.flat_values, stops.flat_values, ids.row_lengths()
 
-        # The graph holds the vocabulary as it is needed; outside of it, every call copies it.
-        graph = tf.function(cut, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        # The graph retains the vocabulary; outside it, every call copies it.
+        graph = tf.function(split, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         self._constant, self._cut = tf.constant, graph.get_concrete_function()
         self._unknown_id = unknown_id
 
     def __call__(self, words):
-        """The ids of the pieces of words, where in the word they stop, and how many each word has.
+        """The ids of the pieces of words, their stops in the word, and the number of pieces of each word.
 
         Returns:
             Three arrays `(pieces,)`, `(pieces,)` and `(words,)`; None if one of the words is not Unicode text.
@@ -44,12 +44,12 @@ class TensorFlowPieces:
         sizes = np.fromiter(map(len, words), np.int64, len(words))
         try:
             strings = [word.encode() for word in words]
-        except UnicodeEncodeError:  # half of a surrogate pair
+        except UnicodeEncodeError:  # a lone surrogate
             return None
         for i in np.flatnonzero(sizes > MAX_WORD_CHARACTERS).tolist():
             strings[i] = b"a" * (MAX_WORD_BYTES + 1)
         ids, stops, counts = (each.numpy() for each in self._cut(self._constant(strings)))
-        # tensorflow-text counts bytes; those that begin a character are not of the form 10xxxxxx.
+        # tensorflow-text counts bytes; the first byte of a character is not of the form 10xxxxxx.
         begins_character = (np.frombuffer(b"".join(strings), np.uint8) & 0xC0) != 0x80
         before = np.append(0, np.cumsum(begins_character))
         byte_sizes = np.fromiter(map(len, strings), np.int64, len(strings))

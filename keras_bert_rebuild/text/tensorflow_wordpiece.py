@@ -1,27 +1,27 @@
-"""Google's WordPiece as a TensorFlow graph, for models and `tf.data` pipelines that take text."""
+"""Google's WordPiece as a TensorFlow graph, for models and `tf.data` pipelines with text inputs."""
 
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS
 
-# What `BasicTokenizer` drops but for NUL's neighbours tab and line ends, in the syntax of RE2.
+# What `BasicTokenizer` drops, without tab and line ends, in the syntax of RE2.
 DROPPED = r"[\x{0}-\x{8}\x{B}\x{C}\x{E}-\x{1F}\x{7F}-\x{9F}\x{FFFD}\p{Cf}]"
 
-# Those of category Z but for the space itself, which would be replaced too, at three times the cost.
+# Category Z except the space itself: to replace it as well costs three times as much.
 SPACES = r"[\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]"
 
-# Four bytes a character at the most.
+# A character has at most four bytes.
 MAX_WORD_BYTES = 4 * MAX_WORD_CHARACTERS
 
-# Without a stretch like this a text has no word that is too long; a cheap thing to ask.
-LONG_STRETCH = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
+# A text without such a span has no word that is too long; the test is cheap.
+LONG_SPAN = rf"(?s).*[^ \t\n\r]{{{MAX_WORD_CHARACTERS + 1}}}.*"
 
-# Punctuation as `is_punctuation` has it, and the CJK characters, as parts of a class of characters.
+# Punctuation as in `is_punctuation`, and the CJK characters, as parts of a character class.
 PUNCTUATION = r"\p{P}$+<=>^`|~"
 CJK = "".join(rf"\x{{{first:X}}}-\x{{{last:X}}}" for first, last in CJK_BLOCKS)
 
 
 def is_available():
-    """Whether tensorflow-text can be imported; one of another version than TensorFlow's cannot."""
+    """Whether tensorflow-text can be imported, which needs the version of TensorFlow."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -34,9 +34,9 @@ def is_available():
 
 
 class TensorFlowWordPiece:
-    """From strings to ids, with the operations of tensorflow-text.
+    """Encodes strings with the operations of tensorflow-text.
 
-    The ids are those of `WordPieceTokenizer`; only characters that one of the two Unicode versions does not know yet may differ.
+    The ids are those of `WordPieceTokenizer`; only characters that one of the two Unicode versions lacks may differ.
 
     Args:
         tokens: the vocabulary, in the order of the ids.
@@ -55,12 +55,12 @@ class TensorFlowWordPiece:
             unknown_token=unknown_token,
             max_bytes_per_word=MAX_WORD_BYTES,
             support_detokenization=False,
-            # It makes words of CJK characters; where they are letters like others, words are made here.
+            # It makes words of CJK characters; if they are treated as other letters, words are split here.
             no_pretokenization=not settings.tokenize_chinese_chars,
         )
 
     def normalise(self, texts):
-        """Texts as `BasicTokenizer` has them before it splits at punctuation, `(texts,)`."""
+        """Texts as in `BasicTokenizer` before it splits them at punctuation, `(texts,)`."""
         import tensorflow as tf
 
         texts = tf.strings.regex_replace(texts, DROPPED, "")
@@ -70,7 +70,7 @@ class TensorFlowWordPiece:
         if self._settings.strips:
             texts = self._text.normalize_utf8(texts, "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}", "")
-        is_long = tf.strings.regex_full_match(texts, LONG_STRETCH)
+        is_long = tf.strings.regex_full_match(texts, LONG_SPAN)
         return tf.cond(tf.reduce_any(is_long), lambda: self._without_long_words(texts, is_long), lambda: texts)
 
     def __call__(self, texts):
@@ -93,12 +93,12 @@ class TensorFlowWordPiece:
         return tf.strings.split(tf.strings.regex_replace(texts, self._word_end, r" \1 "))
 
     def _without_long_words(self, texts, is_long):
-        """In the texts that are marked, words too long for Google's algorithm become one that is too long for tensorflow-text's."""
+        """Replace words that are too long for Google's algorithm by one that is too long for tensorflow-text's, where `is_long`."""
         import tensorflow as tf
 
         rows = tf.where(is_long)
         words = self._words(tf.gather_nd(texts, rows))
         lengths = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
-        kept = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
-        joined = tf.strings.reduce_join(words.with_flat_values(kept), axis=-1, separator=" ")
+        replaced = tf.where(lengths > MAX_WORD_CHARACTERS, "a" * (MAX_WORD_BYTES + 1), words.flat_values)
+        joined = tf.strings.reduce_join(words.with_flat_values(replaced), axis=-1, separator=" ")
         return tf.tensor_scatter_nd_update(texts, rows, joined)

@@ -9,16 +9,16 @@ from keras_bert_rebuild.text.wordpiece import split_pieces
 
 
 class Tokenizer:
-    """Cut texts into word pieces and turn them into ids, one text at a time.
+    """Splits texts into word pieces and converts them to ids, one text at a time.
 
-    A character that no piece fits stays as a token of its own and gets the id of `[UNK]`, as in keras_bert; Google makes the whole
-    word `[UNK]`. Special tokens that stand in the text are text.
+    A character that no piece fits is a token of its own and has the id of `[UNK]`, as in keras_bert; Google makes the whole word
+    `[UNK]`. Special tokens in a text are treated as text.
 
     Args:
         token_dict: token to id.
         token_cls, token_sep, token_unk: the special tokens.
-        pad_index: id that fills up to `max_len`.
-        cased: keep case and accents.
+        pad_index: id of padding up to `max_len`.
+        cased: retain case and accents.
 
     Example:
 
@@ -58,7 +58,8 @@ class Tokenizer:
         Args:
             first: a text.
             second: the other text of a pair, or None.
-            max_len: tokens to cut to, from the end of the longer text (of the second if both are as long), and to pad to.
+            max_len: number of tokens to truncate to, from the end of the longer text (the second if both are equally long), and to
+                pad to.
 
         Returns:
             `(ids, segments)`, two lists; segments are 0 for the first text and for padding, 1 for the second.
@@ -76,7 +77,7 @@ class Tokenizer:
         return ids, segments
 
     def decode(self, ids: Iterable[int]) -> list[str] | tuple[list[str], list[str]]:
-        """The tokens of encoded ids, without the special ones around them and without padding.
+        """The tokens of encoded ids, without `[CLS]`, `[SEP]` and padding.
 
         Returns:
             A list of tokens, or for a pair a tuple of two lists.

@@ -1,4 +1,4 @@
-"""Files of a tokenizer that are not as its kind has them: one sentence with the folder, whatever was in them."""
+"""Errors for malformed files of a tokenizer: one sentence with the folder, whatever is in them."""
 
 import functools
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from keras_bert_rebuild.text.json_file import json_object
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 
-# What a dictionary, a list or a number in an unexpected place ends in. `tokenizers` raises the first two for what it cannot take.
+# The errors that a dictionary, list or number of the wrong type causes. `tokenizers` raises the first two for invalid arguments.
 MALFORMED = (TypeError, OverflowError, AttributeError, LookupError)
 
 
 def reads_tokenizer_files(read: _Reader) -> _Reader:
-    """A function that makes a tokenizer of files, the path its last positional argument; errors name the path.
+    """Decorator of a function that reads a tokenizer, with the path as last positional argument; errors name the path.
 
     Raises:
-        ValueError: a file is malformed, or adds more tokens than can be looked for.
+        ValueError: a file is malformed, or adds more tokens than the limit.
     """
 
     @functools.wraps(read)
@@ -29,7 +29,7 @@ def reads_tokenizer_files(read: _Reader) -> _Reader:
         try:
             tokenizer = read(*args, **options)
         except MALFORMED as error:
-            if _of_the_call(error, options):
+            if _is_wrong_argument(error, options):
                 raise
             reason = printable(" ".join(str(error).split()))
             raise ValueError(f"the files of a tokenizer at {printable(path)} are malformed: {reason}.") from error
@@ -39,8 +39,8 @@ def reads_tokenizer_files(read: _Reader) -> _Reader:
     return cast(_Reader, bounded)
 
 
-def _of_the_call(error, options):
-    """Whether an argument was given that the tokenizer does not have."""
+def _is_wrong_argument(error, options):
+    """Whether the error is an argument that the tokenizer does not have."""
     return isinstance(error, TypeError) and "unexpected keyword argument" in str(error) and bool(options)
 
 

@@ -1,8 +1,8 @@
-"""What the parts of a tokenizer.json say."""
+"""The parts of a tokenizer.json."""
 
 from dataclasses import dataclass
 
-# What models of WordPiece keep to that tell nothing else: that of Hugging Face, where nobody chose, and Google's.
+# Maximum characters of a word in WordPiece models with default rules: Hugging Face's default and Google's.
 USUAL_LONGEST_WORDS = (100, 200)
 
 
@@ -21,7 +21,7 @@ class RowTokens:
 
 
 def section(values, name, path):
-    """An object of a JSON object by its name, an empty one where there is none; a ValueError for anything else."""
+    """An object of a JSON object by its name, an empty one if it is missing; a ValueError for anything else."""
     found = values.get(name)
     if found is not None and not isinstance(found, dict):
         raise ValueError(f"{name!r} in {path} must be a JSON object; got {type(found).__name__} {found!r:.40}.")
@@ -29,7 +29,7 @@ def section(values, name, path):
 
 
 def objects(values, name, path):
-    """A list of objects by its name, an empty one where there is none; a ValueError for anything else."""
+    """A list of objects by its name, an empty one if it is missing; a ValueError for anything else."""
     found = values.get(name)
     if found is not None and not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
         raise ValueError(f"{name!r} in {path} must be a list of JSON objects; got {type(found).__name__} {found!r:.40}.")
@@ -37,7 +37,7 @@ def objects(values, name, path):
 
 
 def model_type(values, path):
-    """The type of the model, also in files of 2020, which do not name it."""
+    """The type of the model, inferred in files of 2020, which do not name it."""
     model = section(values, "model", path)
     if "type" in model or not model:
         return model.get("type")
@@ -53,55 +53,55 @@ def checked_vocabulary(model, path):
 
 
 def is_googles(values, path):
-    """Whether a tokenizer.json cuts texts as Google's BERT does, but for what `WordPieceSettings` tells."""
-    model, cleaning = section(values, "model", path), section(values, "normalizer", path)
+    """Whether a tokenizer.json splits texts as Google's BERT does, apart from `WordPieceSettings`."""
+    model, normalizer = section(values, "model", path), section(values, "normalizer", path)
     row = row_tokens(values, path)
-    if "vocab" not in model:  # a file that only tells of added tokens
+    if "vocab" not in model:  # a file with only added tokens
         return model_type(values, path) == "WordPiece"
     return (
         model_type(values, path) == "WordPiece"
         and model.get("continuing_subword_prefix", "##") == "##"
         and model.get("unk_token", "[UNK]") == "[UNK]"
         and model.get("max_input_chars_per_word", 100) in USUAL_LONGEST_WORDS
-        and cleaning.get("type") == "BertNormalizer"
-        and cleaning.get("clean_text", True) is True
+        and normalizer.get("type") == "BertNormalizer"
+        and normalizer.get("clean_text", True) is True
         and section(values, "pre_tokenizer", path).get("type") == "BertPreTokenizer"
         and (row is None or (row.cls, row.sep, row.separators) == ("[CLS]", "[SEP]", 1))
     )
 
 
 def is_robertas(values, path):
-    """Whether a tokenizer.json cuts texts as RoBERTa does, with a space before them or without."""
-    model, cutter = section(values, "model", path), section(values, "pre_tokenizer", path)
+    """Whether a tokenizer.json splits texts as RoBERTa does, with or without a space before them."""
+    model, splitter = section(values, "model", path), section(values, "pre_tokenizer", path)
     row = row_tokens(values, path)
     return (
         model_type(values, path) == "BPE"
         and not any(model.get(name) for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"))
         and not model.get("ignore_merges")
         and not section(values, "normalizer", path)
-        and cutter.get("type") == "ByteLevel"
-        and cutter.get("use_regex", True) is True
+        and splitter.get("type") == "ByteLevel"
+        and splitter.get("use_regex", True) is True
         and (row is None or row == RowTokens("<s>", "</s>", 2, 0))
     )
 
 
-def told_rules(values, path):
-    """The rules of a tokenizer.json in a few words, for errors."""
-    cutter, cleaning = (section(values, name, path).get("type") for name in ("pre_tokenizer", "normalizer"))
-    return f"{path} holds a {model_type(values, path)} model on {cutter} words, normalizer {cleaning}"
+def described_rules(values, path):
+    """A short description of the rules of a tokenizer.json, for errors."""
+    splitter, normalizer = (section(values, name, path).get("type") for name in ("pre_tokenizer", "normalizer"))
+    return f"{path} holds a {model_type(values, path)} model on {splitter} words, normalizer {normalizer}"
 
 
 def row_tokens(values, path):
-    """The special tokens that a tokenizer.json puts around texts, a `RowTokens`; None where it does not say.
+    """The special tokens that a tokenizer.json puts around texts, a `RowTokens`; None if it has none.
 
     Raises:
-        ValueError: rows are not made of a token, the text and a token.
+        ValueError: rows are not a token, the text and a token.
     """
     processor = section(values, "post_processor", path)
     if processor.get("type") == "Sequence":
         processors = [each for each in objects(processor, "processors", path) if each.get("type") != "ByteLevel"]
         if len(processors) > 1:
-            raise ValueError(f"{path} must say once which tokens surround a text; its post_processor says it several times.")
+            raise ValueError(f"{path} must define the tokens around a text once; its post_processor defines them several times.")
         processor = processors[0] if processors else {}
     kind = processor.get("type")
     if kind in (None, "ByteLevel"):
@@ -124,8 +124,8 @@ def row_tokens(values, path):
                 if segments == [0] * (len(pair) - 2) + [second] * 2 and second in (0, 1):
                     return RowTokens(cls, sep, separators, second)
     raise ValueError(
-        f"the rows of {path} must be a token, a text and a token, as [CLS] A [SEP] or with a second text; its post_processor "
-        f"of type {kind!r} makes others."
+        f"the rows of {path} must be a token, a text and a token, such as [CLS] A [SEP] or with a second text; those of its "
+        f"post_processor of type {kind!r} differ."
     )
 
 

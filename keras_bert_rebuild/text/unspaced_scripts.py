@@ -3,8 +3,8 @@
 import bisect
 import unicodedata
 
-# First and last code points of the blocks: the Unicode Standard, chapters 16 to 18 and `Blocks.txt`. Of Han these are the ranges of
-# BERT's BasicTokenizer, and what Unicode has added since.
+# First and last code points of the blocks: the Unicode Standard, chapters 16 to 18 and `Blocks.txt`. Han has the ranges of BERT's
+# BasicTokenizer, and later additions to Unicode.
 UNSPACED = (
     (0x0E00, 0x0E7F),  # Thai
     (0x0E80, 0x0EFF),  # Lao
@@ -43,7 +43,7 @@ def is_unspaced(character: str) -> bool:
     return row >= 0 and ord(character) <= UNSPACED[row][1]
 
 
-def goes_with_the_one_before(character: str) -> bool:
-    """Whether it is a mark on the character before it, such as a vowel sign, or repeats or lengthens that one, such as ー."""
+def extends_previous(character: str) -> bool:
+    """Whether a character is a mark on the one before it, such as a vowel sign, or repeats or lengthens it, such as ー."""
     category = unicodedata.category(character)
     return category.startswith("M") or (category == "Lm" and is_unspaced(character))

@@ -1,4 +1,4 @@
-"""Vocabulary files: a token a line, its id the number of the line."""
+"""Vocabulary files: one token on each line; its id is the index of the line."""
 
 import os
 from collections.abc import Iterable
@@ -12,8 +12,8 @@ from keras_bert_rebuild.files.regular import read_bytes
 def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
     """Read a vocabulary.
 
-    Lines end at a line feed and nowhere else, white space around a token is dropped. A token that stands twice has the id of its
-    last line, as in Google's reader, and shifts no other (in keras_bert it did).
+    Lines end only at a line feed; white space around a token is dropped. A repeated token has the id of its last line, as in
+    Google's reader, and does not shift other ids (in keras_bert it did).
 
     Args:
         vocab_path: a text file in UTF-8.
@@ -22,7 +22,7 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
         A dictionary from token to id.
 
     Raises:
-        ValueError: the file is not in UTF-8, no file, or larger than a vocabulary can be.
+        ValueError: the file is not in UTF-8, not a file, or larger than the limit for a vocabulary.
         OSError: it cannot be read.
     """
     try:
@@ -36,10 +36,10 @@ def load_vocabulary(vocab_path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -> None:
-    """Write tokens in the order of their ids, whole or not at all; a vocabulary that is there is replaced, and nothing else.
+    """Write tokens in the order of their ids, atomically; an existing vocabulary is replaced, but no other file.
 
     Raises:
-        ValueError: the file holds something else, or its name ends otherwise than in .txt, .vocab or nothing.
+        ValueError: the existing file is not a vocabulary, or the name ends in something other than .txt, .vocab or nothing.
         OSError: it cannot be written.
     """
     check_file(vocab_path, VOCABULARY)

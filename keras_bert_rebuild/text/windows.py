@@ -8,19 +8,19 @@ from keras_bert_rebuild.text.encoding import Rows
 
 
 def window_rows(lengths, room, side, stride):
-    """Rows that show all of one text, as many windows as it takes.
+    """Rows that together show all of one text, in as many windows as needed.
 
     Args:
         lengths: tokens of every text `(texts, 1)` or pair `(pairs, 2)`.
-        room: tokens of the windows `(texts,)`.
-        side: the text that is cut into windows, 0 or 1; the other one stands whole in every row.
+        room: tokens in a window of each text `(texts,)`.
+        side: the text that is split into windows, 0 or 1; every row contains all of the other one.
         stride: tokens that a window shares with the next.
 
     Returns:
-        A `Rows`; the windows of a text stand one behind the other.
+        A `Rows`; the windows of a text are consecutive.
 
     Raises:
-        ValueError: the stride leaves no room to go on.
+        ValueError: the stride leaves no room to advance.
     """
     long = lengths[:, side] > room
     if (long & (room <= stride)).any():
@@ -38,12 +38,13 @@ def window_rows(lengths, room, side, stride):
 
 
 def has_max_context(rows, side):
-    """For every token of every window, whether no other window shows more around it.
+    """For every token of every window, whether no other window shows more context around it.
 
-    What a window shows around a token is the lesser of the tokens before and behind it, and a hundredth of the window's length.
+    The context of a token in a window is the smaller number of the tokens before and after it, plus a hundredth of the window's
+    length.
 
     Returns:
-        A list of bool arrays, one a row.
+        A list of bool arrays, one for each row.
 
     Reference: `_check_is_max_context` in `run_squad.py` of google-research/bert.
     """
@@ -52,12 +53,12 @@ def has_max_context(rows, side):
     bounds = np.concatenate([[0], np.flatnonzero(np.diff(rows.texts)) + 1, [len(first)]])
     for low, high in itertools.pairwise(bounds.tolist()):
         length = (first[low:high] + counts[low:high]).max(initial=0)
-        most, winner = np.full(length, -1.0), np.full(length, -1)
-        # Each window is looked at where it lies: all of them over the whole text would take the square of its length.
+        maximum, winner = np.full(length, -1.0), np.full(length, -1)
+        # Each window is compared only within its own span: comparing over the whole text would be quadratic in its length.
         for row in range(low, high):
-            place, before = slice(first[row], first[row] + counts[row]), np.arange(counts[row])
-            shown = np.minimum(before, before[::-1]) + 0.01 * counts[row]
-            more = shown > most[place]
-            most[place][more], winner[place][more] = shown[more], row
+            span, before = slice(first[row], first[row] + counts[row]), np.arange(counts[row])
+            context = np.minimum(before, before[::-1]) + 0.01 * counts[row]
+            more = context > maximum[span]
+            maximum[span][more], winner[span][more] = context[more], row
         best += [winner[first[row] : first[row] + counts[row]] == row for row in range(low, high)]
     return best

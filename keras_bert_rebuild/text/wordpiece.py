@@ -1,13 +1,13 @@
-"""Words cut into the pieces of a vocabulary."""
+"""Words split into the pieces of a vocabulary."""
 
-# In a longer word no more characters are tried than the longest piece has: else its time would grow with the square of its length.
+# In a longer word, pieces up to the longest one of the vocabulary are tried: otherwise the time would be quadratic in its length.
 LONG_WORD = 200
 
 
 def split_pieces(word, vocabulary):
-    """Cut a word into the longest pieces from left to right, as keras_bert does.
+    """Split a word into the longest pieces from left to right, as keras_bert does.
 
-    Where no piece of the vocabulary fits, one character stands as a piece of its own; Google makes the whole word `[UNK]` instead.
+    Where no piece of the vocabulary fits, one character is a piece of its own; Google makes the whole word `[UNK]` instead.
 
     Args:
         word: a string without white space.

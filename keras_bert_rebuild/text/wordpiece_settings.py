@@ -1,17 +1,17 @@
-"""What a WordPiece tokenizer is told about texts besides its vocabulary."""
+"""The settings of a WordPiece tokenizer besides its vocabulary."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class WordPieceSettings:
-    """How texts are cleaned before they are cut; the names are those of tokenizer_config.json."""
+    """How texts are normalised before they are split; the names are those of tokenizer_config.json."""
 
     do_lower_case: bool = True
-    """Put texts in lower case."""
+    """Lower-case texts."""
 
     strip_accents: bool | None = None
-    """Decompose characters and drop the marks that do not take a place of their own; None: where texts are put in lower case."""
+    """Decompose characters and drop nonspacing marks; None: if texts are lower-cased."""
 
     tokenize_chinese_chars: bool = True
     """Make every CJK ideograph a word of its own."""

@@ -20,22 +20,22 @@ from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
 
 
 class WordPieceTokenizer(BatchTokenizer):
-    """Cut texts into the pieces of a vocabulary exactly as Google's BERT does, many at a time.
+    """Splits texts into the pieces of a vocabulary exactly as Google's BERT does, many at a time.
 
-    A word that does not come out whole, or has more than 200 characters, is one `[UNK]`. The ids are the same on every machine.
-    keras_bert's `Tokenizer` differs in unknown words and goes one text at a time.
+    A word without a complete split, or with more than 200 characters, is one `[UNK]`. The ids are the same on every machine.
+    keras_bert's `Tokenizer` differs in unknown words and encodes one text at a time.
 
     Args:
         vocabulary: a dictionary from token to id, a list of tokens, or the path of a vocab.txt.
-        cased: keep case; None: as the vocabulary has upper-case letters or not.
+        cased: retain case; None: if the vocabulary has upper-case letters.
         added_tokens: tokens of the vocabulary that stand for themselves wherever they are written in a text: strings, which are
-            found in what the text becomes without case and accents where these are dropped, or `tokenizers.AddedToken`s, whose
-            `single_word`, `lstrip`, `rstrip`, `normalized` and `special` mean what they mean there.
-        fast: cut new words with tensorflow-text; None: where it is installed and TensorFlow is running already.
-        strip_accents: decompose characters and drop accents; None: where case is dropped.
+            searched for in the normalised text, or `tokenizers.AddedToken`s, with their `single_word`, `lstrip`, `rstrip`,
+            `normalized` and `special`.
+        fast: split new words with tensorflow-text; None: if it is installed and TensorFlow is already imported.
+        strip_accents: decompose characters and drop accents; None: if case is dropped.
         tokenize_chinese_chars: make every CJK ideograph a word.
-        second_segment: segment of the second text of a pair; 0 for a model that knows one segment only, as a RoBERTa of WordPiece.
-        mask_takes_space: white space before a `[MASK]` that is written in a text belongs to it; None for no.
+        second_segment: segment of the second text of a pair; 0 for a model with one segment, such as a RoBERTa with WordPiece.
+        mask_takes_space: white space before a `[MASK]` in a text belongs to it; None for no.
 
     Raises:
         ValueError: `[UNK]`, `[CLS]`, `[SEP]`, padding (`[PAD]` or the empty token) or an added token is not in the vocabulary.
@@ -91,11 +91,10 @@ class WordPieceTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. What becomes
-                of case, accents and CJK characters is read from tokenizer_config.json or tokenizer.json, and tokens that were
-                added from the files beside it. Where none of them speaks of case, a vocabulary with upper-case letters is
-                taken to keep it, with a warning.
-            options: arguments of the class, to overrule the files.
+            path: a folder with vocab.txt, or with the tokenizer.json of a WordPiece model, or the path of a vocab.txt. The handling
+                of case, accents and CJK characters is read from tokenizer_config.json or tokenizer.json, and added tokens from the
+                files next to it. If none of them mentions case, a vocabulary with upper-case letters retains it, with a warning.
+            options: arguments of the class that override the files.
 
         Raises:
             ValueError: there is no such file, it is damaged, or its rules are not Google's: `load_tokenizer` reads others.
@@ -105,20 +104,21 @@ class WordPieceTokenizer(BatchTokenizer):
 
     @property
     def pieces(self) -> dict[str, int]:
-        """The tokens that words are cut into: without added ones behind all others, which the model's vocabulary has not."""
+        """The tokens that words are split into, without added tokens after the last other one, which are not in the model's
+        vocabulary."""
         last = max((i for token, i in self.vocabulary.items() if token not in self.rules), default=-1)
         return {token: i for token, i in self.vocabulary.items() if i <= last or token not in self.rules}
 
     @property
     def cased(self) -> bool:
-        """Whether case is kept."""
+        """Whether case is retained."""
         return not self.settings.do_lower_case
 
     def __reduce__(self):
         return _made, (type(self), self.vocabulary, self._options())
 
     def _options(self):
-        """The arguments of the constructor but for the vocabulary."""
+        """The arguments of the constructor except the vocabulary."""
         return {
             "cased": self.cased,
             "added_tokens": tuple(self.rules.values()),
@@ -134,14 +134,14 @@ class WordPieceTokenizer(BatchTokenizer):
         return type(self)(self.vocabulary, **{**self._options(), **options})
 
     def add_tokens(self, tokens: Sequence[str]) -> Self:
-        """A tokenizer that knows more tokens; they get the next ids.
+        """A tokenizer with further tokens, which get the next ids.
 
-        A word that Google's algorithm leaves whole becomes a piece like the others, and so does a piece with `##`. Any other token
-        (`C++`, `<date>`) stands for itself wherever it is written in a text. `vocabulary_surgery.add_tokens` gives a model the rows
-        for them.
+        A word that Google's algorithm does not split becomes a piece like the others, and so does a piece with `##`. Any other
+        token (`C++`, `<date>`) stands for itself wherever it is written in a text. `vocabulary_surgery.add_tokens` adds the rows to
+        a model.
 
         Args:
-            tokens: strings; those that are known already change nothing.
+            tokens: strings; known ones change nothing.
         """
         new = [token for token in dict.fromkeys(strings("tokens", tokens)) if token not in self.vocabulary]
         following = max(self.vocabulary.values()) + 1
@@ -151,21 +151,21 @@ class WordPieceTokenizer(BatchTokenizer):
         literal = [token for token in words if table.encode([token], False).ids.tolist() != [vocabulary[token]]]
         return type(self)(vocabulary, **{**self._options(), "added_tokens": (*self.rules.values(), *literal)})
 
-    def _encode_texts(self, texts, places, are_words):
+    def _encode_texts(self, texts, with_offsets, are_words):
         if self._table is None:
             self._table = PieceTable(self.pieces, self.unk_id, self.settings, self._tensorflow())
-        return self._table.encode(texts, places)
+        return self._table.encode(texts, with_offsets)
 
     def _normalizer(self):
         cleaned = self.settings
         return BertNormalizer(True, cleaned.tokenize_chinese_chars, cleaned.strip_accents, cleaned.do_lower_case)
 
     def _join(self, ids):
-        """Pieces joined to words, a space between words."""
+        """Pieces joined to words, with a space between words."""
         return " ".join(self.tokens[i] for i in ids).replace(" ##", "")
 
     def _tensorflow(self):
-        """The way through tensorflow-text for many new words, or None."""
+        """The function that splits many new words with tensorflow-text, or None."""
         if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
             return None
         from keras_bert_rebuild.text.tensorflow_pieces import TensorFlowPieces
@@ -173,10 +173,10 @@ class WordPieceTokenizer(BatchTokenizer):
 
         if not is_available():
             if self._fast:
-                raise ValueError("fast=True needs tensorflow-text of TensorFlow's own version, which is not installed here.")
+                raise ValueError("fast=True needs tensorflow-text of TensorFlow's version, which is not installed here.")
             return None
 
-        # Ids that no piece has, as after a repeated line, are given to tokens that no text can have.
+        # Ids without a piece, as after a repeated line, belong to tokens that no text can contain.
         pieces = {i: token for token, i in self.pieces.items()}
         tokens = [pieces.get(i) or f" {i}" for i in range(max(pieces) + 1)]
         return TensorFlowPieces(tokens, self.unk_id)

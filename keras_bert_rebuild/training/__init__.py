@@ -1,1 +1,1 @@
-"""How a model is trained: losses, optimizers, what learns, checkpoints, devices; `compile_model` puts a pretraining together."""
+"""Training: losses, optimizers, trainable variables, checkpoints, devices; `compile_model` combines them for pretraining."""

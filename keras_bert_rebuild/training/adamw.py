@@ -15,26 +15,26 @@ class AdamW(ByPathOptimizer):
         m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
         w ← w − rate · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
 
-    Everything is counted in optimizer steps: t, the schedule of the rate, the average, also where gradients are accumulated.
+    t, the schedule of the rate and the average count optimizer steps, also with gradient accumulation.
 
     Args:
         learning_rate: a rate, or a schedule such as `WarmupLinearDecay` with its lengths in optimizer steps.
-        weight_decay: share of a weight taken away at a rate of 1; 0 for none.
+        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
         beta_1, beta_2: decay of the first and second moment, in [0, 1).
         epsilon: added to the bias-corrected root.
-        no_decay: regular expressions; a variable in whose path one is found does not decay. By default biases and the gamma and
+        no_decay: regular expressions; a variable with a match in its path does not decay. By default biases and the gamma and
             beta of layer normalisations.
-        rate_multipliers: `{regular expression: factor of the rate}`, the first that is found in the path counts, 1 where none is;
-            as from `layer_rates`. Weight decay is multiplied too.
-        ema_momentum: what stays of the averaged weights at a step, in [0, 1); `averaged_weights` puts them into the model. None:
-            no averages are kept.
-        bias_correction: False leaves 1 − βᵗ out, as the optimizer of google-research/bert does.
+        rate_multipliers: `{regular expression: factor of the rate}`; the first match in the path counts, or else 1; as from
+            `layer_rates`. Weight decay is multiplied too.
+        ema_momentum: momentum of the averaged weights, in [0, 1); `averaged_weights` puts them into the model. None for no
+            averages.
+        bias_correction: False omits 1 − βᵗ, as the optimizer of google-research/bert does.
         name: first part of the paths of the optimizer's variables; "AdamW" if None.
         **kwargs: the clipping and accumulation arguments of `keras.optimizers.Optimizer`. `global_clipnorm` clips the norm of the
             accumulated mean of all gradients.
 
     Raises:
-        ValueError: a number out of its range, a pattern that is no regular expression, multipliers of which none is found.
+        ValueError: a number is out of its range, a pattern is not a regular expression, or no pattern of the multipliers matches.
 
     Example:
 
@@ -62,7 +62,7 @@ class AdamW(ByPathOptimizer):
             gradient = gradient if factor is None else gradient * ops.cast(factor, gradient.dtype)
             super().update_step(gradient, variable, learning_rate)
             return
-        # The kernel takes 1 − β from β in the variable's own digits, a hundred-thousandth off for 0.999: so does the correction.
+        # The kernel computes 1 − β from β in the variable's precision, off by 1e-5 for 0.999; so does the correction.
         beta_1, beta_2 = (float(np.asarray(beta, momentum.dtype)) for beta in (self.beta_1, self.beta_2))
         correction_1, correction_2 = self._correction(beta_1, momentum.dtype), ops.sqrt(self._correction(beta_2, momentum.dtype))
         rate = ops.cast(learning_rate, momentum.dtype) * self._multipliers[index]

@@ -11,19 +11,19 @@ _WORDS = {name: word for word, name in DTYPES.items()}
 
 
 def write_arrays(file, source):
-    """Write all arrays of a source, none of them in memory longer than it takes to write it.
+    """Write all arrays of a source, with one array in memory at a time.
 
-    The library's own writer wants all of them at once.
+    The writer of the safetensors library needs all of them at once.
 
     Args:
         file: a binary file that is open for writing.
-        source: anything with `names`, `shape(name)`, `dtype(name)` and `read(name)`.
+        source: an object with `names`, `shape(name)`, `dtype(name)` and `read(name)`.
 
     Returns:
         The sha256 of the file.
 
     Raises:
-        ValueError: a type that such a file does not hold here.
+        ValueError: an array has an unsupported type.
         OSError: the file cannot be written.
 
     Reference: the format as https://github.com/huggingface/safetensors describes it.

@@ -1,4 +1,4 @@
-"""The averaged weights of a training in place of the last ones."""
+"""The averaged weights of a training instead of the last ones."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from keras import ops
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[keras.Model]:
-    """Put the averages that the optimizer keeps into the model, and the weights back afterwards, bit by bit.
+    """Put the optimizer's averages into the model, and restore the weights afterwards, bit by bit.
 
-    Evaluate, predict and save inside, train outside. Before the first step the averages are the weights. A context inside another
-    one changes nothing.
+    Evaluate, predict and save inside the context, train outside. Before the first step the averages are the weights. A context
+    inside another one changes nothing.
 
     Args:
         model: compiled with `AdamW` or `Lamb` and an `ema_momentum`.
 
     Raises:
-        ValueError: the optimizer keeps no averages.
+        ValueError: the optimizer has no averages.
 
     Reference: Polyak and Juditsky, 1992; Tarvainen and Valpola, 2017, section 2 (https://arxiv.org/abs/1703.01780).
     """
@@ -30,7 +30,7 @@ def averaged_weights(model: keras.Model) -> Iterator[keras.Model]:
             if offset is None:
                 continue
             average = optimizer.average_of(weight)
-            # Copies: on torch the value of a variable is one tensor that is written into.
+            # Copies: torch assigns the value of a variable in place.
             before += [(variable, ops.copy(variable.value)) for variable in (weight, offset)]
             weight.assign(ops.cast(average, weight.dtype))
             offset.assign(ops.zeros_like(offset.value))
@@ -46,6 +46,6 @@ def _averaging_optimizer(model):
     if getattr(optimizer, "ema_momentum", None) is None or not hasattr(optimizer, "average_of"):
         shown = "no optimizer" if optimizer is None else f"{type(optimizer).__name__} without them"
         raise ValueError(f"averaged weights need a model compiled with AdamW or Lamb and an ema_momentum; got {shown}.")
-    # While `fit` runs on JAX, in a callback, the values are not in the variables until this is asked for.
+    # In a callback of `fit` on JAX, this writes the current values into the variables.
     getattr(model, "jax_state_sync", lambda: None)()
     return optimizer

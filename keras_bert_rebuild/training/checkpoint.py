@@ -1,4 +1,4 @@
-"""One checkpoint: its arrays, its facts, and whether it is as it was written."""
+"""One checkpoint: its arrays, its facts, and the check that it is undamaged."""
 
 import hashlib
 import json
@@ -19,15 +19,15 @@ from keras_bert_rebuild.version import __version__
 
 ARRAYS, FACTS = "state.safetensors", "facts.json"
 
-# What stands in `facts.json`, beside the sha256 of all this.
+# The keys of `facts.json`, besides the sha256 of their values.
 _KEYS = ("step", "score", "sha256", "facts", "versions")
 
-# Folders have their step in their name; one that was renamed need not.
+# Folders have their step in their name, unless they were renamed.
 _STEP = re.compile(r"\.?step-(\d+)\b")
 
 
 class Checkpoint:
-    """A checkpoint on the disk.
+    """A checkpoint on disk.
 
     Args:
         path: its folder.
@@ -38,31 +38,31 @@ class Checkpoint:
 
     @property
     def step(self):
-        """Batches trained when it was written."""
+        """Number of trained batches when it was written."""
         return self._facts["step"]
 
     @property
     def score(self):
-        """How good its weights are, less is better; None if nobody knows."""
+        """The score of its weights, lower is better; None if it is unknown."""
         return self._facts["score"]
 
     @property
     def facts(self):
-        """What its writer wrote down beside the arrays, such as the position in the data."""
+        """What was saved besides the arrays, such as the position in the data."""
         return self._facts["facts"]
 
     @property
     def versions(self):
-        """Backend and versions that it was written with."""
+        """The backend and versions that wrote it."""
         return self._facts["versions"]
 
     @property
     def sha256(self):
-        """Of the file of its arrays."""
+        """The sha256 of the file of its arrays."""
         return self._facts["sha256"]
 
     def arrays(self):
-        """Its arrays by name, read from the disk one by one: a source for `write_state`."""
+        """Its arrays by name, read from disk one by one: a source for `write_state`."""
         return SafetensorsFiles(self.path / ARRAYS)
 
     @cached_property
@@ -71,20 +71,20 @@ class Checkpoint:
         try:
             facts = parse_json(read_text(path, "json_bytes", "JSON"), path)
             written = facts.pop("sha256_of_facts")
-            in_name = _STEP.match(self.path.name)
-            complete = facts.keys() == set(_KEYS) and (in_name is None or facts["step"] == int(in_name[1]))
+            named = _STEP.match(self.path.name)
+            complete = facts.keys() == set(_KEYS) and (named is None or facts["step"] == int(named[1]))
         except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
             raise ValueError(f"{path} is missing or damaged: {type(error).__name__}: {printable(error)}.") from None
         if not complete or _digest(facts) != written:
-            raise ValueError(f"{path} is damaged: it is not what was written.")
+            raise ValueError(f"{path} is damaged: its content has changed.")
         return facts
 
 
 def read_checkpoint(path):
-    """The checkpoint in a folder, if it is as it was written.
+    """The checkpoint in a folder, if it is undamaged.
 
     Raises:
-        ValueError: a file is missing or its checksum is another.
+        ValueError: a file is missing or its checksum differs.
     """
     checkpoint = Checkpoint(path)
     expected, arrays = checkpoint.sha256, checkpoint.path / ARRAYS
@@ -100,22 +100,22 @@ def read_checkpoint(path):
 
 
 def write_facts(folder, step, sha256, facts, score):
-    """Write the facts of a checkpoint, or write them anew.
+    """Write the facts of a checkpoint, or overwrite them.
 
     Args:
-        folder: of the checkpoint.
-        step: batches trained.
-        sha256: of the file of its arrays.
-        facts: a dictionary that JSON can hold.
+        folder: the folder of the checkpoint.
+        step: number of trained batches.
+        sha256: the sha256 of the file of its arrays.
+        facts: a dictionary that JSON can encode.
         score: a number or None.
     """
     score = None if score is None or not math.isfinite(score) else float(score)
     content = dict(zip(_KEYS, (step, score, sha256, facts, _versions()), strict=True))
     try:
-        content = json.loads(json.dumps(content, allow_nan=False))  # a number that is a key comes back as a string
+        content = json.loads(json.dumps(content, allow_nan=False))  # JSON converts keys that are numbers to strings
         text = json.dumps(content | {"sha256_of_facts": _digest(content)}, indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"expected facts that JSON can hold; got {facts!r}: {error}.") from None
+        raise ValueError(f"expected facts that JSON can encode; got {facts!r}: {error}.") from None
     write_file(Path(folder) / FACTS, lambda file: file.write(text.encode() + b"\n"), claimed=True)
 
 

@@ -12,8 +12,8 @@ from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizer import AdamWarmup
 from keras_bert_rebuild.training.whole_batch import of_whole_batch
 
-# Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. keras_bert's names of
-# the kernels are kept beside ours, so that the list can be handed to either.
+# Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. The list also has
+# keras_bert's names of the kernels, so that it works for both libraries.
 WEIGHT_DECAY_PATTERN = ("embeddings", "kernel", "W1", "W2", "Wk", "Wq", "Wv", "Wo")
 
 
@@ -36,32 +36,32 @@ def compile_model(
 
     Args:
         model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`. Any other functional
-            model whose outputs are those heads trains with the same losses, computed of its probabilities, at all positions:
-            one that Keras made of keras_bert's `.h5` file, or of the inputs and outputs of a model.
-        weight_decay: share of a weight taken away at a rate of 1; 0 for none.
+            model whose outputs are those heads trains with the same losses, computed from its probabilities, at all positions:
+            one that Keras loaded from keras_bert's `.h5` file, or built from the inputs and outputs of a model.
+        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
         decay_steps: optimizer steps after which the learning rate is 0.
         warmup_steps: optimizer steps of rising rate.
-        learning_rate: rate at the top.
-        max_predictions: positions of an example that the MLM head is computed at. None computes it at all positions, as keras_bert
-            does, at several times the cost; a batch with more masked positions than this is an error.
-        loss_chunk: positions of a batch whose logits of the MLM head are held at once, about 256; None for all. It saves the memory
-            of (positions, vocabulary) and costs a third of the head's work. Metrics of the MLM head are then accuracies,
-            `Perplexity` and what else takes log-probabilities.
-        remat: keep only the input of every encoder block for the backward pass and compute the rest again: less memory, up to a
-            third more work. None leaves the model as it is (`model.remat`).
+        learning_rate: maximum rate.
+        max_predictions: number of positions of an example at which the MLM head is computed. None computes it at all positions, as
+            keras_bert does, at several times the cost; a batch with more masked positions than this is an error.
+        loss_chunk: number of positions of a batch whose logits of the MLM head are in memory at once, about 256; None for all. It
+            saves the memory of (positions, vocabulary) and adds a third to the computation of the head. Metrics of the MLM head are
+            then accuracies, `Perplexity` and others that take log-probabilities.
+        remat: store only the input of every encoder block for the backward pass and recompute the rest: less memory, up to a third
+            more computation. None does not change the model (`model.remat`).
         weight_decay_pattern: substrings of the paths of the variables that decay; None for all, which is what keras_bert 0.89 did.
         optimizer: one of your own, instead of `AdamWarmup` and the arguments above.
-        metrics: as for `model.compile`, at the masked positions, which stand one behind the other whatever example they are of;
-            they are given probabilities, or logits where all of a head are accuracies or have a true attribute `takes_logits`, such
-            as `Perplexity`. A single word counts for every head.
+        metrics: as for `model.compile`, at the masked positions of all examples, concatenated; they receive probabilities, or
+            logits if all metrics of a head are accuracies or have a true attribute `takes_logits`, such as `Perplexity`. A single
+            name applies to every head.
         **kwargs: `lr` (another name of `learning_rate`), and further arguments of `model.compile`.
 
     Returns:
         The model.
 
     Raises:
-        ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is no
-            `PretrainingModel`; one whose outputs are neither probabilities nor logits; an optimizer of Keras's that clips or
+        ValueError: `max_predictions`, `loss_chunk`, `remat` or a metric that takes logits for a model that is not a
+            `PretrainingModel`; a model whose outputs are neither probabilities nor logits; an optimizer of Keras that clips or
             accumulates under `distribute("mirrored")`.
     """
     learning_rate = kwargs.pop("lr", learning_rate)
@@ -75,10 +75,10 @@ def compile_model(
         )
     heads = _heads_of(model)
     if isinstance(model, PretrainingModel):
-        of_mlm: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
-        loss = [PretrainingLoss(**of_mlm if head == "MLM" else {}) for head in heads]
+        mlm_arguments: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
+        loss = [PretrainingLoss(**mlm_arguments if head == "MLM" else {}) for head in heads]
     else:
-        _check_is_not_asked_for(model, max_predictions=max_predictions, loss_chunk=loss_chunk, remat=remat or None)
+        _check_unset(model, max_predictions=max_predictions, loss_chunk=loss_chunk, remat=remat or None)
         _check_metrics_take_probabilities(metrics)
         loss = [PretrainingLoss(from_logits=_known_answer(model, head) == LOGITS) for head in heads]
     if isinstance(metrics, str):
@@ -101,20 +101,20 @@ def _heads_of(model):
     return model.output_names
 
 
-def _check_is_not_asked_for(model, **arguments):
-    """Refuse what only the step of a `PretrainingModel` can do."""
+def _check_unset(model, **arguments):
+    """Raise a ValueError for arguments that need the training step of a `PretrainingModel`."""
     for name, value in arguments.items():
         if value is not None:
             raise ValueError(
-                f"{name} must be left out except for a PretrainingModel, as get_model and from_pretrained make one, the latter of "
-                f"keras_bert's .h5 files too; got {name}={value} with a {type(model).__name__}."
+                f"{name} must be None except for a PretrainingModel, as from get_model and from_pretrained, the latter also for "
+                f"keras_bert's .h5 files; got {name}={value} with a {type(model).__name__}."
             )
 
 
 def _check_metrics_take_probabilities(metrics):
     for metric in keras.tree.flatten(metrics):
         if takes_logits(metric):
-            raise ValueError(f"metrics must take what the model answers with, unless it is a PretrainingModel; got {metric.name}.")
+            raise ValueError(f"metrics must take the model's outputs, unless it is a PretrainingModel; got {metric.name}.")
 
 
 def _known_answer(model, head):
@@ -122,7 +122,7 @@ def _known_answer(model, head):
     if answer in (None, CHAINS):
         layer = type(model.get_layer(head)).__name__
         raise ValueError(
-            "compile_model must see whether an output is of a layer with a softmax or of a dense one without activation; got "
-            f"{head}, of a {layer}: give model.compile the losses that fit."
+            "every output must be that of a layer with a softmax or of a dense layer without activation for compile_model; got "
+            f"{head}, of a {layer}: pass suitable losses to model.compile."
         )
     return answer

@@ -1,4 +1,4 @@
-"""The loss of a conditional random field: how improbable the right labels are, among all sequences of labels."""
+"""The loss of a conditional random field: the negative log-probability of the right labels among all sequences of labels."""
 
 from typing import Any
 
@@ -12,20 +12,20 @@ from keras_bert_rebuild.training.task_losses import IGNORED
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ConditionalRandomFieldLoss(keras.losses.Loss):
-    """Negative log-likelihood of chains of labels, for the outputs of a `ConditionalRandomField`.
+    """Negative log-likelihood of sequences of labels, for the outputs of a `ConditionalRandomField`.
 
-        loss = Σ (log Σ_y' exp(score(y')) − score(y)) / labels        over the chains of a batch and all their labels
+        loss = Σ (log Σ_y' exp(score(y')) − score(y)) / labels        over the sequences of a batch and all their labels
 
-    The chain of a row is its places with a label: what has the label -100, or is masked, is left out, as if it were not there. With
-    transitions of 0 this is the cross entropy of the labels.
+    The sequence of a row is its positions with a label: positions with the label -100 or a mask are skipped, as if they did not
+    exist. With transitions of 0 this is the cross entropy of the labels.
 
     Args:
-        name, reduction: as for any loss; None or "none" for the sum over each chain, `(batch,)`.
+        name, reduction: as for any loss; None or "none" for the sum over each sequence, `(batch,)`.
 
     Call arguments:
         y_true: labels `(batch, length)`.
         y_pred: `(batch, length + labels + 2, labels)`.
-        sample_weight: a weight for each chain, `(batch,)`.
+        sample_weight: a weight for each sequence, `(batch,)`.
 
     Reference: Lafferty, McCallum and Pereira, 2001, section 3; Lample et al., 2016, section 2.2 (https://arxiv.org/abs/1603.01360).
     """
@@ -39,13 +39,13 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         labels = y_pred.shape[-1]
-        length, places = y_true.shape[1] if len(y_true.shape) > 1 else None, y_pred.shape[1]
-        if None not in (length, places) and length + labels + 2 != places:
+        length, rows = y_true.shape[1] if len(y_true.shape) > 1 else None, y_pred.shape[1]
+        if None not in (length, rows) and length + labels + 2 != rows:
             wanted = f"(batch, {length + labels + 2}, {labels}) for labels of length {length}"
-            raise ValueError(f"expected the outputs of a ConditionalRandomField, {wanted}; got the length {places}.")
+            raise ValueError(f"expected the outputs of a ConditionalRandomField, {wanted}; got the length {rows}.")
         masked = ops.cast(counted(y_pred)[:, : -labels - 2], "bool")
         y_true = ops.where(masked, ops.reshape(ops.cast(y_true, "int32"), ops.shape(masked)), IGNORED)
-        # Without the mask, with which Keras would weight chains as if they were places.
+        # Without the mask, which Keras would apply to sequences as if they were positions.
         y_pred = ops.multiply(y_pred, 1.0)
         value = super().__call__(y_true, y_pred, sample_weight)
         counts = ops.cast(ops.not_equal(y_true, IGNORED), self.dtype)
@@ -57,35 +57,35 @@ class ConditionalRandomFieldLoss(keras.losses.Loss):
         losses = chain_losses(y_pred[:, : -labels - 2], y_pred[:, -labels - 2 :], y_true)
         if self.reduction in (None, "none", "sum"):
             return losses
-        # Keras divides by the chains; what is meant are their labels.
+        # Keras divides by the number of sequences instead of that of labels.
         count = ops.sum(ops.cast(ops.not_equal(y_true, IGNORED), losses.dtype))
         return losses * ops.cast(ops.shape(losses)[0], losses.dtype) / ops.maximum(count, 1e-9)
 
 
 def chain_losses(scores, transitions, y_true):
-    """−log p of the labels of every chain, `(batch,)`.
+    """−log p of the labels of every sequence, `(batch,)`.
 
     Args:
         scores: `(batch, length, labels)`.
         transitions: `(batch, labels + 2, labels)`.
-        y_true: `(batch, length)`, -100 at places that are not of the chain.
+        y_true: `(batch, length)`, -100 at positions outside the sequence.
     """
     labels = scores.shape[-1]
     between, begin, end = transitions[:, :labels], transitions[:, labels], transitions[:, labels + 1]
     counts = ops.not_equal(y_true, IGNORED)
     right = ops.cast(counts, scores.dtype)[..., None] * ops.one_hot(ops.where(counts, y_true, 0), labels, dtype=scores.dtype)
 
-    def step(carry, place):
-        before, label, total = carry  # of every label the log of the sum over what ends with it; the right one; its score
-        score, right = place
-        here, begun = ops.sum(right, axis=-1, keepdims=True) > 0, ops.sum(label, axis=-1, keepdims=True) > 0
-        way = ops.where(begun, ops.einsum("bi,bij->bj", label, between), begin)
-        total = total + ops.sum(right * (score + way), axis=-1)
-        ways = ops.where(begun, ops.logsumexp(before[:, :, None] + between, axis=1), begin)
-        return ops.where(here, score + ways, before), ops.where(here, right, label), total
+    def step(carry, position):
+        before, label, total = carry  # for every label the log-sum over sequences that end with it; the right label; its score
+        score, right = position
+        has_label, begun = ops.sum(right, axis=-1, keepdims=True) > 0, ops.sum(label, axis=-1, keepdims=True) > 0
+        transition = ops.where(begun, ops.einsum("bi,bij->bj", label, between), begin)
+        total = total + ops.sum(right * (score + transition), axis=-1)
+        from_all = ops.where(begun, ops.logsumexp(before[:, :, None] + between, axis=1), begin)
+        return ops.where(has_label, score + from_all, before), ops.where(has_label, right, label), total
 
     zeros = ops.zeros_like(begin)
-    places = ops.swapaxes(scores, 0, 1), ops.swapaxes(right, 0, 1)  # (B, L, labels) → (L, B, labels)
-    before, label, total = kernels.bounded_scan(step, (zeros, zeros, ops.sum(zeros, axis=-1)), places)
+    positions = ops.swapaxes(scores, 0, 1), ops.swapaxes(right, 0, 1)  # (B, L, labels) → (L, B, labels)
+    before, label, total = kernels.bounded_scan(step, (zeros, zeros, ops.sum(zeros, axis=-1)), positions)
     total = total + ops.sum(label * end, axis=-1)
     return ops.where(ops.sum(label, axis=-1) > 0, ops.logsumexp(before + end, axis=-1) - total, 0.0)

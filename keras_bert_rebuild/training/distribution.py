@@ -1,4 +1,4 @@
-"""Which devices train a model, and how: the one place that knows what Keras can on which backend."""
+"""Which devices train a model, and how: the only module that knows which distribution Keras supports on which backend."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from keras_bert_rebuild.models.devices_in_use import enter_devices, expect_use, 
 from keras_bert_rebuild.training.hosts import host_count, host_index, join_hosts
 
 KINDS = ("auto", "none", "mirrored", "data", "model")
-# What each backend has, and what to say of the rest.
+# The kinds of each backend, and a hint for the others.
 OF_BACKEND = {
     "jax": (("none", "data", "model"), "there is 'data' for the same, on several hosts and TPUs too"),
     "tensorflow": (("none", "mirrored"), "there is 'mirrored', for the GPUs of one host; for the rest set KERAS_BACKEND=jax"),
-    "torch": (("none",), "one device trains a model there; for several set KERAS_BACKEND=jax, or tensorflow for those of a host"),
+    "torch": (("none",), "it trains on one device; for several set KERAS_BACKEND=jax, or tensorflow for those of one host"),
 }
 
 
@@ -26,46 +26,46 @@ def distribute(
     host_index: int | None = None,
     coordinator: str | None = None,
 ) -> "Distribution":
-    """Choose the devices of a training; the model is built, loaded, compiled and trained inside of what this answers with.
+    """Choose the devices of a training; build, load, compile and train the model inside the returned context.
 
         with keras_bert_rebuild.distribute("data"):
             model = keras_bert_rebuild.from_pretrained(path, heads=["mlm", "nsp"])
             compile_model(model, max_predictions=20).fit(batches)
 
     A batch is that of all devices together, and so are its loss and its gradient: a training has the same numbers on one device and
-    on several, but for rounding and, with "mirrored", for what dropout draws. Outside of the `with` nothing changes, other than
-    after `keras.distribution.set_distribution`: a `BertModel` that trains on one device though several were chosen says so.
+    on several, except for rounding and, with "mirrored", for the random numbers of dropout. Outside the `with` nothing changes,
+    unlike after `keras.distribution.set_distribution`: a `BertModel` that trains on one device although several were chosen warns.
 
     Args:
-        kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical processors);
-            "data", every device a part of the batch, and "model", every device a part of the batch and of the weights by
-            `layout_table.LAYOUT`, both JAX's, on GPUs, TPUs and processors of any number of hosts; "auto", "data" or "mirrored"
-            where there are several devices.
-        model_devices: with "model", how many devices share the weights of one replica; None for those of one host. It should divide
-            the heads.
-        hosts, host_index, coordinator: as of `join_hosts`, where several hosts train together.
+        kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical CPUs);
+            "data", a part of the batch on every device, and "model", a part of the batch and of the weights on every device by
+            `layout_table.LAYOUT`, both on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto", "data" or "mirrored" if there
+            are several devices.
+        model_devices: with "model", the number of devices that share the weights of one replica; None for those of one host. It
+            should divide the number of attention heads.
+        hosts, host_index, coordinator: see `join_hosts`, if several hosts train together.
 
     Returns:
         A `Distribution`.
 
     Raises:
-        ValueError: the backend or the devices cannot do it; the sentence says what can.
+        ValueError: the backend or the devices do not support it; the error names an alternative.
     """
-    where = choose_devices(kind, model_devices, hosts, host_index, coordinator)
-    if where.devices > 1:
-        expect_use(kind, where.devices)
-    return where
+    distribution = choose_devices(kind, model_devices, hosts, host_index, coordinator)
+    if distribution.devices > 1:
+        expect_use(kind, distribution.devices)
+    return distribution
 
 
 def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None, coordinator=None):
-    """The same for code that enters what it is given: nobody is warned."""
+    """As `distribute`, without the warning, for callers that always enter the context."""
     if kind not in KINDS:
         raise ValueError(f"distribute must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
     if model_devices is not None and kind != "model":
         raise ValueError(f"model_devices is for distribute='model'; got model_devices={model_devices} with {kind!r}.")
     backend = keras.config.backend()
     if kind != "auto" and kind not in OF_BACKEND[backend][0]:
-        raise ValueError(f"distribute={kind!r} is not to be had on {backend}: {OF_BACKEND[backend][1]}.")
+        raise ValueError(f"distribute={kind!r} is not available on {backend}: {OF_BACKEND[backend][1]}.")
     join_hosts(hosts, host_index, coordinator)
     if backend == "tensorflow":
         return _of_tensorflow(kind)
@@ -73,24 +73,24 @@ def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None,
 
 
 class Distribution(contextlib.AbstractContextManager):
-    """The devices of a training, and which rows of a batch this host makes. As a context, it is where the model lives.
+    """The devices of a training, and the share of a batch that this host provides. The model is created in this context.
 
     Args:
         kind: "none", "mirrored", "data" or "model".
-        devices: how many there are, of all hosts.
-        replicas: parts that a batch is cut into.
-        scope: a function that gives a context; None for none.
+        devices: number of devices of all hosts.
+        replicas: number of parts of a batch.
+        scope: a function that returns a context; None for none.
     """
 
     def __init__(self, kind: str, devices: int = 1, replicas: int = 1, scope: Callable[[], Any] | None = None) -> None:
         self.kind, self.devices, self.replicas = kind, devices, replicas
         self.hosts, self.host_index = host_count(), host_index()
         self.data_count = min(replicas, self.hosts)
-        """Hosts with rows of their own; where a replica is larger than a host, several have the same rows."""
+        """Number of hosts with different rows; if a replica spans several hosts, they have the same rows."""
         self.data_index = self.host_index * self.data_count // self.hosts
-        """Which of them this host makes."""
+        """The share of the rows that this host provides."""
         self.writes = self.host_index == 0
-        """Whether this is the host that writes what is written."""
+        """Whether this is the host that writes files."""
         self._scope = scope or contextlib.nullcontext
         self._entered: list[Any] = []
 
@@ -105,14 +105,14 @@ class Distribution(contextlib.AbstractContextManager):
         return self._entered.pop().__exit__(*error)
 
     def check_batch(self, name: str, size: int) -> None:
-        """Refuse a batch that the replicas cannot have equal parts of.
+        """Raise a ValueError for a batch that cannot be divided equally among the replicas.
 
         Args:
-            name: what to call it in the error.
-            size: its examples, of all devices together.
+            name: its name in the error.
+            size: number of its examples, of all devices together.
 
         Raises:
-            ValueError: the size is no multiple of the replicas.
+            ValueError: the size is not a multiple of the replicas.
         """
         if size % self.replicas:
             raise ValueError(f"{name} must be a multiple of {self.replicas}, the replicas of distribute={self.kind!r}; got {size}.")
@@ -122,7 +122,9 @@ def _of_tensorflow(kind):
     from keras_bert_rebuild.kernels.tensorflow_replicas import gpu_count, has_tpu_of_others, mirrored_strategy
 
     if kind != "none" and has_tpu_of_others():
-        raise ValueError("this machine has a TPU, which this TensorFlow cannot drive: set KERAS_BACKEND=jax, or distribute='none'.")
+        raise ValueError(
+            "this machine has a TPU, which this TensorFlow does not support: set KERAS_BACKEND=jax or distribute='none'."
+        )
     if kind == "none" or (kind == "auto" and gpu_count() < 2):
         return Distribution("none")
     strategy = mirrored_strategy()
@@ -141,9 +143,9 @@ def _of_jax(kind, model_devices):
         data = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
         return Distribution("data", count, count, data.scope)
     shared = count // hosts if model_devices is None else model_devices
-    of_host = count // hosts
-    if shared < 1 or count % shared or (of_host % shared and shared % of_host):
-        raise ValueError(f"model_devices must divide {count} devices, {of_host} a host, into equal parts; got {shared}.")
+    per_host = count // hosts
+    if shared < 1 or count % shared or (per_host % shared and shared % per_host):
+        raise ValueError(f"model_devices must divide {count} devices, {per_host} per host, into equal parts; got {shared}.")
     from keras_bert_rebuild.training.layout_table import BATCH, MODEL, ByTable
 
     mesh = keras.distribution.DeviceMesh((count // shared, shared), (BATCH, MODEL), devices)

@@ -1,7 +1,7 @@
-"""A watch over the other hosts of a training: when one stops, so do all.
+"""A watch over the other hosts of a training: when one stops, all stop.
 
-A training step waits for all hosts, and whether one that is gone is noticed depends on the wires: sockets tell at once, NVLink and
-the links of TPUs never, and JAX's own service after 100 seconds, by aborting the process.
+A training step waits for all hosts, and whether a lost host is noticed depends on the connection: with sockets at once, with NVLink
+and the links of TPUs never, and by JAX's own service after 100 seconds, by aborting the process.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 
-BEAT = 2.0  # seconds between signs of life
+BEAT = 2.0  # seconds between heartbeats
 SILENCE = 30.0  # seconds without one after which a host counts as stopped
-EXIT_CODE = 3  # of a process that stops because another host did
-ALIVE, GOODBYE, STOPPED = b".", b"e", b"s"  # messages: one byte and the number of a host
+EXIT_CODE = 3  # of a process that stops because another host stopped
+ALIVE, GOODBYE, STOPPED = b".", b"e", b"s"  # messages: one byte and the index of a host
 MESSAGE = struct.Struct("!cI")
 
 
@@ -24,18 +24,18 @@ class HostWatch:
     """The links of one host: host 0 has one to every other host, every other host has one to host 0.
 
     Args:
-        hosts: how many there are.
-        index: the number of this one.
-        place: on host 0 a listening socket, on the others the `(address, port)` of that one.
+        hosts: number of hosts.
+        index: the index of this one.
+        endpoint: on host 0 a listening socket, on the others its `(address, port)`.
         secret: bytes that every host of this training knows.
         when_stopped: called with a sentence, in a thread, when another host has stopped without a goodbye; by default the sentence
-            goes to standard error and the process ends with `EXIT_CODE`: its main thread may wait for ever.
+            is written to standard error and the process ends with `EXIT_CODE`, because its main thread may wait forever.
     """
 
-    def __init__(self, hosts, index, place, secret, when_stopped=None):
+    def __init__(self, hosts, index, endpoint, secret, when_stopped=None):
         self.hosts, self.index = hosts, index
         self._when_stopped = when_stopped or end_process
-        self._links = _accepted(place, hosts, secret) if index == 0 else {0: _connected(place, index, secret)}
+        self._links = _accepted(endpoint, hosts, secret) if index == 0 else {0: _connected(endpoint, index, secret)}
         self._heard = dict.fromkeys(self._links, time.monotonic())
         self._leaves = threading.Event()
         self.stopped = threading.Event()
@@ -44,7 +44,7 @@ class HostWatch:
         self._thread.start()
 
     def leave(self, goodbye):
-        """End the watch: with a goodbye, or as one that stops and takes the others with it."""
+        """End the watch: with a goodbye, or without one, which stops the other hosts."""
         self._leaves.set()
         self._thread.join()
         for link in self._links.values():
@@ -67,13 +67,13 @@ class HostWatch:
             self._stop(*found)
 
     def _listen(self, selector):
-        """Hear what the others say for a while; the number of a host that has stopped, and how that is known, or None."""
+        """Receive messages for a while; return the index of a host that has stopped and the reason, or None."""
         for key, _ in selector.select(timeout=BEAT / 10):
-            said, host = _received(key.fileobj, key.data)
-            if said == STOPPED:
+            kind, host = _received(key.fileobj, key.data)
+            if kind == STOPPED:
                 return host, "has stopped"
             self._heard[key.data] = time.monotonic()
-            if said == GOODBYE:
+            if kind == GOODBYE:
                 selector.unregister(key.fileobj)
                 del self._heard[key.data]
         silent = [host for host, heard in self._heard.items() if time.monotonic() - heard > SILENCE]
@@ -91,17 +91,17 @@ class HostWatch:
 
 
 def listening_socket():
-    """A socket on a free port of all addresses of this host, of IPv6 too where it has some."""
+    """A socket on a free port of all addresses of this host, including IPv6 if it has any."""
     if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # the system knows IPv6, but it is switched off
+        with contextlib.suppress(OSError):  # the system supports IPv6, but it is disabled
             return socket.create_server(("", 0), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     return socket.create_server(("", 0), backlog=1024)
 
 
 def end_process(sentence):
-    """End the process with a sentence as its last words, whatever its other threads do."""
+    """End the process with a sentence on standard error, whatever its other threads do."""
     shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides the cursor
-    with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+    with contextlib.suppress(OSError, ValueError):  # the stream is closed
         sys.stdout.flush()
         sys.stderr.write(f"{shown}\n{sentence}\n")
         sys.stderr.flush()
@@ -109,7 +109,7 @@ def end_process(sentence):
 
 
 def _accepted(listener, hosts, secret, seconds=60):
-    """The links to all other hosts, by their numbers."""
+    """The links to all other hosts, by index."""
     links, until = {}, time.monotonic() + seconds
     with listener:
         while len(links) < hosts - 1:
@@ -131,22 +131,22 @@ def _accepted(listener, hosts, secret, seconds=60):
     return links
 
 
-def _connected(place, index, secret):
+def _connected(endpoint, index, secret):
     try:
-        link = socket.create_connection(place, timeout=SILENCE)
+        link = socket.create_connection(endpoint, timeout=SILENCE)
         link.sendall(struct.pack("!I", index) + secret)
     except OSError as error:
-        raise ValueError(f"host {index} must reach host 0 at {place[0]}:{place[1]}: {error.strerror or error}.") from None
+        raise ValueError(f"host {index} must reach host 0 at {endpoint[0]}:{endpoint[1]}: {error.strerror or error}.") from None
     return link
 
 
-def _send(link, said, host):
-    with contextlib.suppress(OSError):  # the other end is gone, which reading tells
-        link.sendall(MESSAGE.pack(said, host))
+def _send(link, kind, host):
+    with contextlib.suppress(OSError):  # a lost connection is noticed when reading
+        link.sendall(MESSAGE.pack(kind, host))
 
 
 def _received(link, host):
-    """What a host says; that it has stopped where the link is broken."""
+    """The message of a host; `STOPPED` if the link is broken."""
     try:
         return MESSAGE.unpack(_exactly(link, MESSAGE.size))
     except OSError:

@@ -1,4 +1,4 @@
-"""The processes of a training that runs on several hosts: how one joins the others, and what they tell each other."""
+"""The processes of a training on several hosts: how they join and exchange values."""
 
 import hashlib
 import os
@@ -8,33 +8,33 @@ import numpy as np
 
 from keras_bert_rebuild.kernels import traits
 
-# Where `keras.distribution.initialize` looks for what it is not told.
+# The environment variables that `keras.distribution.initialize` reads for missing arguments.
 ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID"))
 
 
 class DisagreementError(ValueError):
-    """Hosts that are to train together have different things to do; raised on all of them."""
+    """Hosts that train together have different settings; raised on all of them."""
 
 
 def join_hosts(hosts=None, host_index=None, coordinator=None):
-    """Join the other hosts of a training; nothing where there is one host, or where the process has joined them already.
+    """Join the other hosts of a training; do nothing if there is one host, or if the process has already joined.
 
-    What is not given is taken from `keras.distribution.initialize`'s variables of the environment; where the number of hosts is
-    known and the rest is not, JAX finds it out on Cloud TPU, Slurm and Open MPI.
+    Missing arguments are read from the environment variables of `keras.distribution.initialize`; if only the number of hosts is
+    known, JAX finds the rest on Cloud TPU, Slurm and Open MPI.
 
     Args:
-        hosts: how many processes train together, one a host.
-        host_index: the number of this one, from 0 on.
+        hosts: number of processes that train together, one on each host.
+        host_index: the index of this one, from 0.
         coordinator: `address:port`, a free port of host 0; the same on all hosts.
 
     Raises:
-        ValueError: the three do not fit together, the backend cannot do it, or the other hosts do not answer.
+        ValueError: the arguments are inconsistent, the backend does not support it, or the other hosts do not answer.
     """
     hosts = _whole_number("hosts", hosts, COUNT)
     host_index = _whole_number("host_index", host_index, INDEX)
     coordinator = coordinator or os.environ.get(ADDRESSES)
     if hosts is None and (host_index is not None or coordinator is not None):
-        raise ValueError(f"hosts must say how many there are; got host_index={host_index}, coordinator={coordinator} alone.")
+        raise ValueError(f"hosts must be set, the number of hosts; got only host_index={host_index}, coordinator={coordinator}.")
     if hosts in (None, 1):
         return
     if hosts < 1:
@@ -42,19 +42,19 @@ def join_hosts(hosts=None, host_index=None, coordinator=None):
     if host_index is not None and not 0 <= host_index < hosts:
         raise ValueError(f"host_index must be from 0 to {hosts - 1}, for {hosts} hosts; got {host_index}.")
     if coordinator is not None and host_index is None:
-        raise ValueError(f"host_index must say which of the {hosts} hosts this is; got the coordinator {coordinator} alone.")
+        raise ValueError(f"host_index must be set, the index among {hosts} hosts; got only the coordinator {coordinator}.")
     if coordinator is not None and not coordinator.split(",")[0].rpartition(":")[2].isdigit():
         raise ValueError(f"coordinator must be address:port, a free port of host 0; got {coordinator!r}.")
     if not traits.has_several_hosts():
         backend = keras.config.backend()
-        raise ValueError(f"several hosts train together on JAX alone; the backend is {backend}: set KERAS_BACKEND=jax.")
+        raise ValueError(f"several hosts must train with JAX; the backend is {backend}: set KERAS_BACKEND=jax.")
     from keras_bert_rebuild.training.jax_hosts import jax_join
 
     jax_join(coordinator, hosts, host_index)
 
 
 def host_count():
-    """How many hosts train together."""
+    """The number of hosts that train together."""
     if not traits.has_several_hosts():
         return 1
     from keras_bert_rebuild.training.jax_hosts import jax_host_count
@@ -63,7 +63,7 @@ def host_count():
 
 
 def host_index():
-    """The number of this host; host 0 writes what is written."""
+    """The index of this host; host 0 writes files."""
     if not traits.has_several_hosts():
         return 0
     from keras_bert_rebuild.training.jax_hosts import jax_host_index
@@ -72,7 +72,7 @@ def host_index():
 
 
 def gathered(values):
-    """Whole numbers of every host, asked for by all of them at the same point.
+    """Whole numbers of every host; all hosts must call it at the same point.
 
     Args:
         values: a list of whole numbers, as many on every host.
@@ -85,34 +85,34 @@ def gathered(values):
         return values[None]
     from keras_bert_rebuild.training.jax_hosts import jax_gathered
 
-    # As bytes: JAX has no int64 unless it is told to.
+    # As bytes: by default JAX has no int64.
     return jax_gathered(values.view("uint8")).view("int64")
 
 
 def check_agreement(values):
-    """Refuse that a host has something else than host 0; all hosts ask at the same point, with the same names.
+    """Raise an error if a host has other values than host 0; all hosts call it at the same point, with the same names.
 
     Args:
-        values: what must be the same, by name; anything that prints all there is to it.
+        values: the values that must be the same, by name; compared by their `repr`.
 
     Raises:
-        DisagreementError: a host has something else, on all hosts.
+        DisagreementError: a host has other values; raised on all hosts.
     """
     digests = [hashlib.sha256(repr(value).encode()).digest()[:8] for value in values.values()]
-    of_all = gathered(np.frombuffer(b"".join(digests), "int64"))
-    same = (of_all == of_all[0]).all(axis=0)
+    by_host = gathered(np.frombuffer(b"".join(digests), "int64"))
+    same = (by_host == by_host[0]).all(axis=0)
     others = [f"{name} (here {value!r})" for (name, value), is_same in zip(values.items(), same, strict=True) if not is_same]
     if others:
         raise DisagreementError(f"all hosts must agree; they differ in {', '.join(others)}.")
 
 
 def whole_array(tensor):
-    """A tensor as an array; where each host has only a part of it, all of them must ask for it, in the same order."""
+    """A tensor as an array; if each host has only a part of it, all hosts must call it, in the same order."""
     if host_count() > 1:
         from keras_bert_rebuild.training.jax_hosts import jax_whole_array
 
         return jax_whole_array(tensor)
-    if len(tensor.shape) == 0:  # NumPy makes no array of a single number that MirroredStrategy holds
+    if len(tensor.shape) == 0:  # NumPy cannot convert a scalar of MirroredStrategy
         return keras.ops.convert_to_numpy(keras.ops.reshape(tensor, (1,))).reshape(())
     return keras.ops.convert_to_numpy(tensor)
 

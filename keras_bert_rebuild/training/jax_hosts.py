@@ -1,4 +1,4 @@
-"""JAX only: the processes of a training that runs on several hosts."""
+"""JAX only: the processes of a training on several hosts."""
 
 import jax
 import keras
@@ -7,14 +7,14 @@ from jax.experimental import multihost_utils
 
 
 def jax_join(coordinator, hosts, host_index):
-    """Join the other hosts, once in the life of a process.
+    """Join the other hosts, once in a process.
 
     Raises:
-        ValueError: they cannot be joined, or others have been joined.
+        ValueError: they cannot be joined, or a different number of hosts has been joined.
     """
     if jax.distributed.is_initialized():
         if hosts != jax.process_count():
-            raise ValueError(f"hosts must be {jax.process_count()}, as many as this process has joined before; got {hosts}.")
+            raise ValueError(f"hosts must be {jax.process_count()}, the number that this process has joined; got {hosts}.")
         return
     try:
         keras.distribution.initialize(coordinator, hosts, host_index)
@@ -24,13 +24,13 @@ def jax_join(coordinator, hosts, host_index):
 
 
 def jax_host_count():
-    """How many processes train together."""
-    # To be asked, JAX takes its devices, behind which no process can join others.
+    """The number of processes that train together."""
+    # `jax.process_count` initialises the devices, after which no process can join others.
     return jax.process_count() if jax.distributed.is_initialized() else 1
 
 
 def jax_host_index():
-    """The number of this process."""
+    """The index of this process."""
     return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
@@ -40,7 +40,7 @@ def jax_gathered(values):
 
 
 def jax_whole_array(array):
-    """An array whose parts lie on several processes; from all of them where this one does not have it all."""
+    """An array whose parts are on several processes; gathered if this one does not have all of it."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
     return np.asarray(multihost_utils.process_allgather(array, tiled=True))

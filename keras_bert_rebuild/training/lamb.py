@@ -1,4 +1,4 @@
-"""LAMB: Adam whose step is as long as the weight it changes."""
+"""LAMB: Adam with steps proportional to the norms of the weights."""
 
 import keras
 from keras import ops
@@ -8,19 +8,19 @@ from keras_bert_rebuild.training.by_path import ByPathOptimizer
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Lamb(ByPathOptimizer):
-    """The optimizer of large batches, as its paper has it.
+    """The optimizer for large batches, as in its paper.
 
         r = (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)
         w ← w − rate · ‖w‖ / ‖r + weight_decay · w‖ · (r + weight_decay · w)
 
-    with m and v those of Adam, φ the identity, and a ratio of 1 where either norm is 0. Weight decay is inside the ratio: in
-    Keras's `Lamb` it is outside. A layer is a variable. Those that `no_decay` names have neither decay nor ratio, which is Adam.
+    with m and v of Adam, φ the identity, and a ratio of 1 if either norm is 0. Weight decay is inside the ratio; in Keras's `Lamb`
+    it is outside. A layer is a variable. Variables in `no_decay` have neither decay nor ratio, as in Adam.
 
-    The moments are corrected for their bias, as in Algorithm 2. The paper's appendix finds that the correction acts as a warm-up
-    does; `bias_correction=False` leaves it out, as the optimizer of google-research/albert does.
+    The moments are corrected for their bias, as in Algorithm 2. The paper's appendix finds that the correction acts like a warm-up;
+    `bias_correction=False` omits it, as the optimizer of google-research/albert does.
 
-    Arguments are those of `AdamW`. Rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm` of 1 is the
-    gradient normalisation that training with very large batches is run with.
+    The arguments are those of `AdamW`. Rates are higher: the step of a layer is `rate` times its norm. A `global_clipnorm` of 1 is
+    the usual gradient normalisation for very large batches.
 
     Example:
 
@@ -37,9 +37,9 @@ class Lamb(ByPathOptimizer):
 
     def adapted(self, move, weight, rate):
         # The norm of `move` is rate · ‖r + weight_decay · w‖.
-        of_weight, of_move = _norm(weight), _norm(move)
-        both = ops.logical_and(of_weight > 0, of_move > 0)
-        return move * ops.where(both, rate * of_weight / ops.where(both, of_move, 1.0), 1.0)
+        weight_norm, move_norm = _norm(weight), _norm(move)
+        both = ops.logical_and(weight_norm > 0, move_norm > 0)
+        return move * ops.where(both, rate * weight_norm / ops.where(both, move_norm, 1.0), 1.0)
 
 
 def _norm(x):

@@ -1,4 +1,4 @@
-"""Which weight is cut along which axis when a model is spread over devices, as a table of path patterns."""
+"""The axis along which each weight is split across devices, as a table of path patterns."""
 
 import re
 
@@ -7,12 +7,12 @@ import keras
 from keras_bert_rebuild.anatomy.part import MODEL
 from keras_bert_rebuild.anatomy.parts import every_part
 
-# Axes of the mesh: replicas take parts of the batch, the devices of a replica take parts of the weights.
+# Axes of the mesh: replicas have parts of the batch, the devices of a replica have parts of the weights.
 BATCH = "batch"
 
 
 def _table():
-    """Pattern of a whole path, and the ways to cut it that the anatomy has: weights of a layer that are cut alike share a row."""
+    """Pattern of a whole path, and the possible splits by the anatomy; weights of a layer with the same splits share a row."""
     roles = {}
     for part in every_part():
         for weight in part.weights:
@@ -27,17 +27,17 @@ def _table():
     return tuple(rows)
 
 
-# Whatever is in no row, or is divided by none of its axes, is whole on every device.
+# A weight without a row, or whose shape no split divides, is whole on every device.
 LAYOUT = _table()
 
 
 def axes_of(path, shape, model_devices):
-    """The axes that a weight is cut along, by the table; None in every dimension that is whole.
+    """The axes along which a weight is split, by the table; None in every dimension that is whole.
 
     Args:
-        path: of the variable.
-        shape: of the variable.
-        model_devices: devices that share the weights of one replica.
+        path: the path of the variable.
+        shape: its shape.
+        model_devices: number of devices that share the weights of one replica.
 
     Example:
 
@@ -50,7 +50,7 @@ def axes_of(path, shape, model_devices):
 
 
 class ByTable(keras.distribution.ModelParallel):
-    """`keras.distribution.ModelParallel` with the table as its `LayoutMap`, which looks at the shape of a weight before it cuts it.
+    """`keras.distribution.ModelParallel` with the table as its `LayoutMap`, which checks that the shape of a weight can be split.
 
     Args:
         mesh: a `keras.distribution.DeviceMesh` with the axes "batch" and "model".
@@ -60,7 +60,7 @@ class ByTable(keras.distribution.ModelParallel):
         rows = keras.distribution.LayoutMap(mesh)
         for pattern, choices in LAYOUT:
             rows[pattern] = choices[0]
-        # Every process makes its own rows of a batch: Keras has nothing to cut.
+        # Every process provides its own rows of a batch, which Keras must not shard.
         super().__init__(layout_map=rows, batch_dim_name=BATCH, auto_shard_dataset=False)
         self.model_devices = dict(zip(mesh.axis_names, mesh.shape, strict=True))[MODEL]
 

@@ -1,4 +1,4 @@
-"""Low-rank adaptation: small matrices learn, and the kernels they are added to stay as they are."""
+"""Low-rank adaptation: small matrices are trained, and the kernels that they are added to are frozen."""
 
 import json
 import math
@@ -29,12 +29,12 @@ from keras_bert_rebuild.training.path_patterns import check_patterns, matches_an
 # The kernels of queries and values: Hu et al., 2022, section 7.1.
 ADAPTED = adapted_patterns()
 
-# Heads begin anew, so they learn whole: their last layers and the pooler below.
+# Heads are newly initialised, so all of their weights are trained: the last layers and the pooler.
 TRAINED = ("^(NSP-Dense|Classification|Token-Classification|Token-Classification-CRF|Question-Answering)/",)
 
 FORMAT = "keras_bert_rebuild.lora"
 
-# The attributes under which composed layers have their dense layers.
+# The attributes of composed layers that are dense layers.
 SUB_LAYERS = (*(f"{name}_dense" for name in PROJECTIONS), *DENSES)
 
 
@@ -49,21 +49,21 @@ def add_lora(
 ) -> None:
     """Add low-rank matrices to kernels of a model; call it before `compile`.
 
-        kernel + (alpha / rank) · A · B        A: (inputs, rank), random        B: (rank, outputs), 0 at first
+        kernel + (alpha / rank) · A · B        A: (inputs, rank), random        B: (rank, outputs), initially 0
 
-    Only A, B and what `trained` names learn then. Keras adds the matrices to the kernels when it saves a model, and one that is
-    loaded from such a file learns nothing: keep them with `save_lora`.
+    Then only A, B and the variables in `trained` are trained. When Keras saves a model it adds the matrices to the kernels, and a
+    model loaded from such a file cannot be trained further: save the matrices with `save_lora`.
 
     Args:
         model: a `BertModel`.
-        rank: columns of A; 4 to 16 do for most tasks.
+        rank: columns of A; 4 to 16 suffice for most tasks.
         alpha: factor of the product; None for `rank`.
         patterns: regular expressions over the paths of kernels of dense layers.
-        trained: regular expressions over the paths of variables that learn besides, by default the heads.
-        seed: A is drawn from it, the same numbers on every backend.
+        trained: regular expressions over the paths of further trained variables, by default the heads.
+        seed: seed of A, which is the same on every backend.
 
     Raises:
-        ValueError: a rank below 1, a pattern that is found in no kernel, or a model that has such matrices or an optimizer at work.
+        ValueError: a rank below 1, a pattern that matches no kernel, or a model that has such matrices or a built optimizer.
 
     Reference: Hu et al., 2022, section 4 (https://arxiv.org/abs/2106.09685).
     """
@@ -75,13 +75,13 @@ def add_lora(
         raise ValueError(f"alpha must be above 0; got {alpha}.")
     kernels = _kernels(model)
     if not kernels:
-        raise ValueError(f"the model must have dense layers, to whose kernels matrices are added; {model.name} has none.")
+        raise ValueError(f"the model must have dense layers, whose kernels are adapted; {model.name} has none.")
     if has_lora(model) or getattr(getattr(model, "optimizer", None), "built", False):
-        raise ValueError("add_lora must come before training, once: the model has low-rank matrices or an optimizer at work.")
+        raise ValueError("add_lora must be called once, before training; the model has low-rank matrices or a built optimizer.")
     for pattern in patterns:
         if not any(matches_any(path, [pattern]) for path in kernels):
             raise ValueError(
-                f"every pattern must be found in a kernel's path, such as {next(iter(kernels))!r}; {pattern!r} is in none."
+                f"every pattern must match a kernel's path, such as {next(iter(kernels))!r}; {pattern!r} matches none."
             )
     for variable in model.weights:
         variable.trainable = matches_any(variable.path, trained)
@@ -98,22 +98,22 @@ def has_lora(model):
 
 
 def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
-    """Write the low-rank matrices and the other trained variables into a safetensors file, without the weights they belong to.
+    """Write the low-rank matrices and the other trained variables into a safetensors file, without the frozen weights.
 
     Args:
         model: after `add_lora`.
-        path: the file, .safetensors; it appears whole or not at all. Such a file that is there is replaced, and no other.
+        path: the file, .safetensors; it is written atomically. An existing file of this kind is replaced, but no other file.
 
     Raises:
-        ValueError: the model has no low-rank matrices, its patterns are such that `load_lora` would not search with them, or
-            the file holds something else.
+        ValueError: the model has no low-rank matrices, `load_lora` would reject its patterns, or the existing file is of another
+            kind.
         OSError: the file cannot be written.
     """
     if not has_lora(model):
-        raise ValueError("the model must have low-rank matrices to save; add_lora adds some.")
+        raise ValueError("the model must have low-rank matrices; add_lora adds some.")
     path = Path(path)
     arrays = {v.path: np.ascontiguousarray(to_numpy(v).astype("float32")) for v in model.trainable_variables}
-    checked_settings(model.lora, "what is to be saved")
+    checked_settings(model.lora, "the model to save")
     content = save(arrays, metadata={"format": FORMAT, "lora": json.dumps(model.lora)})
     path.parent.mkdir(parents=True, exist_ok=True)
     check_file(path, ADAPTERS)
@@ -121,21 +121,21 @@ def save_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
 
 def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
-    """Add the low-rank matrices of a file to a model, ready to answer and to train on; call it before `compile`.
+    """Add the low-rank matrices of a file to a model, for inference or further training; call it before `compile`.
 
     Args:
-        model: the model that they were trained for, with the weights from before; it may have matrices of the same shapes and alpha
-            already.
+        model: the model that they were trained for, with its original weights; it may already have matrices of the same shapes and
+            alpha.
         path: a file as `save_lora` writes it.
 
     Raises:
-        ValueError: no such file, another kind of file, or matrices of another model.
+        ValueError: the file does not exist, is of another kind, or has matrices of another model.
     """
     settings, arrays = _read(Path(path))
     shapes = _trained_shapes(model, settings)
     wrong = sorted(name for name in shapes.keys() | arrays.keys() if name not in arrays or shapes.get(name) != arrays[name].shape)
     if wrong:
-        raise ValueError(f"{path} must hold the matrices of this model; {len(wrong)} differ, {wrong[0]} for one.")
+        raise ValueError(f"{path} must hold the matrices of this model; {len(wrong)} differ, such as {wrong[0]}.")
     if not has_lora(model):
         add_lora(model, settings["rank"], settings["alpha"], patterns=settings["patterns"], trained=settings["trained"])
     alpha = settings["rank"] if settings["alpha"] is None else settings["alpha"]
@@ -147,7 +147,7 @@ def load_lora(model: keras.Model, path: str | os.PathLike[str]) -> None:
 
 
 def without_lora(model: keras.Model) -> keras.Model:
-    """The model, or where it has low-rank matrices a new one without, whose kernels they are added to.
+    """The model, or if it has low-rank matrices a new one without them, with the matrices added to its kernels.
 
     Raises:
         ValueError: the model has low-rank matrices and is quantised.
@@ -155,15 +155,15 @@ def without_lora(model: keras.Model) -> keras.Model:
     if not has_lora(model):
         return model
     kernels = _kernels(model)
-    if any(layer.quantization_mode not in (None, "float8") for layer in kernels.values()):  # under float8 kernels are as before
-        raise ValueError("the model must not be quantised yet, as low-rank matrices are added to its kernels in float32.")
+    if any(layer.quantization_mode not in (None, "float8") for layer in kernels.values()):  # float8 does not change kernels
+        raise ValueError("the model must not be quantised, because low-rank matrices are added to its kernels in float32.")
     masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
     plain = build_model(model.config, heads_of(model), seq_len=model.inputs[0].shape[1], padding_mask=masked)
     values = {variable.path: variable for variable in model.weights}
     for variable in plain.weights:
         value, layer = to_numpy(values[variable.path]).astype("float32"), kernels.get(variable.path)
         if layer is not None and layer.lora_enabled:
-            # Not Keras's `layer.kernel`, which has the compute dtype, bfloat16 perhaps.
+            # Not Keras's `layer.kernel`, which has the compute dtype, such as bfloat16.
             value = value + layer.lora_alpha / layer.lora_rank * (to_numpy(layer.lora_kernel_a) @ to_numpy(layer.lora_kernel_b))
         variable.assign(value)
     plain.load_report = getattr(model, "load_report", None)
@@ -183,7 +183,7 @@ def _kernels(model):
 
 
 def _trained_shapes(model, settings):
-    """Shapes by path of what learns: of a model with matrices, or of one without after `add_lora` with these settings."""
+    """Shapes of the trained variables by path: of a model with matrices, or of one without them after `add_lora`."""
     if has_lora(model):
         return {variable.path: tuple(variable.shape) for variable in model.trainable_variables}
     shapes = {v.path: tuple(v.shape) for v in model.weights if matches_any(v.path, settings["trained"])}
@@ -196,7 +196,7 @@ def _trained_shapes(model, settings):
 
 
 def _drawn(variable, seed):
-    """He's uniform distribution, as Keras draws it."""
+    """Values of He's uniform distribution, as in Keras."""
     limit = math.sqrt(6 / variable.shape[0])
     generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
     return generator.uniform(-limit, limit, variable.shape).astype("float32")
@@ -209,7 +209,7 @@ def _read(path):
     try:
         with safe_open(path, "np") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no dictionary
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is not a dictionary
     except SafetensorError as error:
         raise ValueError(f"{path} is not a safetensors file or is damaged: {error}.") from None
     if metadata.get("format") != FORMAT:

@@ -1,4 +1,4 @@
-"""What a file of low-rank matrices says of them, believed only where it can do no harm."""
+"""The settings in a file of low-rank matrices, checked because the file may be untrusted."""
 
 import math
 import re
@@ -9,20 +9,20 @@ from keras_bert_rebuild.training.path_patterns import check_patterns
 
 KEYS = ("rank", "alpha", "patterns", "trained")
 
-# A group that is repeated may take a search more steps than there are seconds; a letter that is repeated may not.
+# A repeated group can make a search take exponential time; a repeated character cannot.
 _REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+?{]")
 _REPETITION = re.compile(r"(?<!\\)[*+{]")
 
 
 def checked_settings(settings, where):
-    """The settings of a file of matrices, if they can be such.
+    """The settings of a file of matrices, if they are valid.
 
     Args:
-        settings: what JSON holds.
+        settings: the parsed JSON.
         where: the file, for errors.
 
     Raises:
-        ValueError: another rank or alpha than numbers, or patterns with which a search could take without end.
+        ValueError: rank or alpha is invalid, or a search with the patterns could take extremely long.
     """
     if not isinstance(settings, dict) or set(settings) != set(KEYS):
         raise ValueError(f"{where} must have the settings {', '.join(KEYS)} of low-rank matrices; got {settings!r:.80}.")
@@ -45,9 +45,9 @@ def checked_settings(settings, where):
 
 def _check_pattern(pattern, where):
     check_limit("pattern_characters", len(pattern), f"a pattern of {where}")
-    most = limit("pattern_repetitions")
-    if _REPEATED_GROUP.search(pattern) or len(_REPETITION.findall(pattern)) > most:
+    maximum = limit("pattern_repetitions")
+    if _REPEATED_GROUP.search(pattern) or len(_REPETITION.findall(pattern)) > maximum:
         raise ValueError(
-            f"{where} must have patterns that repeat no group and have at most {most} repetitions; got {printable(pattern)}: write "
-            "several patterns instead."
+            f"{where} must have patterns that repeat no group and have at most {maximum} repetitions; got {printable(pattern)}: "
+            "write several patterns instead."
         )

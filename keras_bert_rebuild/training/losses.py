@@ -1,4 +1,4 @@
-"""The loss of a pretraining head, and what all losses that are means over labels, not over rows, have in common."""
+"""The loss of a pretraining head, and the common part of all losses that are means over labels instead of rows."""
 
 from typing import Any
 
@@ -15,23 +15,23 @@ class PretrainingLoss(keras.losses.Loss):
 
         loss = log Σ_v exp(logits[v]) − logits[label]
 
-    `PretrainingModel` asks a compiled loss for its attributes `takes_logits`, `max_predictions` and `chunk` and does as they say
-    (`models/loss_protocols.py`).
-    No other model does: its heads answer with probabilities, and the loss is to be told so.
+    `PretrainingModel` reads the attributes `takes_logits`, `max_predictions` and `chunk` of a compiled loss
+    (`models/loss_protocols.py`). No other model does: its heads output probabilities, and the loss needs `from_logits=False`.
 
     Args:
-        max_predictions: for the MLM head, how many positions of an example are projected onto the vocabulary; None for all.
-        chunk: for the MLM head, how many positions of the batch are projected onto the vocabulary at once, and again in the
-            backward pass; None for all. The loss is then given log-probabilities, and is −logits[label].
+        max_predictions: for the MLM head, the number of positions of an example that are projected onto the vocabulary; None for
+            all.
+        chunk: for the MLM head, the number of positions of the batch that are projected onto the vocabulary at once, and again in
+            the backward pass; None for all. The loss then receives log-probabilities, and is −logits[label].
         reduction: by default the mean over the labelled positions.
-        from_logits: False takes probabilities, of which the least that counts is 1e-37: the loss is −log p[label].
+        from_logits: False for probabilities, clipped to at least 1e-37: the loss is −log p[label].
 
     Call arguments:
         y_true: labels, `(batch, length)` for tokens and `(batch,)` for classes, or the same with a last axis of 1.
         y_pred: logits, `(batch, length, vocabulary)` or `(batch, classes)`; with `chunk` log-probabilities; or probabilities.
 
     Raises:
-        ValueError: `max_predictions` or `chunk` is less than 1, or given beside `from_logits=False`.
+        ValueError: `max_predictions` or `chunk` is less than 1, or given with `from_logits=False`.
 
     Example:
 
@@ -70,7 +70,7 @@ class PretrainingLoss(keras.losses.Loss):
         labels = ops.cast(y_true, "int32")
         if len(labels.shape) == len(y_pred.shape):
             labels = labels[..., 0]  # (B, L, 1) → (B, L)
-        # What stands where no label is may be anything, -100 for one: it is weighted with 0 and must only be finite.
+        # Unlabelled positions may have any value, such as -100: their weight is 0, and their loss must only be finite.
         labels = ops.clip(labels, 0, y_pred.shape[-1] - 1)
         if self.chunk is not None or not self.from_logits:
             right = ops.take_along_axis(y_pred, labels[..., None], axis=-1)[..., 0]
@@ -87,7 +87,7 @@ class PretrainingLoss(keras.losses.Loss):
 
 
 class _Ones(keras.losses.Loss):
-    """A loss of 1 everywhere: what Keras makes of it is the mask, which on JAX no attribute of a tensor tells."""
+    """A loss of 1 everywhere: Keras turns it into the mask, which on JAX is not an attribute of a tensor."""
 
     def call(self, y_true, y_pred):
         return ops.ones(ops.shape(y_pred)[:-1], self.dtype)
@@ -97,21 +97,21 @@ _ONES = _Ones(reduction=None)
 
 
 def counted(y_pred: Any, sample_weight: Any = None) -> Any:
-    """What Keras weighs the losses of predictions `(batch, ..., classes)` with, 0 where they are masked, `(batch, ...)`."""
+    """Keras's weights of the losses of predictions `(batch, ..., classes)`, 0 where they are masked, `(batch, ...)`."""
     return _ONES(y_pred, y_pred, sample_weight)
 
 
 def mean_over_labels(loss: keras.losses.Loss, value: Any, y_pred: Any, sample_weight: Any = None, counts: Any = None) -> Any:
-    """Tell the model what the value of a loss is the mean of; on a replica, make it the part of the mean over the labels of all.
+    """Note for the model what the value of a loss is the mean of; on a replica, make it a part of the mean over all labels.
 
     Args:
         loss: the loss.
-        value: what Keras made of it.
-        y_pred, sample_weight: what Keras made it of.
-        counts: what every label counts, `(batch, ...)`; None for 1, and 0 where there is a mask.
+        value: its value from Keras.
+        y_pred, sample_weight: the arguments of the loss.
+        counts: the weight of every label, `(batch, ...)`; None for 1, and 0 where there is a mask.
 
     Returns:
-        The value to train with. On one device, and where the loss is no mean, it stays as it is.
+        The value to train with. On one device, and if the loss is not a mean, it is unchanged.
     """
     if loss.reduction in (None, "none", "sum"):
         return value

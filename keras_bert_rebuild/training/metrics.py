@@ -1,4 +1,4 @@
-"""Metrics of pretraining that are taken from logits."""
+"""Metrics of pretraining that are computed from logits."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Perplexity(keras.metrics.MeanMetricWrapper):
-    """How many tokens the model hesitates between: the exponential of the mean cross entropy over all labelled positions.
+    """The exponential of the mean cross entropy over all labelled positions.
 
         perplexity = exp(−mean log p[label])
 
-    It takes the logarithms of probabilities, which `PretrainingModel` gives to the metrics of a head that all have a true attribute
-    `takes_logits`. 1 is certainty, the size of the vocabulary is no knowledge at all. Every position counts once, however they are
-    spread over batches.
+    It takes log-probabilities, which `PretrainingModel` passes to the metrics of a head if all of them have a true attribute
+    `takes_logits`. 1 is certainty; the size of the vocabulary is a uniform guess. Every position counts equally, in whatever batch
+    it is.
 
     Args:
         name, dtype: as for any metric.
@@ -45,6 +45,6 @@ class Perplexity(keras.metrics.MeanMetricWrapper):
 def cross_entropy(labels, log_probabilities):
     """−log p[label], of labels `(...)` or `(..., 1)` and log-probabilities `(..., classes)`."""
     labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(log_probabilities)[:-1])
-    # Where no label is may stand anything; it is weighted with 0 and must only be finite.
+    # Unlabelled positions may have any value; their weight is 0, and their loss must only be finite.
     labels = ops.clip(labels, 0, log_probabilities.shape[-1] - 1)
     return -ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]

@@ -1,4 +1,4 @@
-"""The callback that stops at a loss that is not finite and keeps the batch that gave it."""
+"""The callback that stops at a loss that is not finite and saves its batch."""
 
 import math
 import warnings
@@ -12,19 +12,19 @@ from keras_bert_rebuild.training.counted_callback import CountedCallback, is_fin
 
 
 class StopOnNonFiniteLoss(CountedCallback):
-    """Stop training at the first batch whose loss is not finite, and save what the model was given.
+    """Stops training at the first batch whose loss is not finite, and saves that batch.
 
-    `problem` then is one sentence with the step and the file, which is also given as a warning. `SaveCheckpoints` beside it, in
-    whatever order, writes nothing any more. With `steps_per_execution` Keras tells only of the last batch of an execution: then all
-    batches of it are saved.
+    `problem` is then a sentence with the step and the file, which is also a warning. Another callback `SaveCheckpoints`, in any
+    order, stops writing. With `steps_per_execution` Keras reports only the last batch of an execution: then all of its batches are
+    saved.
 
     The file `non-finite-step-00001234.npz`, or `non-finite-steps-00001231-to-00001234.npz`, has an array for every leaf of a batch,
     `step-00001234/0/1` for the second of the inputs.
 
     Args:
-        folder: where the file goes; it is made when it is needed.
-        batch_of: a function of the step, where the batch trained first has number 1, that makes the batch again; None to save none.
-        initial_step: batches trained before, that is `Checkpoint.step` of the one that the training goes on from.
+        folder: the folder of the file; it is created when needed.
+        batch_of: a function of the step, 1 for the first trained batch, that returns its batch; None to save none.
+        initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
     """
 
     def __init__(self, folder, batch_of=None, initial_step=0):
@@ -42,22 +42,22 @@ class StopOnNonFiniteLoss(CountedCallback):
         warnings.warn(self.problem, stacklevel=2)
 
     def _save(self, steps):
-        """Save the batches; what became of it."""
+        """Save the batches and describe the result."""
         if self.batch_of is None:
             return "training stops"
         numbers = f"step-{steps[0]:08d}" if len(steps) == 1 else f"steps-{steps[0]:08d}-to-{steps[-1]:08d}"
         path = self.folder / f"non-finite-{numbers}.npz"
         arrays = {}
         for step in steps:
-            for place, leaf in keras.tree.flatten_with_path(self.batch_of(step)):
+            for leaf_path, leaf in keras.tree.flatten_with_path(self.batch_of(step)):
                 if leaf is not None:
-                    arrays["/".join([f"step-{step:08d}", *map(str, place)])] = keras.ops.convert_to_numpy(leaf)
+                    arrays["/".join([f"step-{step:08d}", *map(str, leaf_path)])] = keras.ops.convert_to_numpy(leaf)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_file(path, lambda file: np.savez(file, **arrays))
-        except OSError as error:  # the reason to stop is the same
-            return f"training stops; what the model was given could not be written to {path}: {error.strerror or error}"
-        return f"training stops; what the model was given is in {path}"
+        except OSError as error:  # training stops nevertheless
+            return f"training stops; the batch could not be written to {path}: {error.strerror or error}"
+        return f"training stops; the batch is in {path}"
 
 
 def _named(steps):

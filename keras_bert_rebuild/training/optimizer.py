@@ -20,17 +20,17 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
 
         a = rate_t · √(1 − β₂ᵗ) / (1 − β₁ᵗ)        p ← p − a · (m / (√v + ε) + weight_decay · p)
 
-    The fall is counted from step 0, so the rate jumps down behind the warm-up, and weight decay is multiplied by the bias-corrected
-    rate: both as in keras_bert. Unlike there, `weight_decay_pattern` and `amsgrad` do what they say.
+    The fall is counted from step 0, so the rate jumps down after the warm-up, and weight decay is multiplied by the bias-corrected
+    rate: both as in keras_bert. Unlike there, `weight_decay_pattern` and `amsgrad` work as documented.
 
     Args:
         decay_steps: optimizer steps, not epochs, after which the rate is `min_lr`.
         warmup_steps: optimizer steps of rising rate.
         min_lr: rate at the end.
-        learning_rate: rate at the top, or a Keras schedule.
+        learning_rate: maximum rate, or a Keras schedule.
         beta_1, beta_2: decay of the first and second moment.
         epsilon: added to √v; None or 0 means 1e-7.
-        weight_decay: share of a weight taken away at a rate of 1; 0 for none.
+        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
         weight_decay_pattern: decay a weight whose variable path contains one of these strings; None for all, [] for none.
         amsgrad: use the largest second moment so far.
         **kwargs: `lr` (another name of `learning_rate`), `decay` (divides the rate by 1 + decay · (t − 1)), and the clipping, EMA
@@ -78,13 +78,13 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         self.decay_steps = float(decay_steps)
         self.warmup_steps = float(warmup_steps)
         self.min_lr = min_lr
-        # Not `self.weight_decay`: Keras decays on its own whenever that is set.
+        # Not `self.weight_decay`: Keras itself decays weights if that is set.
         self.decay_rate = weight_decay or 0.0
         self.weight_decay_pattern = None if weight_decay_pattern is None else list(weight_decay_pattern)
 
     @property
     def lr(self) -> Any:
-        """Another name of `learning_rate`: the rate at the top, before warm-up and fall."""
+        """Another name of `learning_rate`: the maximum rate, before warm-up and decay."""
         return self.learning_rate
 
     @lr.setter
@@ -96,7 +96,7 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         if self.built or not var_list:
             return
         super().build(var_list)
-        # In a TensorFlow graph `update_step` sees bare variables, which have no path.
+        # In a TensorFlow graph `update_step` is called with backend variables, which have no path.
         self._decays = tuple(self.decays(variable) for variable in var_list)
         if self.waiting_weights is not None:
             state, self.waiting_weights = self.waiting_weights, None
@@ -106,13 +106,13 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         if self.built:
             super().set_weights(weights)
         else:
-            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed by then
+            self.waiting_weights = [np.array(weight) for weight in weights]  # the file may be closed later
 
     def _restore(self, state):
-        """Take the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all of amsgrad's."""
+        """Restore the state of a legacy file: our own, or keras_bert's, which is the step, all m, all v and all of amsgrad's."""
         moments = [*self._momentums, *self._velocities, *(self._velocity_hats if self.amsgrad else ())]
         shapes = [tuple(array.shape) for array in state]
-        # Without amsgrad, older Keras wrote an array of one number in the place of each of its moments.
+        # Without amsgrad, older Keras wrote an array of one number for each of its moments.
         lengths = [1 + count * len(self._momentums) for count in (2, 3)]
         if shapes == [tuple(variable.shape) for variable in self.variables]:
             super().set_weights(state)
@@ -132,12 +132,12 @@ class AdamWarmup(OfWholeBatch, keras.optimizers.Adam):
         if self._decays[self._get_variable_index(variable)]:
             correction = ops.sqrt(1.0 - ops.power(self.beta_2, step)) / (1.0 - ops.power(self.beta_1, step))
             share = ops.cast(rate * correction * self.decay_rate, variable.dtype)
-            # Before Adam's own step, which does not look at the weight: so the share is that of the old weight.
+            # Before Adam's own step, which does not use the weight: so it is a fraction of the old weight.
             self.assign_sub(variable, ops.multiply(variable, share))
         super().update_step(gradient, variable, rate)
 
     def decays(self, variable: Any) -> bool:
-        """Whether weight decay takes from this variable: a question of its path."""
+        """Whether a variable decays, by its path."""
         if not self.decay_rate:
             return False
         return self.weight_decay_pattern is None or any(part in variable.path for part in self.weight_decay_pattern)

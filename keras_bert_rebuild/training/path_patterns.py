@@ -1,14 +1,14 @@
-"""Questions of a variable's path: does one of these patterns match it, which value has the first that does."""
+"""Matching of variable paths: whether a pattern matches, and the value of the first match."""
 
 import re
 
-# Biases and the gamma and beta of layer normalisations, the biases of the heads among them: they neither decay nor are adapted.
+# Biases, including those of the heads, and the gamma and beta of layer normalisations: they neither decay nor are adapted.
 # `exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"]` of google-research/bert, as patterns over our paths.
 NO_DECAY = ("(^|/)bias$", "(^|/)gamma$", "(^|/)beta$")
 
 
 def matches_any(path, patterns):
-    """Whether a regular expression among `patterns` is found in a variable path.
+    """Whether a regular expression in `patterns` matches a part of a variable path.
 
     Example:
 
@@ -19,7 +19,7 @@ def matches_any(path, patterns):
 
 
 def first_match(path, table, default):
-    """The value of the first pattern of a table `{pattern: value}` that is found in a variable path, or `default`.
+    """The value of the first pattern of a table `{pattern: value}` that matches a part of a variable path, or `default`.
 
     Example:
 
@@ -30,7 +30,7 @@ def first_match(path, table, default):
 
 
 def check_patterns(name, patterns):
-    """Refuse what is not a list of regular expressions, naming the argument they came as."""
+    """Raise a ValueError, with the name of the argument, for anything but a list of regular expressions."""
     if isinstance(patterns, str):
         raise ValueError(f"{name} must be a list of regular expressions over variable paths; got the string {patterns!r}.")
     for pattern in patterns:

@@ -13,26 +13,26 @@ from keras_bert_rebuild.training.train_state import FiniteState
 
 
 class SaveCheckpoints(CountedCallback):
-    """Write the whole state of a training to a folder, every so often, when training stops and at its end.
+    """Writes the whole state of a training to a folder, at regular intervals, when training stops and at its end.
 
-    Weights behind a loss that is not finite are never written, nor is a state that holds a number that is not finite: then training
-    is stopped, and `problem` says why. The order among other callbacks does not matter.
+    Weights after a loss that is not finite are never written, nor is a state with a number that is not finite: then training is
+    stopped, and `problem` is the reason. The order of callbacks does not matter.
 
     Args:
         folder: a `CheckpointFolder`, or the path of one.
-        every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution` the first chance after it.
+        every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution`, the next execution's end.
         every_seconds: seconds between the end of a checkpoint and the start of the next; None for no such rule.
-        position: a function of the step that answers with what JSON can hold, to be found again in `Checkpoint.facts`. With
-            none, an empty dictionary.
-        score: a function of the step and the logs of Keras that answers with the score of the weights as they are, less is better,
-            or None. It is asked at every checkpoint and at the end of every epoch, where the logs have the losses of validation; an
-            epoch whose end has a score is saved.
-        initial_step: batches trained before, that is `Checkpoint.step` of the one that the training goes on from.
+        position: a function of the step that returns a value that JSON can encode, for `Checkpoint.facts`; None for an empty
+            dictionary.
+        score: a function of the step and Keras's logs that returns the score of the current weights, lower is better, or None. It
+            is called at every checkpoint and at the end of every epoch, when the logs include the validation losses; an epoch
+            with a score is saved.
+        initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
 
     Example: `SaveCheckpoints("run/checkpoints", every_steps=1000, score=lambda step, logs: logs.get("val_loss"))`.
 
     Raises:
-        ValueError: no rule can be followed.
+        ValueError: `every_steps` or `every_seconds` is out of its range.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SaveCheckpoints(CountedCallback):
             self._save(logs)
 
     def on_test_begin(self, logs=None):
-        # A signal that came just after the end of a batch: what sent it may not wait for the validation.
+        # A signal that came just after the end of a batch: its sender may not wait for the validation.
         if self.trained.stop_training:
             self._save(logs)
 
@@ -78,7 +78,7 @@ class SaveCheckpoints(CountedCallback):
             return
         score = self.score(self.step, logs or {})
         is_last = epoch + 1 >= (self.params or {}).get("epochs", math.inf)
-        # With Keras's `use_ema` the averages stand in for the weights before `on_train_end`: any epoch may be the last.
+        # Keras's `use_ema` replaces the weights by the averages before `on_train_end`: any epoch may be the last.
         if score is not None or is_last or self.trained.stop_training or self._is_overwritten():
             was_saved = self.step == self.saved_step
             self._save(logs, score)

@@ -1,14 +1,14 @@
-"""How many optimizer steps a training has."""
+"""The number of optimizer steps of a training."""
 
 
 def calc_train_steps(num_example: int, batch_size: int, epochs: int, warmup_proportion: float = 0.1) -> tuple[int, int]:
-    """Steps in all and steps of warm-up.
+    """The total number of steps and the number of warm-up steps.
 
     Args:
-        num_example: examples of an epoch; a last batch that is not full counts as a step.
+        num_example: examples in an epoch; a last batch that is not full counts as a step.
         batch_size: examples per step.
-        epochs: passes over the examples.
-        warmup_proportion: part of the steps, in [0, 1], during which the learning rate rises.
+        epochs: number of epochs.
+        warmup_proportion: fraction of the steps, in [0, 1], during which the learning rate rises.
 
     Returns:
         `(total steps, warm-up steps)`.

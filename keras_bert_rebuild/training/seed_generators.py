@@ -1,24 +1,24 @@
-"""The seed generators of a model and whose they are."""
+"""The seed generators of a model, with the names of their owners."""
 
 import keras
 
 
 def seed_generators(model):
-    """All seed generators that hang on a model, those of layers inside layers too.
+    """All seed generators of a model, including those of nested layers.
 
     Args:
         model: a Keras model.
 
     Returns:
-        A list of `(name, generator)`: the names of the layers from the outermost to the owner and the attribute that holds it, as
-        in `Encoder-1-MultiHeadSelfAttention/dropout/seed_generator`. A model inside a model adds nothing to the name, as it adds
-        nothing to the path of a weight.
+        A list of `(name, generator)`: the names of the layers from the outermost to the owner, and the attribute, as in
+        `Encoder-1-MultiHeadSelfAttention/dropout/seed_generator`. A nested model adds nothing to the name, as it adds nothing to
+        the path of a weight.
     """
     found, seen = [], {id(model)}
     waiting = [("", model)]
-    while waiting:  # the nearest first, so that what is shared has its shortest name
+    while waiting:  # breadth first, so that a shared generator has its shortest name
         path, owner = waiting.pop(0)
-        for attribute, value in _held(owner):
+        for attribute, value in _attributes(owner):
             if id(value) in seen:
                 continue
             seen.add(id(value))
@@ -31,11 +31,11 @@ def seed_generators(model):
     return found
 
 
-def _held(owner):
-    """The layers and seed generators that an object holds, in lists and dictionaries too, each with its attribute."""
+def _attributes(owner):
+    """The layers and seed generators of an object, also in lists and dictionaries, each with its attribute."""
     layers = owner.layers if isinstance(owner, keras.Model) else []
     yield from (("layers", layer) for layer in layers)
-    # Public attributes first: Keras keeps a list of the same generators under a private name.
+    # Public attributes first: Keras also has a list of the same generators under a private name.
     for attribute, value in sorted(vars(owner).items(), key=lambda item: item[0].startswith("_")):
         yield from ((attribute, item) for item in _items(value, depth=3))
 

@@ -1,4 +1,4 @@
-"""The callback that lets a signal end a training in good order."""
+"""The callback that ends a training cleanly on a signal."""
 
 import signal
 import threading
@@ -7,18 +7,18 @@ import keras
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Finish the running batch when a signal comes, then stop; `SaveCheckpoints` beside it, in whatever order, writes a checkpoint.
+    """Finishes the current batch when a signal comes, then stops; `SaveCheckpoints`, in any order, then writes a checkpoint.
 
-    A second signal acts as it would without this. The handlers are installed when training begins and restored when it ends or the
-    first signal comes. As a context it has them from its beginning to its end, over several calls of `fit` and what lies between,
-    and restores them also after an error:
+    A second signal has its usual effect. The handlers are installed when training begins and restored when it ends or the first
+    signal comes. As a context, it has them installed throughout, across several calls of `fit`, and restores them also after an
+    error:
 
         with StopOnSignal() as stop:
             model.fit(batches, callbacks=[SaveCheckpoints(folder, every_steps=1000), stop])
             if stop.received is None:
                 model.evaluate(held_out)
 
-    Python delivers signals to the main thread alone: in any other this does nothing.
+    Python delivers signals only to the main thread: in any other thread this does nothing.
 
     Args:
         signals: those that stop the training.
@@ -52,7 +52,7 @@ class StopOnSignal(keras.callbacks.Callback):
             self._install()
 
     def on_train_batch_end(self, batch, logs=None):
-        # `fit` takes the word back where it begins, and another callback may.
+        # `fit` resets this when it begins, and another callback may do so.
         if self.received is not None:
             self._trained.stop_training = True
 
@@ -65,7 +65,7 @@ class StopOnSignal(keras.callbacks.Callback):
             self.restore()
 
     def restore(self):
-        """Give the signals back to those who had them."""
+        """Restore the former handlers."""
         former, self._former = self._former, {}
         for number, handler in former.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not one of Python's

@@ -1,4 +1,4 @@
-"""The callback that lets a signal to one host end the training of all hosts, behind the same batch."""
+"""The callback that ends the training of all hosts after the same batch when one host receives a signal."""
 
 import signal
 
@@ -7,31 +7,30 @@ from keras_bert_rebuild.training.stop_signal import StopOnSignal
 
 
 class StopTogether(StopOnSignal):
-    """`StopOnSignal` where several hosts train: behind every batch they ask each other whether a signal came.
+    """`StopOnSignal` for several hosts: after every batch they exchange whether a signal came.
 
-    A host that stopped by itself would leave the others in the midst of a step that waits for it. `received` is then the same on
-    all hosts.
+    If a host stopped alone, the others would wait for it within a step. `received` is the same on all hosts.
     """
 
-    _noted = 0
+    _signal_number = 0
 
     def on_train_batch_end(self, batch, logs=None):
-        self._ask()
+        self._exchange()
         super().on_train_batch_end(batch, logs)
 
     def on_test_batch_end(self, batch, logs=None):
-        self._ask()
+        self._exchange()
         super().on_test_batch_end(batch, logs)
 
     def _install(self):
-        self._noted = 0
+        self._signal_number = 0
         super()._install()
 
-    def _ask(self):
-        number = int(gathered([self._noted]).max())
+    def _exchange(self):
+        number = int(gathered([self._signal_number]).max())
         if number:
             self.received = signal.Signals(number)
 
     def _stop(self, number, frame):
-        self._noted = number
+        self._signal_number = number
         self.restore()

@@ -13,7 +13,7 @@ IGNORED = -100
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class LabelLoss(keras.losses.Loss):
-    """Cross entropy of labels from logits, each with the weight of its class; what has the label -100 does not count.
+    """Cross entropy of labels from logits, weighted by class; positions with the label -100 are ignored.
 
         loss = Σ weight[label] · (log Σ_c exp(logits[c]) − logits[label]) / Σ weight[label]
 
@@ -47,7 +47,7 @@ class LabelLoss(keras.losses.Loss):
         self.class_weights = None if class_weights is None else [float(weight) for weight in class_weights]
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        # Without the mask of padding, with which Keras would weight the losses once more.
+        # Without the mask of padding, which Keras would apply to the losses again.
         y_pred = ops.multiply(y_pred, 1.0)
         value = super().__call__(y_true, y_pred, sample_weight)
         _, weights = self._labels_and_weights(y_true, y_pred)
@@ -56,7 +56,7 @@ class LabelLoss(keras.losses.Loss):
     def call(self, y_true, y_pred):
         labels, weights = self._labels_and_weights(y_true, y_pred)
         losses = ops.sparse_categorical_crossentropy(labels, y_pred, from_logits=True)
-        # Keras divides by all there are; what is meant is the sum of the weights.
+        # Keras divides by the number of losses instead of the sum of the weights.
         share = ops.cast(ops.size(weights), losses.dtype) / ops.maximum(ops.sum(weights), 1e-9)
         return losses * weights * share
 
@@ -74,13 +74,13 @@ class LabelLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class SpanLoss(keras.losses.Loss):
-    """Half the cross entropy of the first and half that of the last token of an answer, over the tokens that are not padding.
+    """The mean of the cross entropies of the first and the last token of an answer, over the tokens that are not padding.
 
     Call arguments:
         y_true: `(batch, 2)`, the first and the last token; 0 and 0 for no answer.
         y_pred: logits `(batch, length, 2)`.
 
-    Reference: Devlin et al., 2019, section 4.2; `compute_loss` in `run_squad.py` of google-research/bert, which counts padding too.
+    Reference: Devlin et al., 2019, section 4.2; `compute_loss` in `run_squad.py` of google-research/bert, which includes padding.
     """
 
     from_logits = True
@@ -98,20 +98,19 @@ class SpanLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class InBatchNegativesLoss(keras.losses.Loss):
-    """For pairs that belong together: the second of every pair must be found among those of the batch, and the first likewise.
+    """For pairs that belong together: find the second text of every pair among those of the batch, and vice versa.
 
         s[i, j] = scale · cos(first_i, second_j)        loss_i = ½ (log Σ_j exp(s[i, j]) + log Σ_j exp(s[j, i])) − s[i, i]
 
-    It depends on the batch by its nature: the more pairs, the more there is to choose from. A mean over batches of other sizes is
-    that of other tasks.
+    It depends on the batch: the more pairs, the more candidates. Means over batches of different sizes are not comparable.
 
     Args:
-        scale: what cosines are multiplied with before the softmax.
+        scale: factor of the cosines before the softmax.
         name, reduction: as for any loss.
 
     Call arguments:
-        y_true: `(2 · pairs,)`, not looked at.
-        y_pred: vectors `(2 · pairs, hidden)`: the first and the second of a pair stand one behind the other.
+        y_true: `(2 · pairs,)`, ignored.
+        y_pred: vectors `(2 · pairs, hidden)`; the first and the second of a pair are consecutive.
 
     Reference: Henderson et al., 2017, section 4.4 (https://arxiv.org/abs/1705.00652); both directions as in Radford et al., 2021
     (https://arxiv.org/abs/2103.00020).
@@ -140,11 +139,11 @@ class InBatchNegativesLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class CosineLoss(keras.losses.Loss):
-    """The squared difference between the cosine of two vectors and how alike they should be.
+    """The squared difference between the cosine of two vectors and their target similarity.
 
     Call arguments:
         y_true: `(2 · pairs,)`, the score of a pair twice, in [-1, 1].
-        y_pred: vectors `(2 · pairs, hidden)`: the first and the second of a pair stand one behind the other.
+        y_pred: vectors `(2 · pairs, hidden)`; the first and the second of a pair are consecutive.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
@@ -157,11 +156,11 @@ class CosineLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ChoiceLoss(keras.losses.Loss):
-    """Cross entropy of the right one among the choices of a question, whose rows stand one behind the other.
+    """Cross entropy of the right one among the choices of a question, whose rows are consecutive.
 
     Call arguments:
-        y_true: `(questions · choices, choices)`, for every row what the choices of its question are: 1 for the right one, 0 for
-            another, -1 for a row that is no choice.
+        y_true: `(questions · choices, choices)`, for every row the choices of its question: 1 for the right one, 0 for another, -1
+            for padding.
         y_pred: logits `(questions · choices, 1)`.
     """
 

@@ -7,15 +7,15 @@ from keras_bert_rebuild.training.counted_callback import CountedCallback
 
 
 class TorchStepSeeds(CountedCallback):
-    """Give torch's random numbers a new seed before every batch, made of a seed and the number of the step.
+    """Seeds torch's random numbers before every batch with a seed and the number of the step.
 
-    On torch, Keras's dropout draws from the generator of the whole process unless its layer was given a seed, and that generator
-    is used for other things too, at the start of every epoch for one: its state in a checkpoint would not do, and with this it need
-    not be there. On other backends, where the seeds of the layers are part of the state, it does nothing.
+    On torch, Keras's dropout uses the generator of the process unless its layer has a seed. That generator is also used for other
+    things, such as at the start of every epoch, so that saving its state would not make a training reproducible; with this callback
+    it need not be saved. On other backends, where the seeds of the layers are part of the state, it does nothing.
 
     Args:
-        seed: a whole number from 0 on.
-        initial_step: batches trained before, that is `Checkpoint.step` of the one that the training goes on from.
+        seed: a whole number of at least 0.
+        initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
     """
 
     def __init__(self, seed=0, initial_step=0):

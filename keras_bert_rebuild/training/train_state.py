@@ -1,12 +1,12 @@
-"""Everything that a training changes, under names that any process and any backend gives to it alike.
+"""Everything that a training changes, under names that are the same in every process and on every backend.
 
     weights/<path of the variable>                      Encoder-1-FeedForward/intermediate/kernel
-    optimizer/<path of the weight>/<what is kept of it> .../kernel/momentum, /velocity, /average_offset, /gradient_accumulator
+    optimizer/<path of the weight>/<kind of state>      .../kernel/momentum, /velocity, /average_offset, /gradient_accumulator
     optimizer/<name>                                    optimizer/iteration, optimizer/learning_rate
     seeds/<names of the layers>/<attribute>             seeds/Encoder-1-MultiHeadSelfAttention/dropout/seed_generator
 
-Keras's own paths do not serve for the last three: that of an optimizer begins with a name numbered anew at every build, and that of
-a seed, `seed_generator_7/seed_generator_state`, does not tell whose it is.
+Keras's own paths are unsuitable for the last three: that of an optimizer begins with a name that is numbered at every build, and
+that of a seed, `seed_generator_7/seed_generator_state`, does not name its owner.
 """
 
 import math
@@ -19,15 +19,15 @@ from keras_bert_rebuild.checkpoints.backend_values import handed_over
 from keras_bert_rebuild.training.hosts import whole_array
 from keras_bert_rebuild.training.seed_generators import seed_generators
 
-# Seeds and counters are int64, int32 or uint32, by backend and version: a file holds this.
+# Seeds and counters are int64, int32 or uint32, by backend and version; files have this type.
 WHOLE_NUMBER = "int64"
 
-# What Keras calls a variable that was given no name: "variable", "variable_1", ...
+# Keras's name of a variable without a name: "variable", "variable_1", ...
 _NUMBERED = re.compile(r"(variable)(_\d+)?")
 
 
 class TrainState:
-    """The state of a compiled model as a source of arrays, each read from its variable when it is asked for.
+    """The state of a compiled model as a source of arrays, each read from its variable on request.
 
     Args:
         model: a compiled model. Its optimizer is built if it was not.
@@ -49,7 +49,7 @@ class TrainState:
         return tuple(self.variables[name].shape)
 
     def dtype(self, name):
-        """The type of an entry in a file, as NumPy spells it."""
+        """The type of an entry in a file, NumPy's name of it."""
         return _stored_dtype(self.variables[name])
 
     def read(self, name):
@@ -57,12 +57,12 @@ class TrainState:
         variable = self.variables[name]
         array = whole_array(variable.value)
         if name.startswith("seeds/") and array.dtype == "int32":
-            array = array.view("uint32")  # torch has no uint32 and takes these bits for one
+            array = array.view("uint32")  # torch has no uint32 and stores its bits as int32
         return array.astype(_stored_dtype(variable), copy=False)
 
 
 class FiniteState(TrainState):
-    """The state of a model, as long as all of it is finite: a gradient may spoil weights whose loss was fine.
+    """The state of a model, which must be finite: a gradient may produce weights that are not, although the loss was finite.
 
     Args:
         model: a compiled model. Its optimizer is built if it was not.
@@ -75,11 +75,11 @@ class FiniteState(TrainState):
         """An entry, copied to the host.
 
         Raises:
-            FloatingPointError: it holds a number that is not finite.
+            FloatingPointError: it has a number that is not finite.
         """
         array = super().read(name)
         with np.errstate(invalid="ignore"):
-            finite = math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
+            finite = math.isfinite(array.sum(dtype="float64"))  # one number instead of an array of booleans
         if not finite:
             raise FloatingPointError(f"{name} holds numbers that are not finite")
         return array
@@ -88,8 +88,8 @@ class FiniteState(TrainState):
 def state_variables(model):
     """The variables of weights, optimizer and seeds by their names.
 
-    A variable of the optimizer that Keras made for a weight is named `<path of the weight, / as _>_<what it keeps>`, which is taken
-    apart again here. Where two have one name, the second gets `#2` behind it, and so on, in the order of the model.
+    Keras names an optimizer variable of a weight `<path of the weight, / as _>_<kind of state>`, which is split again here. If two
+    have the same name, the suffix `#2` is added to the second, and so on, in the order of the model.
 
     Args:
         model: a compiled model. Its optimizer is built if it was not.
@@ -102,7 +102,7 @@ def state_variables(model):
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
-        raise ValueError(f"expected a compiled model, whose training has a state; {model.name} is not compiled.")
+        raise ValueError(f"expected a compiled model; {model.name} is not compiled.")
     if not optimizer.built:
         optimizer.build(model.trainable_variables)
     weights = [variable.path for variable in model.trainable_variables]
@@ -133,28 +133,28 @@ def read_state(model):
 
 
 def write_state(model, arrays):
-    """Give a compiled model a state that was read from one like it, here or in another process or on another backend.
+    """Restore the state of a compiled model, read from one like it in any process and on any backend.
 
     Args:
         model: a compiled model.
         arrays: a dictionary as from `read_state`, or a source with `names`, `shape(name)`, `dtype(name)` and `read(name)`, such as
-            `Checkpoint.arrays()`, of which one array at a time is read.
+            `Checkpoint.arrays()`, which is read one array at a time.
 
     Raises:
-        ValueError: lists at once everything missing, unknown, or of another shape or type; the model is then as it was.
+        ValueError: arrays are missing, unknown, or of another shape or type; the error lists all, and the model is unchanged.
     """
     source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
-    variables, there = state_variables(model), set(source.names)
-    problems = [f"{name}: missing" for name in variables if name not in there]
-    problems += [f"{name}: nothing in the model takes it" for name in sorted(there) if name not in variables]
-    problems += [f"{name}: {why}" for name, v in variables.items() if name in there and (why := _misfit(name, v, source))]
+    variables, names = state_variables(model), set(source.names)
+    problems = [f"{name}: missing" for name in variables if name not in names]
+    problems += [f"{name}: nothing in the model takes it" for name in sorted(names) if name not in variables]
+    problems += [f"{name}: {why}" for name, v in variables.items() if name in names and (why := _misfit(name, v, source))]
     if problems:
         raise ValueError("the state does not fit the model:\n  " + "\n  ".join(problems))
     for name, variable in variables.items():
         array = source.read(name)
         if np.issubdtype(array.dtype, np.integer):
-            array = array.astype(keras.backend.standardize_dtype(variable.dtype))  # of a seed on torch, the same 32 bits
-        elif array.dtype.name == "bfloat16":  # which not every backend takes from NumPy
+            array = array.astype(keras.backend.standardize_dtype(variable.dtype))  # a seed on torch retains its 32 bits
+        elif array.dtype.name == "bfloat16":  # not every backend accepts it from NumPy
             array = array.astype("float32")
         variable.assign(handed_over(array))
 
@@ -171,7 +171,7 @@ class ArraySource:
 
     @property
     def names(self):
-        """The names of all arrays, in their order."""
+        """The names of all arrays, in order."""
         return list(self._arrays)
 
     def shape(self, name):
@@ -179,16 +179,16 @@ class ArraySource:
         return self._arrays[name].shape
 
     def dtype(self, name):
-        """The type of an array, as NumPy spells it."""
+        """The type of an array, NumPy's name of it."""
         return self._arrays[name].dtype.name
 
     def read(self, name):
-        """A copy of an array: a backend may keep what it is given."""
+        """A copy of an array, because a backend may retain its argument."""
         return self._arrays[name].copy()
 
 
 def _slot_name(name, weights):
-    """The path of the weight and what is kept of it, from Keras's name of an optimizer variable; a name of no weight as it is."""
+    """The path of the weight and the kind of state, from Keras's name of an optimizer variable; other names are not changed."""
     found = [path for path in weights if name.startswith(path.replace("/", "_") + "_")]
     if not found:
         numbered = _NUMBERED.fullmatch(name)
@@ -218,7 +218,7 @@ def _misfit(name, variable, source):
 
 
 def _limits(name, variable):
-    """The least and the greatest number that a variable can be given."""
+    """The minimum and maximum of the type of a variable."""
     dtype = keras.backend.standardize_dtype(variable.dtype)
     limits = np.iinfo("uint32" if name.startswith("seeds/") and dtype == "int32" else dtype)
     return limits.min, limits.max

@@ -1,4 +1,4 @@
-"""The learning rate of BERT: up in a line, down in a line."""
+"""The learning rate of BERT: linear warm-up and linear decay."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly from 0 to its peak and falls linearly to its end, without a jump.
+    """A rate that rises linearly from 0 to its peak and falls linearly to `end_rate`, without a jump.
 
         rate(t) = peak_rate · t / warmup_steps                                                           for t < warmup_steps
         rate(t) = end_rate + (peak_rate − end_rate) · (total_steps − t) / (total_steps − warmup_steps)   after
         rate(t) = end_rate                                                                               for t ≥ total_steps
 
-    t counts the optimizer steps done before, so with a warm-up the first step has rate 0, as in google-research/bert and in
-    transformers. `AdamW` and `Lamb` of this package hand over optimizer steps also where gradients are accumulated; Keras's own
-    optimizers hand over every batch, and the lengths have to be multiplied by `gradient_accumulation_steps` there.
+    t counts the previous optimizer steps, so with a warm-up the first step has rate 0, as in google-research/bert and in
+    transformers. `AdamW` and `Lamb` of this package pass optimizer steps also with gradient accumulation; Keras's optimizers pass
+    batches, so there the lengths must be multiplied by `gradient_accumulation_steps`.
 
     google-research/bert counts the fall from step 0 and jumps down at the end of the warm-up by `peak_rate · warmup_steps /
     total_steps`; `AdamWarmup` does the same. Here, as in transformers' linear schedule, the fall begins at the peak.

@@ -141,5 +141,5 @@ def test_folders_of_a_task_and_of_the_library_are_read_by_each_other(encoder):
     np.testing.assert_allclose(again(texts), theirs.encode(texts), atol=1e-5)
     for behind, options in (((st.Dense(12, 5),), {}), ((), {"pooling": "cls"}), ((), {"prompts": {"a": "b "}, "default": "a"})):
         _, folder = saved(encoder, *behind, **options)
-        with pytest.raises(ValueError, match="a SentenceEmbedder has the mean over tokens"):
+        with pytest.raises(ValueError, match="a SentenceEmbedder must have the normalised mean over tokens"):
             load_task(folder)

@@ -263,7 +263,7 @@ WRONG = [
         "",
         "class_weights must be of labels of the examples, cat, dog; got mouse",
     ),
-    ("classification", {"freeze": ["nothing"]}, "", "", "'nothing' is in none"),
+    ("classification", {"freeze": ["nothing"]}, "", "", "'nothing' matches none"),
     ("regression", {}, "", "", r"expected a number as score; got 'cat' in .*train\.tsv, line 1"),
     ("regression", {"class_weights": "balanced"}, "a\t1\nb\t2\n", "b\t2\n", "class_weights must be for a classification"),
     ("clasification", {}, "", "", "did you mean classification"),

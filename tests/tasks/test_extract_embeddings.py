@@ -118,7 +118,7 @@ def test_mistakes_are_reported_in_a_sentence(model):
         stream([*["w1"] * 300, None])
     with pytest.raises(ValueError, match="at least one; got an empty one"):
         stream([])
-    with pytest.raises(ValueError, match=f"from 2 to {LENGTH}, what the model takes; got 13"):
+    with pytest.raises(ValueError, match=f"from 2 to {LENGTH}, the maximum of the model; got 13"):
         EmbeddingStream.of_model(model, WordPieceTokenizer(TOKENS), max_len=13)
     with pytest.raises(ValueError, match="got the string"):
         next(extract_embeddings_generator(model, "w1 w2", vocabs=TOKENS))

@@ -51,8 +51,8 @@ def test_a_task_answers_and_is_loaded_from_its_folder(tmp_path, byte_level, fami
 def test_entities_and_answers_of_byte_level_pieces_have_no_space_before_them(byte_level):
     tokenizer, folder = byte_level
     tagger = TokenClassifier.from_encoder(small_encoder(**ROBERTA), folder, labels=("O", "B-a", "I-a"))
-    places = tagger(["The harbour  was quiet, in London."])[0].places
-    assert ["The harbour  was quiet, in London."[start:end] for start, end in places] == [
+    offsets = tagger(["The harbour  was quiet, in London."])[0].offsets
+    assert ["The harbour  was quiet, in London."[start:end] for start, end in offsets] == [
         "The", "harbour", "was", "quiet", ",", "in", "London", "."
     ]  # fmt: skip
     answerer = QuestionAnswerer.from_encoder(small_encoder(**ROBERTA), tokenizer, best=50)

@@ -64,5 +64,5 @@ def test_bad_input_is_one_sentence():
             task.encode([example])
     with pytest.raises(ValueError, match="a list for each of the 1 prompts; got 2"):
         task(["a"], [["a"], ["b"]])
-    with pytest.raises(ValueError, match="must tell the right choice"):
+    with pytest.raises(ValueError, match="every question must have a label"):
         task.batches(task.encode([ChoiceQuestion("a", ("b",))]))

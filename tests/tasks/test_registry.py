@@ -119,7 +119,9 @@ def test_its_name_is_listed_with_the_others():
 @pytest.mark.parametrize("kind", ["regression", "embedding", "word_count"])
 def test_the_name_of_another_task_is_refused(registered, kind):
     other = type("Other", (WordCount,), {"kind": kind})
-    with pytest.raises(ValueError, match=f"a task must have words of its own; '{kind}' of Other is that of another task"):
+    with pytest.raises(
+        ValueError, match=f"a task must have a kind and names of its own; '{kind}' of Other is that of another task"
+    ):
         register_task(other)
     assert task_names()[-1] == "word_count"
 
@@ -147,7 +149,7 @@ def test_an_objective_may_be_an_object_everywhere(monkeypatch, encoder, tmp_path
     done = finetune("similarity", encoder, pairs, pairs, tmp_path / "run", objective="squared", epochs=1, **QUICK)
     assert done.task.encode(pairs).targets.tolist() == [1.0, 0.0, 0.25]
     assert load_task(tmp_path / "run" / "model").objective == "squared"
-    with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives or squared, and score_range rise"):
+    with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives or squared, and score_range ascending"):
         SentenceEmbedder.from_encoder(encoder, objective="other")
     with pytest.raises(ValueError, match="objective must be one of 'cosine', 'in_batch_negatives', 'squared', None; got 'other'"):
         FinetuneSettings(objective="other")

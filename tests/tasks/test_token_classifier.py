@@ -149,8 +149,8 @@ def test_spans_of_characters_become_tags_of_words():
     task = small_task(TokenClassifier, labels=TokenClassifier.labels_of([example]))
     tags = ["B-per", "O", "B-loc", "I-loc", "O", "O", "B-per", "O"]
     assert task.right_tags([example]) == [tags]
-    places = task.predict_examples([example])[0].places
-    assert [example.text[start:end] for start, end in places] == ["Anna", "likes", "red", "paris", ",", "unlike", "ben", "."]
+    offsets = task.predict_examples([example])[0].offsets
+    assert [example.text[start:end] for start, end in offsets] == ["Anna", "likes", "red", "paris", ",", "unlike", "ben", "."]
 
 
 def test_words_without_tokens_are_outside():
@@ -178,9 +178,9 @@ def test_examples_that_do_not_fit_are_one_sentence(example, message):
 
 
 def test_other_bad_input_is_one_sentence():
-    with pytest.raises(ValueError, match="two tags at least"):
+    with pytest.raises(ValueError, match=r"at least two different tags; they have \['NOUN'\]"):
         TokenClassifier.labels_of([TaggedWords(("a",), ("NOUN",))])
-    with pytest.raises(ValueError, match="two tags at least to tell apart; the examples have none"):
+    with pytest.raises(ValueError, match="examples must have at least two different tags; they have none"):
         TokenClassifier.labels_of([TaggedWords(("a",))])
     task = small_task(TokenClassifier, labels=LABELS)
     with pytest.raises(ValueError, match="all be texts or all be lists of words"):
@@ -258,5 +258,5 @@ def test_entities_of_a_random_field_have_the_probability_of_the_chain(rng):
 
 
 def test_weights_of_labels_are_refused_for_chains(crf_task):
-    with pytest.raises(ValueError, match="class_weights must be left out with crf"):
+    with pytest.raises(ValueError, match="class_weights must be None with crf"):
         crf_task[0].compile(keras.optimizers.Adam(), class_weights={"a": 2.0})

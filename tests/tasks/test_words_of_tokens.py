@@ -42,9 +42,9 @@ def tokenizers(tmp_path_factory):
 
 def words_of(tokenizer, text, max_len=200):
     found = words_of_tokens(encode_windows(tokenizer, [text], max_len=max_len, stride=2), [text])
-    heads = [number for row in found.heads for number in row.tolist() if number >= 0]
-    assert heads == list(range(found.counts[0]))  # every word has one token that represents it, in order
-    return [text[start:end] for start, end in found.places[0]]
+    firsts = [number for row in found.first_tokens for number in row.tolist() if number >= 0]
+    assert firsts == list(range(found.counts[0]))  # every word has one first token, in order
+    return [text[start:end] for start, end in found.offsets[0]]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +100,10 @@ def tagger(tokenizer, name, max_len):
 @pytest.mark.parametrize("name", SPANS)
 def test_spans_round_trip_through_tags(tokenizers, kind, name):
     task, example, parts = tagger(tokenizers[kind], name, 150)
-    places = task.predict_examples([example])[0].places
+    offsets = task.predict_examples([example])[0].offsets
     spans = spans_of_tags(task.right_tags([example])[0])
-    assert [(example.text[places[start][0] : places[end - 1][1]], label) for label, start, end in spans] == parts
-    assert sorted(task.encode([example]).targets[0])[-len(places)] >= 0
+    assert [(example.text[offsets[start][0] : offsets[end - 1][1]], label) for label, start, end in spans] == parts
+    assert sorted(task.encode([example]).targets[0])[-len(offsets)] >= 0
 
 
 def test_windows_of_a_long_text_without_spaces_have_each_word_once(tokenizers):

@@ -135,8 +135,11 @@ def test_one_segment_follows_from_the_config_next_to_it(tmp_path):
             "must have tokens for cls, sep",
         ),
         ({"model": {"type": "WordLevel", "vocab": {"a": "b"}}}, "must be an object from token to id, or a list of pieces"),
-        ({"post_processor": {"type": "TemplateProcessing", "single": [], "pair": []}}, "makes others"),
-        ({"post_processor": {"type": "Sequence", "processors": [{"type": "a"}, {"type": "b"}]}}, "says it several times"),
+        (
+            {"post_processor": {"type": "TemplateProcessing", "single": [], "pair": []}},
+            "post_processor of type 'TemplateProcessing' differ",
+        ),
+        ({"post_processor": {"type": "Sequence", "processors": [{"type": "a"}, {"type": "b"}]}}, "defines them several times"),
         ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids after those of the model"),
     ],
 )

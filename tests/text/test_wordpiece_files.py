@@ -91,7 +91,7 @@ def test_rules_other_than_googles_are_not_run_as_googles(tmp_path):
         ({"strip_accents": [1]}, None, "strip_accents at .* must be true or false"),
         ({"added_tokens_decoder": [1]}, None, "'added_tokens_decoder' in .* must be a JSON object; got list"),
         ({"added_tokens_decoder": {"5": {"content": 7}}}, None, "must give every added token a content"),
-        ({"added_tokens_decoder": {"x": {"content": "y"}}}, None, "an id, a whole number from 0 on; got 'x'"),
+        ({"added_tokens_decoder": {"x": {"content": "y"}}}, None, "an id, a whole number of at least 0; got 'x'"),
         ({"additional_special_tokens": 5}, None, "additional_special_tokens in .* must be a list of tokens"),
         (None, {"model": []}, "'model' in .* must be a JSON object; got list"),
         (None, {"model": {"type": "WordPiece", "vocab": [1]}}, "must be an object from token to id"),

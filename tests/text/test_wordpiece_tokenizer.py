@@ -267,7 +267,7 @@ def test_case_is_read_from_the_vocabulary_or_the_folder(tmp_path):
 
 def test_a_missing_path_does_not_fall_back_to_its_folder(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(SMALL), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"must be at .*mistyped; there is none"):
+    with pytest.raises(ValueError, match=r"at .*mistyped; it does not exist"):
         WordPieceTokenizer.from_pretrained(tmp_path / "mistyped")
 
 
@@ -371,7 +371,7 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
         (lambda t: t.encode_batch(["a", None], pad_to="longest"), "texts must be strings; number 1 is NoneType"),
         (lambda t: t.encode_batch(["a"], ["b", "c"], pad_to="longest"), "pairs must have a text for each of the 1 texts; got 2"),
         (lambda t: t.encode_batch(["a"], max_len=1, pad_to="longest"), "max_len must be at least 2"),
-        (lambda t: t.encode_batch(["a b c"], pad_to=4), "pad_to must hold the longest row of 5 tokens; got 4"),
+        (lambda t: t.encode_batch(["a b c"], pad_to=4), "pad_to must fit the longest row of 5 tokens; got 4"),
         (lambda t: t.encode_batch(["a"], truncation="no", pad_to="longest"), "truncation must be"),
         (lambda t: t.encode_batch(["a"], stride=1, pad_to="longest"), "stride must be"),
         (lambda t: t.encode_batch(["a b c d e"], max_len=4, stride=2, pad_to="longest"), "stride must be less than the 2 tokens"),
@@ -380,7 +380,7 @@ def test_a_vocabulary_with_a_repeated_line_keeps_its_ids(tmp_path):
         (lambda t: t.encode_batch(["a"], pad_to="max_length"), "'longest', a length or a list of lengths; got 'max_length'"),
         (lambda t: t.decode([[2, 3]]), r"ids must be those of one row; got an array of shape \(1, 2\)"),
         (lambda t: WordPieceTokenizer(["a"]), r"without \['\[PAD\]', '\[UNK\]'"),
-        (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "must be at nowhere; there is none"),
+        (lambda t: WordPieceTokenizer.from_pretrained("nowhere"), "at nowhere; it does not exist"),
     ],
 )
 def test_wrong_input_is_refused_in_a_sentence(call, message):

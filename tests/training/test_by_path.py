@@ -174,7 +174,7 @@ def test_both_are_registered_and_found_by_a_config(optimizer_class):
 
 def test_multipliers_without_a_matching_path_are_an_error():
     optimizer = AdamW(rate_multipliers={"Enocder-1-": 0.5})
-    with pytest.raises(ValueError, match=r"found in the path of a trained variable, such as 'kernel'; got 'Enocder-1-'"):
+    with pytest.raises(ValueError, match=r"matches the path of a trained variable, such as 'kernel'; got 'Enocder-1-'"):
         optimizer.build([keras.Variable(np.ones(2), name="kernel")])
 
 
@@ -203,7 +203,7 @@ def test_exclude_from_weight_decay_is_refused_and_the_base_class_is_abstract():
     optimizer = ByPathOptimizer()
     kernel = keras.Variable(np.ones(2), name="kernel")
     optimizer.build([kernel])
-    with pytest.raises(NotImplementedError, match="must say what adapted is"):
+    with pytest.raises(NotImplementedError, match="must define adapted"):
         optimizer.apply([np.ones(2, "float32")])
 
 

@@ -112,7 +112,7 @@ def test_a_score_may_be_added_later(tmp_path):
     folder = saved(tmp_path, [1, 2], keep=1)
     folder.set_score(2, 0.25)
     assert CheckpointFolder(tmp_path).best().score == 0.25
-    with pytest.raises(ValueError, match=r"expected a checkpoint of step 1 in .*; there are those of \[2\]"):
+    with pytest.raises(ValueError, match=r"expected a checkpoint of step 1 in .*; it has those of \[2\]"):
         folder.set_score(1, 0.5)
 
 
@@ -173,7 +173,7 @@ def test_a_run_with_only_damaged_checkpoints_does_not_restart_by_itself(tmp_path
     flip(tmp_path / "step-00000010" / "state.safetensors")
     with (
         pytest.warns(UserWarning, match="step-00000010 is skipped: "),
-        pytest.raises(ValueError, match=r"expected a whole checkpoint .* step-00000010"),
+        pytest.raises(ValueError, match=r"expected an intact checkpoint .* step-00000010"),
     ):
         folder.newest()
 
@@ -298,7 +298,7 @@ def test_the_leftovers_of_killed_writers_are_removed_by_saving_and_not_by_readin
 
 def test_facts_that_are_not_json_are_an_error_and_leave_nothing(tmp_path):
     folder = saved(tmp_path, [10])
-    with pytest.raises(ValueError, match="expected facts that JSON can hold"):
+    with pytest.raises(ValueError, match="expected facts that JSON can encode"):
         folder.save(20, ARRAYS, {"position": object()})
     with pytest.raises(ValueError, match=r"expected an array of .* to write; x has complex64"):
         folder.save(20, {"x": np.zeros(2, "complex64")})

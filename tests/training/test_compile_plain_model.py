@@ -104,20 +104,20 @@ def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_their_outp
 @pytest.mark.parametrize("arguments", [{"max_predictions": 4}, {"loss_chunk": 8}, {"remat": True}])
 def test_options_of_the_pretraining_model_alone_are_refused(arguments):
     ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=rf"{name} must be left out except for a Pretr.*; got {name}={value} with a Functional"):
+    with pytest.raises(ValueError, match=rf"{name} must be None except for a Pretr.*; got {name}={value} with a Functional"):
         compile_model(plain(small_model()), **arguments)
     assert compile_model(plain(small_model()), remat=False)
 
 
 def test_metrics_that_take_logits_are_refused():
-    with pytest.raises(ValueError, match=r"metrics must take what the model answers with.*; got perplexity"):
+    with pytest.raises(ValueError, match=r"metrics must take the model's outputs.*; got perplexity"):
         compile_model(plain(small_model()), metrics=[[Perplexity()], ["accuracy"]])
 
 
 def test_a_model_with_unknown_outputs_is_refused():
     model = small_model()
     inputs = [keras.Input((LENGTH,), dtype="int32") for _ in range(3)]
-    with pytest.raises(ValueError, match=r"got pretraining_model\w*, of a PretrainingModel: give model.compile the losses"):
+    with pytest.raises(ValueError, match=r"got pretraining_model\w*, of a PretrainingModel: pass suitable losses to model.compile"):
         compile_model(keras.Model(inputs, model(inputs)))
 
     class Own(keras.Model):

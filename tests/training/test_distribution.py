@@ -26,7 +26,7 @@ def test_one_device_is_not_a_distribution(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("auto", *OF_BACKEND[BACKEND][0])])
 def test_unsupported_kinds_are_refused_with_a_backend_that_supports_them(kind):
-    with pytest.raises(ValueError, match=rf"distribute='{kind}' is not to be had on {BACKEND}: .*(KERAS_BACKEND=jax|'data')"):
+    with pytest.raises(ValueError, match=rf"distribute='{kind}' is not available on {BACKEND}: .*(KERAS_BACKEND=jax|'data')"):
         distribute(kind)
 
 
@@ -65,7 +65,7 @@ def test_a_batch_that_replicas_cannot_share_is_refused():
 
 def test_a_run_is_refused_before_anything_is_written(tmp_path):
     kind = {"jax": "mirrored"}.get(BACKEND, "data")
-    with pytest.raises(ValueError, match="is not to be had on"):
+    with pytest.raises(ValueError, match="is not available on"):
         pretrain("no store", tmp_path / "run", distribute=kind)
     assert not (tmp_path / "run").exists()
 
@@ -79,7 +79,7 @@ def test_the_settings_of_a_host_are_not_part_of_the_run():
 @pytest.mark.tensorflow
 def test_a_tpu_that_tensorflow_does_not_drive_is_refused(monkeypatch):
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4")
-    with pytest.raises(ValueError, match="has a TPU, which this TensorFlow cannot drive: set KERAS_BACKEND=jax"):
+    with pytest.raises(ValueError, match="has a TPU, which this TensorFlow does not support: set KERAS_BACKEND=jax"):
         distribute()
     assert distribute("none").kind == "none"
 

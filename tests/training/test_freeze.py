@@ -41,11 +41,11 @@ def test_only_the_named_weights_learn():
 def test_a_pattern_without_a_match_is_one_sentence(change):
     model = small_encoder()
     with pytest.raises(
-        ValueError, match="must be found in a variable path, such as 'Embedding-Token/embeddings'; 'Encoder-9' is in none"
+        ValueError, match="must match a variable path, such as 'Embedding-Token/embeddings'; 'Encoder-9' matches none"
     ):
         change(model, ["Embedding", "Encoder-9"])
     with pytest.raises(ValueError, match="list of regular expressions"):
         change(model, "Embedding")
-    with pytest.raises(ValueError, match="must have a model with weights, so one that is built; empty has none"):
+    with pytest.raises(ValueError, match="must have a model with weights, which must be built; empty has none"):
         change(keras.Sequential([keras.layers.Dense(2)], name="empty"), ["kernel"])
     assert all(variable.trainable for variable in model.weights)

@@ -25,12 +25,12 @@ def test_one_host_joins_nobody(told):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"host_index": 1}, "hosts must say how many there are; got host_index=1"),
-        ({"coordinator": "a:1"}, "hosts must say how many there are; .* coordinator=a:1"),
+        ({"host_index": 1}, "hosts must be set, the number of hosts; got only host_index=1"),
+        ({"coordinator": "a:1"}, "hosts must be set, the number of hosts; .* coordinator=a:1"),
         ({"hosts": 0}, "hosts must be at least 1; got 0"),
         ({"hosts": 2, "host_index": 2}, "host_index must be from 0 to 1, for 2 hosts; got 2"),
         ({"hosts": 2, "host_index": -1}, "host_index must be from 0 to 1, for 2 hosts; got -1"),
-        ({"hosts": 2, "coordinator": "a:1"}, "host_index must say which of the 2 hosts this is"),
+        ({"hosts": 2, "coordinator": "a:1"}, "host_index must be set, the index among 2 hosts"),
         ({"hosts": 2, "host_index": 0, "coordinator": "a"}, "coordinator must be address:port, a free port of host 0; got 'a'"),
         ({"hosts": "two"}, r"hosts must be a whole number; got 'two'\.$"),
     ],
@@ -51,7 +51,7 @@ def test_several_hosts_are_refused_with_the_backend_that_supports_them(monkeypat
     monkeypatch.setenv("KERAS_DISTRIBUTION_NUM_PROCESSES", "2")
     monkeypatch.setenv("KERAS_DISTRIBUTION_PROCESS_ID", "0")
     monkeypatch.setenv("KERAS_DISTRIBUTION_JOB_ADDRESSES", "a:1,b:1")
-    with pytest.raises(ValueError, match=r"several hosts train together on JAX alone; .*: set KERAS_BACKEND=jax"):
+    with pytest.raises(ValueError, match=r"several hosts must train with JAX; .*: set KERAS_BACKEND=jax"):
         join_hosts()
 
 

@@ -109,7 +109,7 @@ def test_matrices_of_another_model_leave_a_model_unchanged(tmp_path):
     add_lora(other, rank=2)
     save_lora(other, tmp_path / "lora.safetensors")
     learns = [v.path for v in model.trainable_variables]
-    with pytest.raises(ValueError, match="must hold the matrices of this model; 2 differ, Classification/bias for one"):
+    with pytest.raises(ValueError, match="must hold the matrices of this model; 2 differ, such as Classification/bias"):
         load_lora(model, tmp_path / "lora.safetensors")
     assert not has_lora(model)
     assert [v.path for v in model.trainable_variables] == learns
@@ -120,7 +120,7 @@ def test_matrices_are_not_added_to_integer_kernels():
     model = fresh().model
     add_lora(model, rank=2)
     model.quantize("int8")
-    with pytest.raises(ValueError, match="must not be quantised yet"):
+    with pytest.raises(ValueError, match="must not be quantised, because"):
         without_lora(model)
 
 
@@ -141,14 +141,14 @@ def test_bad_input_is_one_sentence(tmp_path):
     for arguments, message in (
         ({"rank": 0}, "whole number of at least 1; got 0"),
         ({"rank": 2, "alpha": -1}, "alpha must be above 0"),
-        ({"rank": 2, "patterns": ["nothing"]}, f"such as '{QUERY}/kernel'; 'nothing' is in none"),
+        ({"rank": 2, "patterns": ["nothing"]}, f"such as '{QUERY}/kernel'; 'nothing' matches none"),
         ({"rank": 2, "patterns": "query"}, "list of regular expressions"),
     ):
         with pytest.raises(ValueError, match=message):
             add_lora(model, **arguments)
-    with pytest.raises(ValueError, match="must have dense layers, to whose kernels matrices are added; bare has none"):
+    with pytest.raises(ValueError, match="must have dense layers, whose kernels are adapted; bare has none"):
         add_lora(keras.Sequential([keras.Input((3,)), keras.layers.LayerNormalization()], name="bare"), rank=2)
-    with pytest.raises(ValueError, match="must have low-rank matrices to save"):
+    with pytest.raises(ValueError, match="must have low-rank matrices; add_lora adds some"):
         save_lora(model, tmp_path / "lora.safetensors")
     with pytest.raises(ValueError, match=r"lora\.safetensors; it does not exist"):
         load_lora(model, tmp_path / "lora.safetensors")

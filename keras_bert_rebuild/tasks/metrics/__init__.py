@@ -1,4 +1,4 @@
-"""Scores by the definitions of the field, in NumPy."""
+"""Standard metrics in NumPy."""
 
 from keras_bert_rebuild.tasks.metrics.answers import best_threshold, squad_scores
 from keras_bert_rebuild.tasks.metrics.classes import (

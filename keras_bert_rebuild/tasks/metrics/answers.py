@@ -11,7 +11,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized_answer(text):
-    """An answer without case, punctuation, articles and white space that is not between words.
+    """An answer without case, punctuation, articles and extra white space.
 
     Example:
 
@@ -22,7 +22,7 @@ def normalized_answer(text):
 
 
 def exact_match(answer, predicted):
-    """1.0 where both are the same after normalisation, else 0.0."""
+    """1.0 if both are the same after normalisation, else 0.0."""
     return float(normalized_answer(answer) == normalized_answer(predicted))
 
 
@@ -31,8 +31,8 @@ def word_f1(answer, predicted, no_words_may_match=True):
 
     Args:
         answer, predicted: the texts.
-        no_words_may_match: whether answers that are nothing but articles and punctuation are the same, as in the script of 2.0;
-            in that of 1.1 they have nothing in common.
+        no_words_may_match: whether two answers of only articles and punctuation match, as in the script of 2.0; in that of 1.1
+            they do not.
 
     Example:
 
@@ -50,16 +50,16 @@ def squad_scores(answers, predicted, version=None):
     """Exact match and F1 of all questions, in percent.
 
     Args:
-        answers: for every question the answers that were given, strings; none where it has no answer, in version 2.0.
-        predicted: the answer to every question, "" for none.
-        version: "1.1" or "2.0", whose script counts answers without words otherwise; None for "2.0" where a question has no answer.
+        answers: the right answers to every question, strings; in version 2.0 an empty list if it has no answer.
+        predicted: the predicted answer to every question, "" for none.
+        version: "1.1" or "2.0", whose scripts differ in answers without words; None for "2.0" if a question has no answer.
 
     Returns:
-        A dictionary with `exact_match` and `f1`; in version 2.0 also those of the questions that have an answer (`has_answer_f1`,
-        …) and of those that have none (`no_answer_f1`, …), where there are such.
+        A dictionary with `exact_match` and `f1`; in version 2.0 also those of the questions with an answer (`has_answer_f1`, …) and
+        without one (`no_answer_f1`, …), if there are any.
 
     Raises:
-        ValueError: other numbers of both, or a question without an answer in version 1.1.
+        ValueError: the numbers of answers and predictions differ, or a question has no answer in version 1.1.
 
     Example:
 
@@ -69,51 +69,51 @@ def squad_scores(answers, predicted, version=None):
     Reference: Rajpurkar et al., 2016, section 6.1 (https://arxiv.org/abs/1606.05250), and 2018 (https://arxiv.org/abs/1806.03822).
     """
     if version is None:
-        version = "1.1" if all(len(given) for given in answers) else "2.0"
+        version = "1.1" if all(len(right) for right in answers) else "2.0"
     _check(answers, predicted, version)
-    rows = np.array([_of_question(given, said, version) for given, said in zip(answers, predicted, strict=True)])
+    rows = np.array([_question_scores(right, text, version) for right, text in zip(answers, predicted, strict=True)])
     scores = _percent("", rows)
     if version == "2.0":
-        has = np.array([len(given) > 0 for given in answers])
-        for name, chosen in (("has_answer_", has), ("no_answer_", ~has)):
+        has_answer = np.array([len(right) > 0 for right in answers])
+        for name, chosen in (("has_answer_", has_answer), ("no_answer_", ~has_answer)):
             if chosen.any():
                 scores |= _percent(name, rows[chosen])
     return scores
 
 
 def best_threshold(answers, predicted, margins, version="2.0"):
-    """The margin above which to say that there is no answer, the one with the best F1.
+    """The threshold of the margin with the best F1; above it no answer is predicted.
 
     Args:
         answers: as for `squad_scores`.
-        predicted: the best answer that is not "" to every question.
-        margins: for every question the score of no answer less the score of that answer.
+        predicted: the best answer to every question that is not "".
+        margins: for every question, the score of no answer minus the score of that answer.
         version: as for `squad_scores`.
 
     Returns:
-        `(threshold, F1)`: where the margin is above the threshold the answer is "", and that has this F1 in percent.
+        `(threshold, F1)`: the F1 in percent if the answer is "" wherever the margin is above the threshold.
     """
     _check(answers, predicted, version)
     margins = np.asarray(margins, "float64")
-    said = np.array([_of_question(given, text, version)[1] for given, text in zip(answers, predicted, strict=True)])
-    silent = np.array([_of_question(given, "", version)[1] for given in answers])
+    answered = np.array([_question_scores(right, text, version)[1] for right, text in zip(answers, predicted, strict=True)])
+    unanswered = np.array([_question_scores(right, "", version)[1] for right in answers])
     order = np.argsort(margins, kind="stable")
-    # After so many questions of the smallest margins, in order, the rest is silent.
-    gains = np.concatenate([[0.0], np.cumsum((said - silent)[order])])
-    ends = np.append(np.flatnonzero(np.diff(margins[order])) + 1, len(order))  # equal margins go together
-    places = np.concatenate([[0], ends])
-    best = places[gains[places].argmax()]
+    # gains[n]: the gain in F1 of answering only the n questions with the smallest margins.
+    gains = np.concatenate([[0.0], np.cumsum((answered - unanswered)[order])])
+    ends = np.append(np.flatnonzero(np.diff(margins[order])) + 1, len(order))  # equal margins are answered together
+    counts = np.concatenate([[0], ends])
+    best = counts[gains[counts].argmax()]
     threshold = margins[order[best - 1]] if best else np.nextafter(margins.min(), -np.inf)
-    return float(threshold), float(100 * (silent.sum() + gains[best]) / len(answers))
+    return float(threshold), float(100 * (unanswered.sum() + gains[best]) / len(answers))
 
 
-def _of_question(given, said, version):
+def _question_scores(right, text, version):
     if version == "2.0":
-        # Its script leaves answers out that are nothing but articles and punctuation.
-        given = [answer for answer in given if normalized_answer(answer)] or [""]
+        # Its script leaves out answers of only articles and punctuation.
+        right = [answer for answer in right if normalized_answer(answer)] or [""]
     return (
-        max(exact_match(answer, said) for answer in given),
-        max(word_f1(answer, said, version == "2.0") for answer in given),
+        max(exact_match(answer, text) for answer in right),
+        max(word_f1(answer, text, version == "2.0") for answer in right),
     )
 
 
@@ -127,6 +127,6 @@ def _check(answers, predicted, version):
         raise ValueError(f"version must be '1.1' or '2.0'; got {version!r}.")
     if len(answers) != len(predicted) or not len(answers):
         raise ValueError(f"expected a prediction for each of {len(answers)} questions, at least one; got {len(predicted)}.")
-    if version == "1.1" and not all(len(given) for given in answers):
-        number = next(i for i, given in enumerate(answers) if not len(given))
+    if version == "1.1" and not all(len(right) for right in answers):
+        number = next(i for i, right in enumerate(answers) if not len(right))
         raise ValueError(f"every question must have an answer in version 1.1; question {number} has none.")

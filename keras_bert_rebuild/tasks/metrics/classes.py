@@ -1,21 +1,21 @@
-"""Scores of labels: accuracy, F1, Matthews, confusion; and those that tasks of labels are judged by."""
+"""Scores of labels: accuracy, F1, Matthews, confusion matrix; and the sets of scores of the tasks."""
 
 import numpy as np
 
 
 def confusion_matrix(true, predicted, labels=None):
-    """How often which label was taken for which.
+    """The confusion matrix: how often each label was predicted for each true label.
 
     Args:
         true: a label for every example.
-        predicted: what was predicted for each.
+        predicted: the predicted label of every example.
         labels: all labels, in the order of rows and columns; None for those that occur, sorted.
 
     Returns:
         `(labels, labels)`, int64: rows are true labels, columns predicted ones.
 
     Raises:
-        ValueError: other numbers of labels, none, or one that is not among `labels`.
+        ValueError: the numbers of labels differ or are 0, or a label is not among `labels`.
 
     Example:
 
@@ -33,7 +33,7 @@ def confusion_matrix(true, predicted, labels=None):
 
 
 def accuracy(true, predicted):
-    """The part of the examples whose label was found.
+    """The fraction of examples whose label was predicted.
 
     Example:
 
@@ -48,7 +48,7 @@ def class_scores(true, predicted, labels=None):
     """Precision, recall, F1 and number of examples of every label.
 
     Returns:
-        A dictionary by label of dictionaries with `precision`, `recall`, `f1` and `support`; what would be 0 / 0 is 0.
+        A dictionary by label of dictionaries with `precision`, `recall`, `f1` and `support`; 0 / 0 counts as 0.
     """
     true, predicted = check_lengths(true, predicted)
     labels = sorted({*true, *predicted}) if labels is None else list(labels)
@@ -57,7 +57,7 @@ def class_scores(true, predicted, labels=None):
 
 
 def macro_f1(true, predicted):
-    """The mean of the F1 of all labels that are true or predicted somewhere.
+    """The mean F1 of all labels that are true or predicted somewhere.
 
         F1 = 2 · precision · recall / (precision + recall) = 2 · found / (true + predicted)
 
@@ -73,7 +73,7 @@ def micro_f1(true, predicted):
     """F1 of all labels counted together, for texts with any number of labels.
 
     Args:
-        true, predicted: for every example the labels it has, a tuple or set.
+        true, predicted: the labels of every example, a tuple or set.
 
     Example:
 
@@ -86,11 +86,11 @@ def micro_f1(true, predicted):
 
 
 def macro_f1_of_sets(true, predicted, labels=None):
-    """The mean of the F1 of every label, for texts with any number of labels.
+    """The mean F1 of the labels, for texts with any number of labels.
 
     Args:
-        true, predicted: for every example the labels it has, a tuple or set.
-        labels: the labels to take the mean of; None for those that occur.
+        true, predicted: the labels of every example, a tuple or set.
+        labels: the labels to average over; None for those that occur.
     """
     true, predicted = check_lengths(true, predicted)
     labels = sorted({label for row in (*true, *predicted) for label in row}) if labels is None else labels
@@ -102,11 +102,11 @@ def macro_f1_of_sets(true, predicted, labels=None):
 
 
 def matthews(true, predicted):
-    """Matthews's correlation of labels, also of more than two; 0 where all true or all predicted ones are the same.
+    """Matthews's correlation of two or more labels; 0 if all true or all predicted ones are the same.
 
         (c · n − Σ tₖ pₖ) / √((n² − Σ pₖ²) (n² − Σ tₖ²))
 
-    with n examples, c of them right, and label k true tₖ and predicted pₖ times.
+    with n examples, c of them right, and label k true in tₖ and predicted in pₖ examples.
 
     Example:
 
@@ -125,24 +125,24 @@ def classification_scores(true, predicted):
     """Accuracy, macro F1 and Matthews's correlation of texts with one label each.
 
     Args:
-        true, predicted: a label for every text; F1 is the mean of those that occur.
+        true, predicted: a label for every text; F1 is the mean over the labels that occur.
     """
     return {"accuracy": accuracy(true, predicted), "macro_f1": macro_f1(true, predicted), "matthews": matthews(true, predicted)}
 
 
 def multi_label_scores(true, predicted, labels=None):
-    """Micro F1, macro F1, and the part of the texts with all labels right, of texts with any number of labels.
+    """Micro F1, macro F1, and the fraction of texts with all labels right, for texts with any number of labels.
 
     Args:
         true, predicted: the labels of every text.
-        labels: those that macro F1 is the mean of; None for those that occur.
+        labels: the labels that macro F1 averages over; None for those that occur.
     """
     exact = accuracy([frozenset(row) for row in true], [frozenset(row) for row in predicted])
     return {"micro_f1": micro_f1(true, predicted), "macro_f1": macro_f1_of_sets(true, predicted, labels), "accuracy": exact}
 
 
 def tag_scores(true, predicted):
-    """Accuracy and macro F1 of the tags of words that are not of entities.
+    """Accuracy and macro F1 of tags that do not describe entities.
 
     Args:
         true, predicted: the tags of every sentence.
@@ -153,13 +153,13 @@ def tag_scores(true, predicted):
 
 
 def confusion_rows(true, predicted):
-    """`labels`, sorted, O last, and `confusion`, the rows of the matrix as lists, as a report has them."""
+    """`labels`, sorted, O last, and `confusion`, the rows of the matrix as lists, for a report."""
     labels = sorted({*true, *predicted}, key=lambda label: (label == "O", label))
     return {"labels": labels, "confusion": confusion_matrix(true, predicted, labels).tolist()}
 
 
 def counted(found, true, predicted):
-    """The scores of something that is true so many times, was predicted so many times, and both `found` times."""
+    """The scores from the number of true ones, of predicted ones, and of those that are both."""
     return {
         "precision": float(found / predicted) if predicted else 0.0,
         "recall": float(found / true) if true else 0.0,

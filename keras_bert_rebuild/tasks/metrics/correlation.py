@@ -4,15 +4,15 @@ import numpy as np
 
 from keras_bert_rebuild.tasks.metrics.classes import check_lengths
 
-# The scores of numbers, the one that checkpoints are chosen by first.
+# The scores of numbers; the first one selects checkpoints.
 REGRESSION_METRICS = ("spearman", "pearson", "mean_squared_error")
 
-# The scores that are better the less they are.
+# The scores for which lower is better.
 LOWER_IS_BETTER = ("mean_squared_error",)
 
 
 def pearson(true, predicted):
-    """Pearson's correlation of numbers; NaN where one side is constant.
+    """Pearson's correlation of numbers; NaN if one side is constant.
 
     Example:
 
@@ -23,13 +23,13 @@ def pearson(true, predicted):
     if (a == a[0]).all() or (b == b[0]).all():
         return float("nan")
     a, b = a - a.mean(), b - b.mean()
-    # Scaled first: squares of very small or large numbers leave float64.
+    # Scaled first: squares of very small or large numbers underflow or overflow in float64.
     a, b = a / np.abs(a).max(), b / np.abs(b).max()
     return float(np.clip(a @ b / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
 def spearman(true, predicted):
-    """Spearman's correlation: Pearson's of the ranks, equal numbers having the mean of theirs; NaN where one side is constant.
+    """Spearman's correlation: Pearson's of the ranks, equal numbers sharing their mean rank; NaN if one side is constant.
 
     Example:
 
@@ -52,7 +52,7 @@ def regression_scores(true, predicted):
 
 
 def ranks(values):
-    """The rank of every number, from 1 on; the mean rank where several are equal.
+    """The rank of every number, from 1; equal numbers share their mean rank.
 
     Example:
 

@@ -1,15 +1,14 @@
-"""Scores of entities: whole spans of one type, as seqeval counts them."""
+"""Scores of entities: whole spans of one type, as in seqeval."""
 
 from keras_bert_rebuild.tasks.metrics.classes import check_lengths, counted
 from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, PREFIXES, prefix_of, strict_entities_of, type_of
 
 
 def entities_of(tags):
-    """The entities that the tags of a sentence name.
+    """The entities that the tags of a sentence describe.
 
-    B and S begin an entity, E and S end one, I and E go on with one of the same type, or begin one where there is none: the rules
-    of seqeval's default mode, and of the CoNLL script before it. Tags that keep the rules of a scheme, whichever it is, have their
-    entities by these.
+    B and S begin an entity, E and S end one, I and E continue one of the same type, or begin one if there is none: the rules of
+    seqeval's default mode, and of the CoNLL script before it. They also read tags that follow the rules of any scheme.
 
     Args:
         tags: `B-x`, `I-x`, `E-x`, `S-x` or `O` for every word; M is read as I, L as E, U and W as S.
@@ -18,26 +17,26 @@ def entities_of(tags):
         A list of `(type, first word, last word)`.
 
     Raises:
-        ValueError: another tag.
+        ValueError: a tag is none of these.
 
     Example:
 
     >>> entities_of(["B-city", "I-city", "I-person", "O", "I-city"])
     [('city', 0, 1), ('person', 2, 2), ('city', 4, 4)]
     """
-    found, goes_on = [], False
+    found, is_open = [], False
     for i, tag in enumerate(tags):
         if tag == OUTSIDE:
-            goes_on = False
+            is_open = False
             continue
         prefix, kind = PREFIXES.get(prefix_of(tag)), type_of(tag)
         if prefix is None or tag[1:2] not in ("", "-"):
             raise ValueError(f"expected tags B-x, I-x, E-x, S-x or O; got {tag!r}.")
-        if goes_on and prefix in "IE" and found[-1][0] == kind:
+        if is_open and prefix in "IE" and found[-1][0] == kind:
             found[-1] = (kind, found[-1][1], i)
         else:
             found.append((kind, i, i))
-        goes_on = prefix in "BI"
+        is_open = prefix in "BI"
     return found
 
 
@@ -46,13 +45,13 @@ def entity_scores(true, predicted, scheme=None):
 
     Args:
         true, predicted: the tags of every sentence.
-        scheme: a key of `STRICT`, to count what keeps its rules alone, as seqeval does with `mode="strict"`; None for all entities.
+        scheme: a key of `STRICT`, to count only what follows its rules, as seqeval's `mode="strict"` does; None for all entities.
 
     Returns:
         A dictionary with `precision`, `recall`, `f1` and `support`, the number of true ones.
 
     Raises:
-        ValueError: sentences or words that differ in number, other tags.
+        ValueError: the numbers of sentences or words differ, or a tag is unknown.
 
     Example:
 
@@ -66,7 +65,7 @@ def entity_scores(true, predicted, scheme=None):
 
 
 def entity_type_scores(true, predicted, scheme=None):
-    """The same for every type of entities that occurs, a dictionary by type."""
+    """`entity_scores` for every type of entities that occurs, a dictionary by type."""
     true, predicted = _spans(true, predicted, scheme)
     of = lambda spans, kind: [{span for span in row if span[0] == kind} for row in spans]  # noqa: E731
     types = sorted({span[0] for row in (*true, *predicted) for span in row})

@@ -1,13 +1,13 @@
-"""The parts of a tag such as B-city, and the entities of tags by the rules of their scheme, as seqeval's strict mode counts."""
+"""The parts of a tag such as B-city, and the entities of tags by the rules of their scheme, as in seqeval's strict mode."""
 
 OUTSIDE = "O"
 
-# Prefix of a tag, what it is in BIOES; L and U are those of BILOU, M and W those of BMES and BMEWO.
+# Prefix of a tag, and its equivalent in BIOES; L and U are those of BILOU, M and W those of BMES and BMEWO.
 PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "M": "I", "L": "E", "U": "S", "W": "S"}
 
-# For every scheme: between which prefixes an entity begins, goes on and is over. The third sign tells whether the labels of both
-# words are the same (=), are not (!), or may be any (*). These are seqeval's rules: of legal IOE1 it leaves out an entity of one
-# word that stands before another of its label.
+# For every scheme: between which prefixes an entity begins, continues and ends. The third sign is whether the labels of both words
+# are the same (=), differ (!), or may be any (*). These are seqeval's rules: of legal IOE1 it leaves out an entity of one word
+# directly before another one of its label.
 STRICT = {
     "IOB1":  ("OI* II! BI* IB= BB=", "BI= II=", "II! IO* IB* BO* BI! BB="),
     "IOB2":  ("*B*", "BI= II=", "IO* II! IB* BO* BI! BB*"),
@@ -24,22 +24,22 @@ def prefix_of(tag):
 
 
 def type_of(tag):
-    """The label behind the dash of a tag, `_` where there is none, O for O."""
+    """The label after the dash of a tag, `_` if there is none, O for O."""
     return tag if tag == OUTSIDE else tag[2:] or "_"
 
 
 def strict_entities_of(tags, scheme):
-    """The entities that keep the rules of a scheme; what does not is none.
+    """The entities that follow the rules of a scheme; others are ignored.
 
     Args:
-        tags: of the words of a sentence.
+        tags: the tags of a sentence.
         scheme: a key of `STRICT`.
 
     Returns:
         A list of `(type, first word, last word)`.
 
     Raises:
-        ValueError: another scheme, or a tag that is not of it.
+        ValueError: the scheme is unknown, or a tag does not belong to it.
 
     Example:
 
@@ -53,7 +53,7 @@ def strict_entities_of(tags, scheme):
     for tag in tags:
         if tag != OUTSIDE and prefix_of(tag) not in set(scheme) - set("O12"):
             raise ValueError(f"expected tags of {scheme}; got {tag!r}.")
-    begins, goes_on, is_over = (rules.split() for rules in STRICT[scheme])
+    begins, continues, ends = (rules.split() for rules in STRICT[scheme])
     tags = [*tags, OUTSIDE]
     found, i = [], 0
     while i < len(tags):
@@ -61,14 +61,14 @@ def strict_entities_of(tags, scheme):
             i += 1
             continue
         first, i = i, i + 1
-        while i < len(tags) and _between(goes_on, tags[i - 1], tags[i]):
+        while i < len(tags) and _between(continues, tags[i - 1], tags[i]):
             i += 1
-        if _between(is_over, tags[i - 1], tags[i]):
+        if _between(ends, tags[i - 1], tags[i]):
             found.append((type_of(tags[first]), first, i - 1))
     return found
 
 
 def _between(rules, before, tag):
-    """Whether one of the rules speaks of these two tags."""
-    here = prefix_of(before), prefix_of(tag), "=" if type_of(before) == type_of(tag) else "!"
-    return any(all(said in ("*", is_so) for said, is_so in zip(rule, here, strict=True)) for rule in rules)
+    """Whether one of the rules applies to these two tags."""
+    actual = prefix_of(before), prefix_of(tag), "=" if type_of(before) == type_of(tag) else "!"
+    return any(all(sign in ("*", found) for sign, found in zip(rule, actual, strict=True)) for rule in rules)
