@@ -159,7 +159,7 @@ def attention_maps(
             layer = of_layer[i]
             read = read_by_attention(encoder, encoder.blocks[i], x)
             query, key, value = (_by_heads(array)[:, chosen_heads] for array in layer.queries_keys_values(read))
-            near = layer.near(rows.ids.shape[1])
+            near = layer.visible_keys(rows.ids.shape[1])
             found["probabilities"].append(attention_probabilities(query, key, rows.mask, near))
             if vectors:
                 for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(answer)), strict=True):

@@ -13,7 +13,7 @@ BACKEND = keras.config.backend()
 SENTENCE = (
     "a batch must have a multiple of 2 examples, as so many devices share it; got one of {}: choose a batch size that is such a "
 )
-SENTENCE += "multiple, and leave out what does not fill the last one."
+SENTENCE += "multiple, and drop the last, incomplete batch."
 on_two_devices = pytest.mark.skipif(BACKEND == "torch", reason="torch trains on one device")
 
 
