@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.checkpoints.layouts import place_of
+from keras_bert_rebuild.checkpoints.layouts import slice_of
 from keras_bert_rebuild.checkpoints.table import NameTable
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
@@ -138,7 +138,7 @@ def _table(config: BertConfig, format: str) -> NameTable:
 
 def _weight_name(row, weights, shapes, name, num_heads):
     weight, shape = weights[row.path]
-    joined, span = place_of(row, shapes)
+    joined, span = slice_of(row, shapes)
     axis, transposed = weight.head_axis, row.layout == "transposed"
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis

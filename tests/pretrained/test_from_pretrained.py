@@ -266,7 +266,9 @@ def test_a_model_of_ours_comes_back_whole(folder, tmp_path):
     same(model, again)
     assert again.config == model.config
     for options in ({"heads": ["mlm"]}, {"seq_len": 1}, {"dtype": "bfloat16"}, {"padding_mask": True}):
-        with pytest.raises(ValueError, match=f"holds a whole model, which comes as it is: {next(iter(options))} cannot be chosen"):
+        with pytest.raises(
+            ValueError, match=f"holds a whole model, which is loaded as it is: {next(iter(options))} cannot be chosen"
+        ):
             from_pretrained(tmp_path / "keras", **options)
     same(model, from_pretrained(tmp_path / "keras", heads=heads_of(model)))
     model.save(tmp_path / "legacy.h5")
