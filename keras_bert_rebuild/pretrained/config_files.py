@@ -82,7 +82,7 @@ def config_from_huggingface(values, where="config.json"):
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
-    defaults = {"family": family, **module.DEFAULTS, **module.UNSAID[family]}
+    defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = (
         values.get("crf") is True
@@ -103,7 +103,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         ValueError: the file cannot represent a value of the config, or no class has these heads.
     """
     module = FAMILIES[config.family]
-    if config.classifier_dropout is None and "classifier_dropout" in module.UNSAID[config.family]:
+    if config.classifier_dropout is None and "classifier_dropout" in module.CLASS_DEFAULTS[config.family]:
         config = config.replace(classifier_dropout=config.hidden_dropout_prob)
     values = {
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],

@@ -22,7 +22,7 @@ POOLED = {ours.POOLER: "toy.pooler"}
 TOY = SimpleNamespace(
     **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "CONFIG", "FIXED")},
     MODEL_TYPES={"toy": "Toy"},
-    UNSAID={"toy": {}},
+    CLASS_DEFAULTS={"toy": {}},
     HUGGINGFACE=PYTORCH.table(
         embeddings=under("toy.emb.", {ours.TOKEN: "tok", ours.SEGMENT: "type", ours.POSITION: "pos", ours.EMBEDDING_NORM: "ln"}),
         block=under(
