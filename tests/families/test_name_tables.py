@@ -157,7 +157,7 @@ def test_numbers_that_are_not_finite_are_told_of_the_part_that_has_them(folder):
     rewrite(folder, **{f"{WQKV}.weight": joined})
     with pytest.warns(UserWarning, match="not finite") as warned:
         from_pretrained(folder)
-    assert [str(one.message).split("; ")[1] for one in warned] == [f"{PARTS[1]}/kernel now holds them too."]
+    assert [str(one.message).split("; ")[1] for one in warned] == [f"{PARTS[1]}/kernel now has them too."]
 
 
 def test_inspecting_names_all_that_an_array_holds(folder):
