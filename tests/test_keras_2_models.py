@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize(
 
 
 def bert_alone(path):
-    with pytest.warns(UserWarning, match=rf"has 2 weights that are no part of bert and were left out: {HEAD}/bias, {HEAD}/kernel"):
+    with pytest.warns(UserWarning, match=rf"has 2 weights that do not belong to bert and were ignored: {HEAD}/bias, {HEAD}/kernel"):
         return from_pretrained(path)
 
 
@@ -46,7 +46,7 @@ def test_the_whole_classifier_answers_with_the_weights_of_the_file(tmp_path, nes
 def test_layers_of_the_user_inside_a_nested_model_are_named_with_it(tmp_path):
     extra = {"my_norm/gamma:0": np.ones(8, "float32")}
     write_classifier(tmp_path / "classifier.h5", nested=True, extra=extra)
-    with pytest.warns(UserWarning, match="has 3 weights that are no part of bert"):
+    with pytest.warns(UserWarning, match="has 3 weights that do not belong to bert"):
         model = from_pretrained(tmp_path / "classifier.h5")
     assert model.load_report.unused == ["model_1/my_norm/gamma", f"{HEAD}/bias", f"{HEAD}/kernel"]
 
@@ -74,7 +74,9 @@ def test_a_state_of_another_model_is_begun_anew_with_a_warning_and_fit_works(tmp
     model = keras.models.load_model(tmp_path / "classifier.h5", custom_objects=get_custom_objects())
     model.get_layer("Embedding-Token").trainable = False
     model.compile(model.optimizer, "sparse_categorical_crossentropy")
-    with pytest.warns(UserWarning, match=r"has 83 arrays of the state of AdamWarmup, .* not those of this model: .* begins anew"):
+    with pytest.warns(
+        UserWarning, match=r"has 83 arrays of the state of AdamWarmup, .* not those of this model: the optimizer restarts"
+    ):
         model.fit(ASKED, np.zeros(4), verbose=0)
     assert int(model.optimizer.iterations) == 1
 

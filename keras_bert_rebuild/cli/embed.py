@@ -35,7 +35,7 @@ def _embed(args):
     from keras_bert_rebuild.cli.embedding_files import count_lines, lines_of_file, written_vectors
 
     if not args.file.is_file():
-        raise ValueError(f"the texts must be in a file; {args.file} does not exist.")
+        raise ValueError(f"expected a file of texts; {args.file} is not a file.")
     count = count_lines(args.file)
     if not count:
         raise ValueError(f"the texts must be the lines of a file; {args.file} has none.")

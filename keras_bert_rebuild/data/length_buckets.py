@@ -179,7 +179,7 @@ class BucketedBatches(PlannedBatches):
     def restore(self, results: Any) -> Any:
         """Results of all batches in the order of the inputs: see `original_order`."""
         if self.seed is not None:
-            raise ValueError(f"restore must have batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
+            raise ValueError(f"restore needs batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
         return original_order(self.batches(0), results)
 
 

@@ -34,9 +34,8 @@ def pack(array, precision):
     """
     array = np.asarray(array, "float32")
     if not np.isfinite(array).all():
-        raise ValueError(
-            f"arrays of a page must hold numbers; {int((~np.isfinite(array)).sum())} of {array.size} values are not finite."
-        )
+        infinite = int((~np.isfinite(array)).sum())
+        raise ValueError(f"arrays of a page must hold finite numbers; {infinite} of {array.size} values are not finite.")
     packed = {"shape": list(array.shape), "precision": precision}
     if precision == "uint16":
         codes = np.rint(array.clip(0, 1) * 65535).astype("<u2")

@@ -65,7 +65,7 @@ def check_even(parts, size):
     """
     if size % parts:
         raise ValueError(
-            f"a batch must have a multiple of {parts} examples, one share for each device; got one of {size}: choose a batch "
+            f"a batch must have a multiple of {parts} examples, the same number for each device; got one of {size}: choose a batch "
             "size that is such a multiple, and drop the last, incomplete batch."
         )
 

@@ -137,13 +137,13 @@ def _finished(model, report, checkpoint):
 
 def _load_keras(checkpoint, trainable, heads, chosen):
     if chosen:
-        raise ValueError(f"{checkpoint.file} holds a whole model, which is loaded as it is: {', '.join(chosen)} cannot be chosen.")
+        raise ValueError(f"{checkpoint.file} holds a whole model: {', '.join(chosen)} cannot be chosen.")
     check_heads(heads or ())
     model = load_keras_model(checkpoint.file)
     present = heads_of(model)
     if heads is not None and set(without_implied(heads)) != set(present):
         raise ValueError(
-            f"{checkpoint.file} holds a whole model: its heads cannot be chosen; "
+            f"{checkpoint.file} holds a whole model: heads cannot be chosen; "
             f"it has {', '.join(present) or 'none'}, and {', '.join(heads) or 'none'} were requested."
         )
     if trainable is not True:

@@ -42,7 +42,7 @@ def read_curves(folder):
     path = Path(folder)
     path = path / "metrics.csv" if path.is_dir() else path
     if not path.is_file():
-        raise ValueError(f"expected the folder of a run with metrics.csv at {folder}; it does not exist.")
+        raise ValueError(f"expected the metrics.csv of a run; {path} does not exist.")
     with path.open(newline="", encoding="utf-8") as file:
         header, *rows = [*csv.reader(file)] or [[]]
     if "step" not in header or not rows:

@@ -40,10 +40,8 @@ def with_added_tokens(vocabulary, folder, kind="WordPiece", special=SPECIAL):
     for (content, i), token in told.items():
         known = vocabulary.setdefault(content, i)
         if known != i or tokens.setdefault(i, content) != content:
-            other = known if known != i else repr(tokens[i])
-            raise ValueError(
-                f"the files at {folder} must give every added token an id of its own; {content!r} has {i}, the id of {other}."
-            )
+            clash = f"{content!r} has {i} and {known}" if known != i else f"{content!r} has {i}, and so has {tokens[i]!r}"
+            raise ValueError(f"the files at {folder} must give every added token an id of its own; {clash}.")
         added[content] = token
     following = max(tokens, default=-1) + 1
     for content in _more_special(folder):

@@ -51,8 +51,8 @@ def wordpiece_arguments(path, given):
     }
     if arguments["cased"] is None and is_cased(set(tokens).difference(token.content for token in added)):
         warnings.warn(
-            f"the files at {folder} do not say whether they are cased; the vocabulary has upper-case letters, so case and accents "
-            "are retained (cased=True or False decides).",
+            f"the files at {folder} do not say whether the tokenizer is cased; the vocabulary has upper-case letters, so case "
+            "and accents are retained (cased=True or False decides).",
             stacklevel=3,
         )
     return tokens, arguments

@@ -131,7 +131,7 @@ class CheckpointFolder:
             try:
                 return read_checkpoint(place)
             except ValueError as error:
-                warnings.warn(f"the checkpoint {place} is skipped, and the one before it is loaded: {error}", stacklevel=3)
+                warnings.warn(f"the checkpoint {place} is skipped: {error}", stacklevel=3)
         if places:
             raise ValueError(f"expected a whole checkpoint in {self.path}; all are damaged: {', '.join(p.name for p in places)}.")
         return None

@@ -162,9 +162,9 @@ def test_a_header_that_lies_about_its_length_is_refused(tmp_path, shapes):
     [
         ("{", "is not an index of files of weights"),
         ("[]", "is not an index of files of weights"),
-        ('{"weight_map": {"a": "../model.safetensors"}}', r"names ../model.safetensors, which does not lie beside it"),
-        ('{"weight_map": {"a": "/etc/passwd"}}', "names /etc/passwd, which does not lie beside it"),
-        ('{"weight_map": {"a": "missing.safetensors"}}', "expected a safetensors file at .*missing.safetensors; there is none"),
+        ('{"weight_map": {"a": "../model.safetensors"}}', r"names ../model.safetensors, which is not in its folder"),
+        ('{"weight_map": {"a": "/etc/passwd"}}', "names /etc/passwd, which is not in its folder"),
+        ('{"weight_map": {"a": "missing.safetensors"}}', "expected a safetensors file at .*missing.safetensors; it does not exist"),
         ('{"weight_map": {"a": 3}}', "is not an index of files of weights"),
     ],
 )

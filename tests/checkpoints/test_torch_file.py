@@ -90,13 +90,13 @@ def test_files_with_an_index_hold_the_same_as_one(tmp_path):
         for one, other in zip(from_pretrained(GOLDEN).weights, from_pretrained(path).weights, strict=True):
             np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))
     torch.save({next(iter(arrays)): torch.zeros(2)}, tmp_path / "pytorch_model-00002-of-00002.bin")
-    with pytest.raises(ValueError, match="lies in two of the files that"):
+    with pytest.raises(ValueError, match="is in two of the files that"):
         TorchFile(index)
     (tmp_path / "pytorch_model-00002-of-00002.bin").unlink()
-    with pytest.raises(ValueError, match=r"expected a file of PyTorch at .*pytorch_model-00002-of-00002.bin; there is none"):
+    with pytest.raises(ValueError, match=r"expected a PyTorch file at .*pytorch_model-00002-of-00002.bin; it does not exist"):
         from_pretrained(tmp_path)
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.bin"}}))
-    with pytest.raises(ValueError, match=r"names \.\./elsewhere.bin, which does not lie beside it"):
+    with pytest.raises(ValueError, match=r"names \.\./elsewhere.bin, which is not in its folder"):
         from_pretrained(tmp_path)
 
 

@@ -89,7 +89,7 @@ def test_mistakes_are_told_in_a_sentence(capsys, folder, texts, tmp_path, monkey
         ((texts, "--output", tmp_path / "a.csv"), "ends in .npy, .parquet; got"),
         ((texts, "--output", tmp_path / "a.parquet"), "pip install pyarrow"),
         ((texts, "--output", tmp_path / "no" / "a.npy"), "No such folder to write to"),
-        ((tmp_path / "none.txt", "--output", tmp_path / "a.npy"), "there is none at"),
+        ((tmp_path / "none.txt", "--output", tmp_path / "a.npy"), "expected a file of texts; "),
         ((tmp_path / "empty.txt", "--output", tmp_path / "a.npy"), "has none"),
         ((texts, "--output", tmp_path / "a.npy", "--pooling", "median"), "--pooling must be some of cls, max, mean"),
         ((texts, "--output", tmp_path / "a.npy", "--max-len", 1), "max_len must be from 2 to 12"),

@@ -50,7 +50,7 @@ def test_a_corpus_that_is_not_there_is_one_sentence(capsys, tmp_path):
     code, said = refused(capsys, "demo", "--corpus", str(tmp_path / "nothing.txt"), "--output", str(tmp_path / "out"))
     assert code == 2
     assert said.count("\n") == 1
-    assert "nothing is at" in said
+    assert "nothing.txt does not exist" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -78,8 +78,8 @@ def refused(verb, capsys, folder, output, *more, given=None):
     [
         (lambda path: path.mkdir(), "is a folder"),
         (lambda path: path.write_text("of the user, with spaces"), "so it is not replaced"),
-        (lambda path: path.symlink_to("nowhere"), "a link to nothing"),
-        (os.mkfifo, "a link to nothing, a pipe or a device"),
+        (lambda path: path.symlink_to("nowhere"), "a broken link"),
+        (os.mkfifo, "a broken link, a pipe or a device"),
     ],
     ids=["folder", "other kind", "dangling link", "pipe"],
 )
@@ -123,7 +123,7 @@ def test_an_input_is_no_output_by_whatever_name(verb, capsys, tmp_path, how):
         (linked.symlink_to if how == "link" else linked.hardlink_to)(given)
     said = refused(verb, capsys, tmp_path, output, "--overwrite")
     if given.suffix == FILES[verb][2]:  # else the end of the name is told first
-        assert "another place than the input" in said
+        assert "must not be the input" in said
 
 
 @pytest.mark.parametrize("verb", ["predict", "embed", "attention"])
@@ -182,7 +182,7 @@ def test_a_folder_of_something_else_stays(verb, capsys, tmp_path, output, messag
 def test_overwrite_reaches_no_folder_of_another_kind(verb, own, capsys, tmp_path):
     for output in {"model", "tokens", "run"} - {own}:
         said = refused(verb, capsys, tmp_path, tmp_path / output, "--overwrite")
-        assert "choose another output" in said or "another place than the input" in said
+        assert "choose another output" in said or "must not be the input" in said
 
 
 @pytest.mark.parametrize("verb", FOLDERS | RUNS)
@@ -197,7 +197,7 @@ def test_a_folder_with_the_input_in_it_is_not_replaced(capsys, tmp_path):
     (tmp_path / "model" / "weights.safetensors").write_text("")
     for given in ("model/weights.safetensors", "model/bert_model.ckpt"):  # the latter a prefix, of which no file has the name
         arguments = [given, "--to", "huggingface", "--overwrite"]
-        assert "lies in" in refused("convert", capsys, tmp_path, tmp_path / "model", given=arguments)
+        assert "must not contain the input" in refused("convert", capsys, tmp_path, tmp_path / "model", given=arguments)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -85,7 +85,7 @@ def test_what_the_compiler_says_stands_beside_the_estimate(capsys, monkeypatch):
         (["base", "--gpu", "rtx1"], "gpu must be one of a100-40"),
         (["base", "--gpu", "l4", "--seq-len", "513"], "seq_len must be at most 512"),
         (["base", "--tpu", "v5e:2x2", "--batch-size", "255"], "multiple of the 4 devices"),
-        (["nothing.json", "--gpu", "l4"], "there is no such file"),
+        (["nothing.json", "--gpu", "l4"], "nothing.json; it does not exist"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_exit_code_2(capsys, arguments, said):

@@ -43,7 +43,7 @@ def test_options_reach_the_store(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.txt", "--vocab", "v.txt"], "nothing is at"),
+        (["nothing.txt", "--vocab", "v.txt"], "nothing.txt does not exist"),
         (["empty.txt", "--vocab", "v.txt"], "at least one line of text"),
         (["corpus.txt", "--vocab", "nothing.txt"], "is not there"),
         (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),

@@ -61,7 +61,7 @@ def test_phases_come_from_a_file(called, capsys, tmp_path):
     said_by(capsys, "store", "--output", "run", "--config", "s.yaml")
     assert [phase.max_predictions for phase in called[0][2].all_phases] == [21, 77]
     said = said_by(capsys, "store", "--output", "run", "--config", "s.yaml", "--seq-len", "64", code=2)
-    assert "s.yaml has phases, which say their own steps, batches and lengths; got --seq-len beside it." in said.err
+    assert "s.yaml has phases with their own steps, batches and lengths; got --seq-len as well." in said.err
 
 
 def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys, tmp_path):
@@ -81,7 +81,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
         (["nothing"], "nothing"),
         (["store", "--steps", "0"], "steps must be a whole number of at least 1; got 0."),
         (["store", "--model", "huge"], "one of the sizes"),
-        (["store", "--config", "nothing.yaml"], "there is no such file"),
+        (["store", "--config", "nothing.yaml"], "nothing.yaml; it does not exist"),
         (["store", "--config", "wrong.yaml"], "did you mean learning_rate"),
         (["store", "--remat", "maybe"], "expected yes or no; got 'maybe'"),
         (["store", "--masking", "letters"], "invalid choice"),

@@ -76,14 +76,14 @@ def test_what_is_left_out_is_told(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.txt", "--output", "v.txt"], "nothing is at"),
+        (["nothing.txt", "--output", "v.txt"], "nothing.txt does not exist"),
         (["empty.txt", "--output", "v.txt"], "at least one line of text"),
         (["wordless.txt", "--output", "v.txt"], "at least one word"),
         (["damaged.txt.xz", "--output", "v.txt"], "is damaged"),
         (["corpus.txt", "--output", "."], "is a folder"),
         (["corpus.txt", "--output", "nowhere/v.txt"], "No such folder to write to: nowhere"),
-        (["corpus.txt", "--output", "corpus.txt"], "another place than the input"),
-        ([".", "--output", "v.txt"], "outside of ., which is read"),
+        (["corpus.txt", "--output", "corpus.txt"], "must not be the input"),
+        ([".", "--output", "v.txt"], "outside ., which is read"),
         (["corpus.txt", "--output", "v.txt", "--size", "104"], "--size must be over"),
         (["corpus.txt", "--output", "v.txt", "--size", "110"], "size must be at least"),
     ],

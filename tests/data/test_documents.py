@@ -26,7 +26,7 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "nothing is at"), (b" \n\n", "at least one line"), (b"ok \xff\xfe", "at byte 3")]
+    ("content", "message"), [(None, "does not exist"), (b" \n\n", "at least one line"), (b"ok \xff\xfe", "at byte 3")]
 )
 def test_a_corpus_that_cannot_be_read_is_one_sentence(tmp_path, content, message):
     path = tmp_path / "text.txt"

@@ -399,7 +399,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     (tmp_path / "bytes.txt").write_bytes(b"\xff")
     (tmp_path / "damaged.gz").write_bytes(b"\xff")
     (corpus / "v.txt").write_bytes(vocabulary.read_bytes())
-    refused("nothing is at", corpus=tmp_path / "nothing")
+    refused("nothing does not exist", corpus=tmp_path / "nothing")
     refused("at least one line of text", corpus=tmp_path / "empty.txt")
     refused("at least one word", corpus=tmp_path / "wordless.txt")
     refused("is damaged", corpus=tmp_path / "damaged.gz")

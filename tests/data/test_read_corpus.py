@@ -94,7 +94,7 @@ def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path, name, content):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(None, "nothing is at"), (b"\n \n", "holds none"), (b"\xff", "and 1 that are not")]
+    ("content", "message"), [(None, "does not exist"), (b"\n \n", "holds none"), (b"\xff", "and 1 that are not")]
 )
 def test_a_corpus_without_text_is_one_sentence(tmp_path, content, message):
     if content is not None:

@@ -68,7 +68,7 @@ def test_packed_arrays_come_back_within_what_is_said(precision, rng):
 
 
 def test_what_is_no_number_or_too_large_is_refused():
-    with pytest.raises(ValueError, match="must hold numbers; 1 of 3 values are none"):
+    with pytest.raises(ValueError, match="must hold finite numbers; 1 of 3 values are not finite"):
         pack([0, np.nan, 1], "uint16")
     with pytest.raises(ValueError, match="must be below 65504; got 70000"):
         pack([70000.0], "float16")

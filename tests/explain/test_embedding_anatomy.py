@@ -80,7 +80,7 @@ def test_keras_berts_tokenizer_gives_the_same_tokens(rng):
 
 def test_a_task_is_not_in_a_text():
     model = build_model(BertConfig(**SIZES, num_tasks=2))
-    with pytest.raises(ValueError, match="nothing of the task"):
+    with pytest.raises(ValueError, match="must not have Embedding-Task; a text does not determine the task"):
         embedding_anatomy(model, tokenizer(), "cat")
 
 

@@ -20,7 +20,7 @@ def test_pipes_sockets_devices_and_folders_are_refused_without_waiting(tmp_path)
         check_regular(tmp_path)
     with pytest.raises(ValueError, match="it is a device"):
         check_regular("/dev/zero")
-    with pytest.raises(ValueError, match=r"a\\x00b is no name of a file"):
+    with pytest.raises(ValueError, match=r"a\\x00b is not a file name"):
         check_regular("a\0b")
 
 

@@ -210,7 +210,7 @@ def evil_names(folder, file, mark):
     content = path.read_bytes()
     (length,) = struct.unpack_from("<Q", content)
     entries = json.loads(content[8 : 8 + length])
-    for i, evil in enumerate(("a\n\nEverything has a place.", "\x1b[2J\x1b]0;x\x07", "a\u202eb", "\x9b1m")):
+    for i, evil in enumerate(("a\n\nEvery weight has a variable.", "\x1b[2J\x1b]0;x\x07", "a\u202eb", "\x9b1m")):
         entries[evil] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} if i else entries.pop(next(iter(entries)))
     text = json.dumps(entries).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + content[8 + length :])

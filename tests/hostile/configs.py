@@ -31,7 +31,7 @@ ABSURD = (
     "12",
     "../../etc/passwd",
     "a\x00b",
-    "line\nEverything has a place.\x1b[2J",
+    "line\nEvery weight has a variable.\x1b[2J",
     "\ud800",
     "x" * 100_000,
     [],

@@ -148,7 +148,7 @@ def test_a_head_that_is_none_is_not_counted_as_nothing(heads):
 
 
 def test_unknown_words_are_refused():
-    with pytest.raises(ValueError, match="Keras knows or one of gelu, gelu_erf, quick_gelu; got 'geglu'"):
+    with pytest.raises(ValueError, match="an activation of Keras or one of gelu, gelu_erf, quick_gelu; got 'geglu'"):
         build_model(small_config("bert", hidden_act="geglu"))
     with pytest.raises(ValueError, match="heads must be a list of some of pooler, mlm"):
         build_model(small_config("bert"), ("mlm", "cls"))

@@ -113,5 +113,5 @@ def test_a_model_that_is_not_rematerialised_says_nothing_of_it_in_its_file():
 def test_a_model_without_a_config_is_an_error():
     model = small_model(transformer_num=1)
     model.config = None
-    with pytest.raises(ValueError, match="rematerialisation expected a model that knows its config"):
+    with pytest.raises(ValueError, match="rematerialisation expected a model with a config"):
         compiled(model, remat=True)

@@ -154,7 +154,7 @@ def settings(request):
 def both(tmp_path, settings):
     write_folder(tmp_path, settings)
     if settings.name == "dmis-lab/biobert-v1.1":
-        with pytest.warns(UserWarning, match="do not say whether case is kept"):
+        with pytest.warns(UserWarning, match="do not say whether the tokenizer is cased"):
             ours = load_tokenizer(tmp_path)
     else:
         ours = load_tokenizer(tmp_path)

@@ -37,7 +37,7 @@ def test_a_model_of_keras_bert_answers_as_it_did(file, config):
 
 
 def test_weights_of_keras_bert_alone_want_a_config():
-    with pytest.raises(ValueError, match=r"expected bert_config.json beside .*weights.h5; there is none, and no config was given"):
+    with pytest.raises(ValueError, match=r"expected bert_config.json next to .*weights.h5; none exists, and no config was given"):
         from_pretrained(GOLDEN / "keras_bert" / "weights.h5")
 
 

@@ -35,7 +35,7 @@ def test_the_command_prints_names_and_what_has_no_place(capsys, tmp_path):
     said = capsys.readouterr().out
     assert "heads       classification" in said
     assert "bert.encoder.layer.1.output.dense.weight" in said
-    assert "Everything has a place." in said
+    assert "Every weight has a variable." in said
     assert main(["inspect", "--json", str(GOLDEN / "bert_classification")]) == 0
     assert json.loads(capsys.readouterr().out)["family"] == "bert"
 

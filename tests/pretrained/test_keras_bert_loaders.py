@@ -107,7 +107,7 @@ def test_a_checkpoint_that_does_not_fit_lists_everything_and_changes_nothing(fol
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "there is no such file"), ("{", "must be JSON"), ('{"vocab_size": 3}', "hidden_size.* is missing")],
+    [(None, "bert_config.json; it does not exist"), ("{", "must be JSON"), ('{"vocab_size": 3}', "hidden_size.* is missing")],
 )
 def test_a_config_that_cannot_be_used_is_one_sentence(tmp_path, content, message):
     path = tmp_path / "bert_config.json"
@@ -176,7 +176,7 @@ def test_bad_questions_are_one_sentence(folder, arguments, message):
 
 def test_nothing_happens_before_the_first_vector_is_asked_for():
     kb.extract_embeddings_generator("no such folder", TEXTS)
-    with pytest.raises(ValueError, match="no such file"):
+    with pytest.raises(ValueError, match=r"no such folder/bert_config\.json; it does not exist"):
         next(kb.extract_embeddings_generator("no such folder", TEXTS))
 
 

@@ -156,7 +156,7 @@ def test_other_folders_say_nothing(tmp_path):
         ({"0": TRANSFORMER}, {}, "must hold a list of modules; got dict"),
         ([TRANSFORMER, POOLING], {"pooling_mode_weightedmean_tokens": True}, "got weightedmean"),
         ([TRANSFORMER, POOLING], {"pooling_mode": ["mean", "mean"]}, "each once; got mean, mean"),
-        ([TRANSFORMER, {**POOLING, "path": "../elsewhere"}], {}, "must lie in it; got '../elsewhere'"),
+        ([TRANSFORMER, {**POOLING, "path": "../elsewhere"}], {}, "must be inside it; got '../elsewhere'"),
     ],
 )
 def test_what_is_not_known_is_refused_in_a_sentence(tmp_path, modules, pooling, message):

@@ -234,7 +234,7 @@ def test_a_table_in_bfloat16_is_averaged_too(token_dict):
         (add_tokens, "aa", "tokens must be a list; got the string 'aa'"),
         (add_tokens, ["a b", "", 3], r"without white space; got \['a b', '', 3\]\."),
         (add_tokens, ["\u0301"], "must be made of pieces of the vocabulary"),
-        (reuse_unused, ["aa", "bb", "cc", "dd"], "^4 unused tokens are wanted, and the vocabulary has 3.$"),
+        (reuse_unused, ["aa", "bb", "cc", "dd"], "^4 unused tokens were requested, but the vocabulary has 3.$"),
         (reuse_unused, "aa", "tokens must be a list; got the string 'aa'"),
         (prune_vocabulary, ["a", "aa", 3, VOCAB, "bb"], rf"does not have \['aa', {VOCAB}, 'bb'\]\.$"),
         (prune_vocabulary, "aa", "keep must be a list; got the string 'aa'"),

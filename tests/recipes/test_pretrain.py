@@ -222,7 +222,7 @@ def test_a_run_of_before_the_digest_goes_on_and_notes_it(corpus, undisturbed, tm
     [
         ({"model": "huge"}, "one of the sizes"),
         ({"model": {**TINY, "hiden_size": 8}}, "must have fields of a BertConfig; got hiden_size"),
-        ({"model": {**TINY, "max_position_embeddings": 8}}, "the model has 8 positions; a phase asks for examples of 16 tokens"),
+        ({"model": {**TINY, "max_position_embeddings": 8}}, "the model has 8 positions; a phase has examples of 16 tokens"),
         ({"lengths": [3]}, "lengths must be from"),
     ],
 )

@@ -39,7 +39,7 @@ def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
         (b"[" * 40 + b"]" * 40, "must have at most 32 levels; got 33"),
         (b"seed: " + b"9" * 5000, "must be YAML with plain values"),
         (b"seed: 2026-13-40", "must be YAML with plain values: month must be in"),
-        (None, "there is no such file"),
+        (None, "; it does not exist"),
     ],
 )
 def test_a_file_that_holds_no_settings_is_one_sentence(tmp_path, content, message):

@@ -96,7 +96,7 @@ def test_a_context_without_tokens_has_no_answer_and_a_long_question_is_cut(rng):
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (Question("q", "who", "the cat", ((4, "dog"),)), "7 characters; example 0 has 'dog' at 4, where 'cat' stands"),
+        (Question("q", "who", "the cat", ((4, "dog"),)), "7 characters; example 0 has 'dog' at 4, where 'cat' is"),
         (Question("q", "who", "the cat", ((9, "cat"),), where="a.json, question q"), "a.json, question q has 'cat' at 9"),
         (Question("q", "who", "the cat", ((-3, "cat"),)), "has 'cat' at -3"),
     ],

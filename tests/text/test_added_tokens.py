@@ -138,7 +138,11 @@ def test_added_tokens_are_strings_or_added_tokens():
 
 @pytest.mark.parametrize(
     ("tokens", "message"),
-    [({"<d>": 5}, "'<d>' has 5, beside 'a'"), ({"a": 77}, "'a' has 77, beside 5"), ({"x": 20, "y": 20}, "'y' has 20, beside 'x'")],
+    [
+        ({"<d>": 5}, "'<d>' has 5, and so has 'a'"),
+        ({"a": 77}, "'a' has 77 and 5"),
+        ({"x": 20, "y": 20}, "'y' has 20, and so has 'x'"),
+    ],
 )
 def test_an_id_or_a_token_that_is_there_twice_is_refused(folder, tokens, message):
     write(folder, "added_tokens.json", tokens)

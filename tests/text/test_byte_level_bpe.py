@@ -143,7 +143,7 @@ def test_a_space_before_texts_is_read_from_the_folder(tokenizer, trained, tmp_pa
         (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, ["a b c"]), "must be two tokens with a space between them; got 'a b c'"),
         (lambda t, _: ByteLevelBPETokenizer(t.vocabulary, [("q", "q")]), "merges must be of tokens of the vocabulary; got 'q q'"),
         (lambda t, _: ByteLevelBPETokenizer(["a"], []), "vocab must be a dictionary from token to id; got list"),
-        (lambda t, folder: ByteLevelBPETokenizer(folder / "no.json", []), "a vocab.json must be at .*; there is none"),
+        (lambda t, folder: ByteLevelBPETokenizer(folder / "no.json", []), "a vocab.json must be at .*; it does not exist"),
         (lambda t, folder: ByteLevelBPETokenizer.from_pretrained(folder), "must be at .*; there is none"),
     ],
 )

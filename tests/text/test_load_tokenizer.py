@@ -52,7 +52,7 @@ def test_sentencepiece_models_have_their_family(tmp_path, family, file):
     write(tmp_path, "config.json", {"model_type": family.replace("_", "-")})
     assert load_tokenizer(tmp_path).family == family
     write(tmp_path, "config.json", {"model_type": "camembert"})
-    with pytest.raises(ValueError, match=r"must be of a model of type .*; the settings beside it say \['camembert'\]"):
+    with pytest.raises(ValueError, match=r"must be of a model of type .*; the settings next to it say \['camembert'\]"):
         load_tokenizer(tmp_path)
 
 

@@ -137,7 +137,7 @@ def test_one_segment_is_told_by_the_config_beside_it(tmp_path):
         ({"model": {"type": "WordLevel", "vocab": {"a": "b"}}}, "must be an object from token to id, or a list of pieces"),
         ({"post_processor": {"type": "TemplateProcessing", "single": [], "pair": []}}, "makes others"),
         ({"post_processor": {"type": "Sequence", "processors": [{"type": "a"}, {"type": "b"}]}}, "says it several times"),
-        ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids behind those of the model"),
+        ({"added_tokens": [{"id": 77, "content": "x"}]}, "must have the ids after those of the model"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, change, message):

@@ -61,7 +61,9 @@ def test_settings_are_those_of_tokenizer_config_and_else_of_tokenizer_json(tmp_p
 
 def test_what_is_assumed_of_case_is_said(tmp_path):
     folder = folder_of(tmp_path, vocabulary=[*VOCABULARY, "Hello"])
-    with pytest.warns(UserWarning, match="do not say whether case is kept; the vocabulary has upper-case letters, so case and"):
+    with pytest.warns(
+        UserWarning, match="do not say whether the tokenizer is cased; the vocabulary has upper-case letters, so case and"
+    ):
         assert load_tokenizer(folder).tokenize("Hello") == ["Hello"]
     assert load_tokenizer(folder, cased=False).tokenize("Hello") == ["hello"]
     assert load_tokenizer(folder_of(tmp_path)).tokenize("Hello") == ["hello"]

@@ -187,9 +187,9 @@ def test_multipliers_that_no_path_has_are_an_error():
         ({"ema_momentum": 1.0}, r"ema_momentum must be in \[0, 1\)"),
         ({"rate_multipliers": {"kernel": -1.0}}, "the rate multiplier of 'kernel' must not be negative; got -1"),
         ({"no_decay": "bias"}, "no_decay must be a list of regular expressions"),
-        ({"no_decay": ["(bias"]}, r"'\(bias' is none"),
+        ({"no_decay": ["(bias"]}, r"'\(bias' is not one"),
         ({"rate_multipliers": {"[": 1.0}}, "rate_multipliers must hold regular expressions"),
-        ({"use_ema": True}, "asked for by ema_momentum alone; got use_ema"),
+        ({"use_ema": True}, "averaged weights are set by ema_momentum only; got use_ema"),
     ],
 )
 def test_settings_that_make_no_sense_are_errors(arguments, error):

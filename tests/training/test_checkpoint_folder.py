@@ -149,7 +149,7 @@ def test_a_damaged_newest_one_is_named_and_the_one_before_is_taken(tmp_path, dam
         facts.write_text(facts.read_text()[:40])
     else:
         facts.write_text((tmp_path / "step-00000010" / "facts.json").read_text())
-    with pytest.warns(UserWarning, match=r"the checkpoint .*step-00000020 is passed over") as warned:
+    with pytest.warns(UserWarning, match=r"the checkpoint .*step-00000020 is skipped: ") as warned:
         newest = folder.newest()
     assert len(warned) == 1
     assert newest.step == 10
@@ -162,7 +162,7 @@ def test_any_flipped_bit_is_found(tmp_path, rng):
         whole = path.read_bytes()
         for position in rng.integers(0, len(whole.rstrip()), 25):
             flip(path, position)
-            with pytest.warns(UserWarning, match="passed over"):
+            with pytest.warns(UserWarning, match="step-00000020 is skipped: "):
                 assert folder.newest().step == 10
             path.write_bytes(whole)
     assert folder.newest().step == 20
@@ -172,7 +172,7 @@ def test_a_run_whose_checkpoints_are_all_damaged_does_not_begin_anew_by_itself(t
     folder = saved(tmp_path, [10])
     flip(tmp_path / "step-00000010" / "state.safetensors")
     with (
-        pytest.warns(UserWarning, match="passed over"),
+        pytest.warns(UserWarning, match="step-00000010 is skipped: "),
         pytest.raises(ValueError, match=r"expected a whole checkpoint .* step-00000010"),
     ):
         folder.newest()
@@ -189,7 +189,7 @@ def test_a_damaged_best_one_is_passed_over(tmp_path):
     for step, score in ((1, 1.0), (2, 2.0), (3, 3.0)):
         folder.save(step, ARRAYS, score=score)
     flip(tmp_path / "step-00000001" / "state.safetensors")
-    with pytest.warns(UserWarning, match="step-00000001 is passed over"):
+    with pytest.warns(UserWarning, match="step-00000001 is skipped: "):
         assert folder.best().step == 2
 
 

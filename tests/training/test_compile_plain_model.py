@@ -104,7 +104,7 @@ def test_a_next_sentence_head_alone_and_a_classifier_have_the_loss_of_what_they_
 @pytest.mark.parametrize("arguments", [{"max_predictions": 4}, {"loss_chunk": 8}, {"remat": True}])
 def test_what_only_the_pretraining_model_can_do_is_refused(arguments):
     ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=rf"{name} must be left out but for a Pretr.*; got {name}={value} with a Functional"):
+    with pytest.raises(ValueError, match=rf"{name} must be left out except for a Pretr.*; got {name}={value} with a Functional"):
         compile_model(plain(small_model()), **arguments)
     assert compile_model(plain(small_model()), remat=False)
 
