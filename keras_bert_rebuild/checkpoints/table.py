@@ -14,7 +14,7 @@ Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["b
 class NameTable:
     """The names of one foreign format for one family.
 
-    Rows are made of modules and names by `modules.Naming`. In those of a block `{block}` counts from 1 in our paths, and `{layer}`
+    Rows are made of modules and names by `modules.Naming`. In rows of a block `{block}` counts from 1 in our paths, and `{layer}`
     from 0 in their names; `{keras_layer}` counts from 4, after the layers of the embeddings, and in rows of heads it is the
     number after the last block.
     """

@@ -81,7 +81,7 @@ class Explanation:
     """The heads."""
 
     letters: dict
-    """What every letter stands for."""
+    """Letter to number."""
 
     dtype: str
     """The dtype policy for the bytes."""

@@ -17,7 +17,7 @@ DEFAULTS: dict = {
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
     "pad_token_id": 1,
-    "mlm_act": "gelu_erf",  # whatever hidden_act says
+    "mlm_act": "gelu_erf",  # whatever hidden_act is
 }
 
 # The defaults of the config classes are BERT's sizes and epsilon, which no released model has.

@@ -86,7 +86,7 @@ class MultiHeadSelfAttention(keras.layers.Layer):
     def build(self, input_shape):
         hidden_size = input_shape[-1]
         if self.head_num < 1 or hidden_size % self.head_num:
-            # The type and the first words are keras_bert's.
+            # The type and the start of the message are keras_bert's.
             raise IndexError(
                 f"Invalid head number {self.head_num} with the given input dim {hidden_size}: "
                 f"the number of heads of {self.name} must divide its hidden size."

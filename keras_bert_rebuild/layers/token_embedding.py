@@ -79,5 +79,5 @@ class TokenEmbedding(Embedding):
 
 
 def _split(inputs):
-    """Ids and the explicit padding mask, None where there is none."""
+    """Ids and the explicit padding mask, or None."""
     return inputs if isinstance(inputs, (list, tuple)) else (inputs, None)

@@ -17,7 +17,7 @@ FINAL_NORM = "Encoder-Norm"
 
 
 def build_inputs(encoder, seq_len, padding_mask=False):
-    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` where there are any.
+    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` if the model has them.
 
     Args:
         encoder: an `anatomy.Encoder`.
