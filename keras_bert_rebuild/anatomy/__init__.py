@@ -1,1 +1,1 @@
-"""What an encoder is made of, as data: described once, and read by everything that builds, counts, cuts, explains or names it."""
+"""The parts of an encoder as data: described once, for all code that builds, counts, shards, explains or names them."""

@@ -1,11 +1,11 @@
-"""BERT's anatomy, and that of the families which differ from it by the fields of their configs."""
+"""The anatomy of BERT, and of the families that differ from it only by fields of their configs."""
 
 from keras_bert_rebuild.anatomy.encoder import Attention, Block, Embedding, Encoder, FeedForward, Norm, Positions
 from keras_bert_rebuild.anatomy.heads import HEADS
 
 
 def bert_encoder(config):
-    """What a `BertConfig` is made of.
+    """The `Encoder` of a `BertConfig`.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Lan et al., 2020, section 3.1
     (https://arxiv.org/abs/1909.11942), for shared blocks and narrow tables.

@@ -1,4 +1,4 @@
-"""The parts that an encoder is put together from. A family turns its config into an `Encoder`; everything else reads that."""
+"""The components of an encoder. A family converts its config into an `Encoder`, which all other code reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,19 +21,19 @@ class Norm:
 
 @dataclass(frozen=True)
 class Positions:
-    """How tokens know where they are."""
+    """How the positions of tokens are encoded."""
 
     kind: str
-    """"table", rows added to the embedding; "rotary", queries and keys turned by an angle that grows with the offset."""
+    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position."""
 
     rows: int
-    """The longest sequence, with `offset` rows before the first position."""
+    """The maximum sequence length, plus the `offset` rows before the first position."""
 
     offset: int = 0
     """Row of the first position of a table."""
 
     theta: float = 10000.0
-    """Of rotary positions, the base of the angles: pair i of a head of width K turns by theta^(-2i/K) a token."""
+    """For rotary positions, the base of the angles: pair i of a head of width K rotates by theta^(-2i/K) per position."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Attention:
 
     heads: int
     activation: Any = None
-    """Of queries, keys, values and the output; None in BERT."""
+    """Activation of queries, keys, values and the output; None in BERT."""
 
     dropout: float = 0.0
     """Rate at which probabilities are dropped."""
@@ -54,12 +54,12 @@ class Attention:
     """Rotary positions of queries and keys."""
 
     window: int | None = None
-    """Tokens to either side that a token sees; None for all."""
+    """Tokens on either side that a token attends to; None for all."""
 
 
 @dataclass(frozen=True)
 class FeedForward:
-    """Two dense layers; gated, the activation of a third is multiplied with the first."""
+    """Two dense layers; if gated, the activation of a third is multiplied with the first."""
 
     inner: int
     activation: Any
@@ -72,7 +72,7 @@ class Block:
     """An encoder block. The same number twice in a stack is the same block twice: shared weights."""
 
     number: int
-    """From 1; its layers are called `Encoder-number-...`."""
+    """Counted from 1; its layers are called `Encoder-number-...`."""
 
     attention: Attention
     feed_forward: FeedForward
@@ -81,13 +81,13 @@ class Block:
     """"post": x = norm(x + f(x)). "pre": x = x + f(norm(x))."""
 
     dropout: float = 0.0
-    """Rate of what each half answers, before it is added."""
+    """Dropout rate of the output of each half, before it is added."""
 
     adapter: int = 0
-    """Width inside an adapter behind each half; 0 for none."""
+    """Width inside an adapter after each half; 0 for none."""
 
     first_norm: bool = True
-    """False where attention reads what the embedding's norm has just made, as in the first block of ModernBERT."""
+    """False if attention directly reads the output of the embedding's norm, as in the first block of ModernBERT."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Embedding:
     tasks: int = 0
     dropout: float = 0.0
     widened: bool = False
-    """Whether a dense layer makes the vectors as wide as the blocks."""
+    """Whether a dense layer projects the vectors to the width of the blocks."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Encoder:
     """An encoder and the heads that it can have."""
 
     width: int
-    """Of the vectors between blocks."""
+    """Width of the vectors between blocks."""
 
     embedding: Embedding
     blocks: tuple
@@ -121,24 +121,24 @@ class Encoder:
     """Name of a head to its `heads.Head`, in the order of outputs."""
 
     final_norm: Norm | None = None
-    """Behind the last block, where blocks normalise before and not after."""
+    """The norm after the last block, for blocks that normalise before and not after."""
 
     labels: int = 0
-    """Classes of the heads that have classes."""
+    """Number of classes of the classification heads."""
 
     crf: bool = False
-    """Whether tags are a chain."""
+    """Whether token classification has a conditional random field."""
 
     head_dropout: float = 0.0
-    """Rate before the last layer of a head of classes."""
+    """Dropout rate before the last layer of a classification head."""
 
     initializer_range: float | None = None
-    """Deviation of the truncated normal that kernels and tables start from; None for that of each layer."""
+    """Standard deviation of the truncated normal of new kernels and tables; None for the default of each layer."""
 
     mlm_activation: Any = None
     pooler_activation: Any = None
 
     @property
     def distinct(self) -> tuple:
-        """The blocks with weights of their own, in the order of their numbers."""
+        """The blocks with their own weights, in the order of their numbers."""
         return tuple({block.number: block for block in self.blocks}.values())

@@ -1,9 +1,9 @@
-"""Formulas in the letters of the article "Understanding BERT architecture": written once, shown, filled in and worked out."""
+"""Formulas in the letters of the article "Understanding BERT architecture": written once, to be shown, filled in and evaluated."""
 
 import math
 import re
 
-# Letter, what it counts. E, U, C, K, B and N are not in the article.
+# Each letter and what it counts. E, U, C, K, B and N are not in the article.
 LETTERS = (
     ("T", "tokens of the vocabulary"),
     ("H", "hidden size"),
@@ -21,12 +21,12 @@ LETTERS = (
     ("N", "tokens of a text that are predicted"),
 )
 
-# The one factor that is not a letter or a number: the width of a head.
+# The only factor that is not a letter or a number: the width of a head.
 HEAD_WIDTH = "(D/A)"
 
 
 def letters_of(encoder, batch=1, length=1, predictions=1):
-    """What every letter stands for in an `Encoder` and a batch, as a dictionary; of the first block, where blocks differ."""
+    """The number of every letter for an `Encoder` and a batch, as a dictionary; if blocks differ, for the first one."""
     embedding, blocks = encoder.embedding, {}
     if encoder.blocks:
         first = encoder.blocks[0]
@@ -48,7 +48,7 @@ def letters_of(encoder, batch=1, length=1, predictions=1):
 
 
 def value(formula, letters):
-    """What a formula comes to: a sum of products, in which brackets only group.
+    """The value of a formula: a sum of products, in which brackets only group.
 
     Example:
 
@@ -61,7 +61,7 @@ def value(formula, letters):
 
 
 def filled_in(formula, letters):
-    """A formula with its numbers put in.
+    """A formula with numbers for letters.
 
     Example:
 

@@ -1,19 +1,19 @@
-"""The heads as data: what each reads, the layers up to its logits, and its parts."""
+"""The heads as data: their inputs, the layers up to their logits, and their parts."""
 
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.part import HEAD, MODEL, Part, Weight
 
-# The layer behind the logits of the head "token_classification" where tags are a chain.
+# The layer after the logits of the head "token_classification" if it has a conditional random field.
 CRF = "Token-Classification-CRF"
 
-# BERT's pooler under keras_bert's name, and what it reads.
+# BERT's pooler under keras_bert's name, and the layers of the pooled first token.
 POOLER = "NSP-Dense"
 POOLED = ("Extract", POOLER)
 
 
 def _dense(units, spelling=None, width="H"):
-    """Weights of a dense layer on vectors of the model, and the article's way to count them."""
+    """Weights of a dense layer on vectors of the model, and the article's formula for their number."""
     return (Weight("kernel", (width, units)), Weight("bias", (units,))), spelling
 
 
@@ -27,23 +27,23 @@ class Head:
     """A head of a model."""
 
     layer: str
-    """The output, and the layer that shows that a model has the head."""
+    """Name of the output, and of the layer that shows that a model has the head."""
 
     parts: tuple
-    """Its `Part`s, but for the pooler, which heads share."""
+    """Its `Part`s, except for the pooler, which heads share."""
 
     reads: tuple = ()
-    """The layers from the last block up to the one that makes the logits; dropout with rate 0 is not there."""
+    """The layers between the last block and the logits; a model has no dropout layers for rate 0."""
 
     units: str = ""
     """Outputs of its last layer: a number, or "C" for the classes."""
 
     softmax: bool = False
-    """Whether it answers with probabilities."""
+    """Whether it returns probabilities."""
 
     @property
     def pooled(self) -> bool:
-        """Whether it stands on the pooled first token."""
+        """Whether its input is the pooled first token."""
         return POOLER in self.reads or self.layer == POOLER
 
 
@@ -85,7 +85,7 @@ MLM_PARTS = (
 CRF_PART = Part(
     None,
     HEAD,
-    "What follows what",
+    "Label transitions",
     CRF,
     (Weight("next", ("C", "C")), Weight("begin", ("C",)), Weight("end", ("C",))),
     spelling="C·C + 2·C",
@@ -96,9 +96,9 @@ _SOP = _last("SOP", "Sentence order", "2", "2·H + 2", "4·B·H", "B·H", "2·B"
 _TEXTS = _last("Classification", "Classes of a text", "C", "C·H + C", "2·B·H·C", "B·H", "B·C")
 _TOKENS = _last("Token-Classification", "Classes of tokens", "C", "C·H + C", "2·B·S·H·C", "B·S·H", "B·S·C")
 _ANSWERS = _last("Question-Answering", "Start and end", "2", "2·H + 2", "4·B·S·H", "B·S·H", "2·B·S")
-_CHOICES = _last("Multiple-Choice", "Fit of a choice", "1", "H + 1", "2·B·H", "B·H", "B")
+_CHOICES = _last("Multiple-Choice", "Score of a choice", "1", "H + 1", "2·B·H", "B·H", "B")
 
-# Name of a head, in the order of a model's outputs.
+# Name of a head to its `Head`, in the order of a model's outputs.
 HEADS = {
     "pooler": Head(POOLER, ()),
     "mlm": Head("MLM", MLM_PARTS, softmax=True),
@@ -110,5 +110,5 @@ HEADS = {
     "multiple_choice": Head("Multiple-Choice", (_CHOICES,), (*POOLED, "Multiple-Choice-Dropout"), "1"),
 }
 
-# Heads that stand on the pooled first token.
+# Heads whose input is the pooled first token.
 ON_POOLER = tuple(name for name, head in HEADS.items() if head.pooled)

@@ -1,4 +1,4 @@
-"""From what an encoder is made of to its parts, in the order in which they run, and what is summed over them."""
+"""The parts of an encoder in the order in which they run, and sums over them."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,12 +7,12 @@ from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_NORM_PART, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 
-# Halves of a block, as the names of their layers end.
+# The halves of a block, by the ends of the names of their layers.
 ATTENTION, FEED_FORWARD = "MultiHeadSelfAttention", "FeedForward"
 
-# Ways to cut a weight. Heads stay together: query, key and value are cut by columns and the output by rows, so that a block sums
-# over devices twice, behind its attention and behind its feed-forward part. A vocabulary that the devices do not divide, such as
-# 30,522 by 4, has its width cut instead.
+# Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
+# sums over devices twice, after its attention and after its feed-forward half. If the devices do not divide the vocabulary, such as
+# 30,522 by 4, its width is sharded instead.
 # Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
 COLUMNS, ROWS, ALONG = ((None, MODEL),), ((MODEL, None),), ((MODEL,),)
 
@@ -25,14 +25,14 @@ def parts_of(encoder, heads):
         heads: names of heads, keys of `encoder.heads`.
 
     Returns:
-        Triples of a `Part`, the distinct blocks that have it, and how often it runs; 1 and 1 outside of blocks.
+        Triples of a `Part`, the distinct blocks that have it, and how often it runs; 1 and 1 outside blocks.
     """
     distinct = Counter(part for block in encoder.distinct for part in _block_parts(block))
     runs = Counter(part for block in encoder.blocks for part in _block_parts(block))
     parts = [
         *((part, 1, 1) for part in _embedding_parts(encoder.embedding)),
         *((part, distinct[part], runs[part]) for part in distinct),
-        *((part, 1, 1) for part in _behind_blocks(encoder, heads)),
+        *((part, 1, 1) for part in _after_blocks(encoder, heads)),
     ]
     return [(_spelled(encoder, part), blocks, times) for part, blocks, times in parts]
 
@@ -44,14 +44,14 @@ def weights_of(encoder, heads):
         A dictionary from variable path to the `Weight` and its shape in numbers, in the order of the parts.
     """
     letters = letters_of(encoder)
-    placed = [
+    numbered = [
         *((part, 0) for part in _embedding_parts(encoder.embedding)),
         *((part, block.number) for block in encoder.distinct for part in _block_parts(block)),
-        *((part, 0) for part in _behind_blocks(encoder, heads)),
+        *((part, 0) for part in _after_blocks(encoder, heads)),
     ]
     return {
         f"{part.layer.format(n=number)}/{weight.role}": (weight, tuple(value(size, letters) for size in weight.shape))
-        for part, number in placed
+        for part, number in numbered
         for weight in part.weights
     }
 
@@ -63,13 +63,13 @@ def num_params(encoder, heads):
 
 
 def every_part():
-    """The parts of an encoder that has everything, for tables of patterns over the weights of any."""
+    """The parts of an encoder that has everything, for tables of patterns that fit the weights of any encoder."""
     block = [*_halves(gated=True, bias=True), *(_adapter(half) for half in (ATTENTION, FEED_FORWARD))]
     return [_TOKENS, _POSITIONS, _WIDENING, *block, POOLER_PART, *(part for head in HEADS.values() for part in head.parts)]
 
 
 def adapted_patterns():
-    """Patterns over the ends of variable paths: the kernels that low-rank adapters are put on."""
+    """Patterns for the ends of variable paths: the kernels that get low-rank adapters."""
     modules = {}
     for part in every_part():
         for weight in part.weights:
@@ -129,13 +129,13 @@ def _block_parts(block):
             yield norm
 
 
-def _behind_blocks(encoder, heads):
-    """The final norm where there is one, and the heads, the pooler once; in the article's order, what predicts tokens first."""
+def _after_blocks(encoder, heads):
+    """The final norm if there is one, and the heads, with the pooler once; in the article's order, token prediction first."""
     if encoder.final_norm is not None:
         yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
-    # The norm of the MLM head is as that of the embedding.
+    # The norm of the MLM head is of the same kind as that of the embedding.
     weights = _norm_weights(encoder.embedding.norm, "E")
     parts = [replace(part, weights=weights) if part is MLM_NORM_PART else part for part in parts]
     if any(head.pooled for head in chosen):
@@ -145,7 +145,7 @@ def _behind_blocks(encoder, heads):
 
 
 def _spelled(encoder, part):
-    """A part in the article's own letters: H for E where the tables are as wide as the rest."""
+    """A part in the article's own letters: H for E if the tables are as wide as the rest."""
     return part if encoder.embedding.widened else in_letters(part, E="H")
 
 
@@ -168,7 +168,7 @@ def _halves(gated, bias, feed_forward_bias=None):
             Held("queries, keys, values", ("S", "D"), PRODUCT, "3"),
             Held("attention scores", ("S", "S"), FLOAT32, "A", scores=True),
             Held("maximum and sum of their rows", ("A", "S"), FLOAT32, "2"),
-            Held("what attention gathers", ("(D/A)", "S"), PRODUCT, "A"),
+            Held("outputs of attention heads", ("(D/A)", "S"), PRODUCT, "A"),
         ),
         working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),
     )
@@ -214,6 +214,6 @@ def _norm_weights(norm, width):
 
 
 def _dense(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):
-    """The weights of a dense layer; `heads` are the axes of kernel and bias along which attention heads lie."""
+    """The weights of a dense layer; `heads` are the axes of kernel and bias along which attention heads are concatenated."""
     kernel = Weight(f"{name}/kernel", (rows, columns), cut, heads[0], adapter)
     return (kernel, Weight(f"{name}/bias", (columns,), bias_cut, heads[1])) if bias else (kernel,)

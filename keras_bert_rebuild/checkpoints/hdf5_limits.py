@@ -1,8 +1,8 @@
-"""What an HDF5 file may have: its own groups and arrays, of a size that fits the file.
+"""What an HDF5 file may contain: its own groups and arrays, of a size that fits the file.
 
-The format can do more: links that lead to other files (also to pipes, which would be waited for), arrays whose numbers lie
-elsewhere, arrays of terabytes of which nothing is stored, chunks that unpack to a thousand times their size, and filters that are
-loaded from libraries. A file of weights has none of it.
+The format allows more: links to other files (also to pipes, which would block), arrays whose numbers are stored elsewhere, arrays
+of terabytes of which nothing is stored, chunks that unpack to a thousand times their size, and filters that are loaded from
+libraries. A file of weights needs none of this.
 """
 
 import math
@@ -12,12 +12,12 @@ import h5py
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 
-# deflate, shuffle, fletcher32: filters of the library itself that Keras or a user may have written with.
+# deflate, shuffle, fletcher32: built-in filters that Keras or a user may have used.
 FILTERS = (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
 def check_hdf5(file, size, where):
-    """Refuse a file that has more in it than arrays of its own.
+    """Refuse a file that contains more than its own arrays.
 
     Args:
         file: an open `h5py.File`.
@@ -25,9 +25,9 @@ def check_hdf5(file, size, where):
         where: its name, for errors.
 
     Raises:
-        ValueError: a link to elsewhere, an array that is too large for the file, a filter that is not known, too many objects.
+        ValueError: a link to another name or file, an array that is too large for the file, an unknown filter, too many objects.
     """
-    most = max(limit("hdf5_floor_bytes"), limit("hdf5_ratio") * size)
+    maximum = max(limit("hdf5_floor_bytes"), limit("hdf5_ratio") * size)
     groups, seen, declared = [file], {_address(file)}, 0
     while groups:
         group = groups.pop()
@@ -40,17 +40,17 @@ def check_hdf5(file, size, where):
             if isinstance(found, h5py.Group):
                 groups.append(found)
             else:
-                declared += _declared_bytes(found, most, where)
-            if declared > most:
-                raise ValueError(f"{where} declares arrays of {declared:,} bytes; a file of {size:,} bytes may have {most:,}.")
+                declared += _declared_bytes(found, maximum, where)
+            if declared > maximum:
+                raise ValueError(f"{where} declares arrays of {declared:,} bytes; a file of {size:,} bytes may have {maximum:,}.")
 
 
 def member(group, path, where):
-    """An array or a group by its path, over links within the file alone.
+    """An array or a group by its path, following links within the file only.
 
     Raises:
         ValueError: a link to another name or file.
-        KeyError: there is none.
+        KeyError: it does not exist.
     """
     for name in path.strip("/").split("/"):
         link = group.get(name, getlink=True) if isinstance(group, h5py.Group) else None
@@ -62,8 +62,8 @@ def member(group, path, where):
     return group
 
 
-def _declared_bytes(dataset, most, where):
-    """The bytes that reading of an array takes, at its fullest."""
+def _declared_bytes(dataset, maximum, where):
+    """The maximum bytes that reading an array takes."""
     if not isinstance(dataset, h5py.Dataset):
         return 0  # a type with a name
     if dataset.external or dataset.is_virtual:
@@ -71,10 +71,10 @@ def _declared_bytes(dataset, most, where):
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(i)[0] for i in range(plist.get_nfilters())]
     if not set(filters) <= set(FILTERS):
-        raise ValueError(f"{where} has {dataset.name!r} packed by a filter that is not known, number {filters}.")
+        raise ValueError(f"{where} has {dataset.name!r} compressed by an unknown filter, one of the numbers {filters}.")
     chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
-    if chunk > most:
-        raise ValueError(f"{where} has {dataset.name!r} in chunks of {chunk:,} bytes; a file of its size may have {most:,}.")
+    if chunk > maximum:
+        raise ValueError(f"{where} has {dataset.name!r} in chunks of {chunk:,} bytes; a file of its size may have {maximum:,}.")
     return math.prod(dataset.shape or ()) * dataset.dtype.itemsize
 
 

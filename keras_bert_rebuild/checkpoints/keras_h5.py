@@ -12,13 +12,13 @@ from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 
-# What Keras calls the last part of a name, what PyTorch calls it.
+# The last part of a name in Keras, and in PyTorch.
 HUGGINGFACE_WORDS = {"kernel": "weight", "gamma": "weight", "beta": "bias", "embeddings": "weight"}
 
-# What the names of keras_bert's layers with weights begin with.
+# How the names of keras_bert's layers with weights begin.
 KERAS_BERT_LAYER = r"(Embedding|Encoder-\d+|MLM|NSP)-|NSP$"
 
-# What reading of damaged bytes ends in, by h5py.
+# The errors of h5py for damaged bytes.
 DAMAGED = (
     ArithmeticError,
     AttributeError,
@@ -36,10 +36,10 @@ class KerasH5:
 
     Args:
         path: the file: a whole model or its weights.
-        rename: from the layer and the name of a weight in it, both as they stand in the file, to its name here.
+        rename: from the layer and the name of a weight in it, both as in the file, to its name here and whether it is transposed.
 
     Raises:
-        ValueError: the file is no such file or damaged, or it gives a name two values or keeps one in another file.
+        ValueError: the file is not such a file or is damaged, has two values for a name, or links to another file.
     """
 
     def __init__(self, path, rename):
@@ -52,7 +52,7 @@ class KerasH5:
                 for weight in _strings(weights, "weight_names"):
                     name, transposed = rename(layer, weight)
                     dataset = member(weights, weight, self.path)
-                    if name in self._datasets:  # a tied table stands with every layer that uses it
+                    if name in self._datasets:  # a tied table is saved with every layer that uses it
                         if not np.array_equal(file[self._datasets[name][0]], dataset):
                             raise ValueError(f"{self.path} has {name} twice, with different values.")
                         continue
@@ -60,7 +60,7 @@ class KerasH5:
                     self._datasets[name] = (dataset.name, shape, dataset.dtype.name, transposed)
             config = file.attrs.get("model_config")
             self.model_config = None if config is None else _parsed(config, self.path)
-            """The architecture, where the file holds a whole model."""
+            """The architecture, if the file holds a whole model."""
 
     @property
     def names(self):
@@ -72,7 +72,7 @@ class KerasH5:
         return self._datasets[name][1]
 
     def dtype(self, name):
-        """The type of an array, as NumPy spells it."""
+        """The dtype of an array, in NumPy's spelling."""
         return self._datasets[name][2]
 
     def read(self, name):
@@ -84,7 +84,7 @@ class KerasH5:
 
 
 class _Opened:
-    """An HDF5 file whose errors are a sentence with its name."""
+    """An open HDF5 file; its errors become one sentence with its name."""
 
     def __init__(self, path, checked=False):
         self.path, self.checked = path, checked
@@ -115,20 +115,21 @@ class _Opened:
 def keras_bert_name(layer, weight):
     """`Encoder-1-FeedForward/Encoder-1-FeedForward_W1:0` as `Encoder-1-FeedForward/W1`.
 
-    Where BERT is one layer of the model, the layer is called `model_1` or the like, and its weights by their own layers.
+    If BERT is one layer of the model, that layer is called `model_1` or the like, and the weights have the names of their own
+    layers.
     """
     *path, last = weight.split(":")[0].split("/")
     if not re.match(KERAS_BERT_LAYER, layer):
-        inner = re.sub(r"_\d+$", "", path[-1]) if path else ""  # a second model in one process got layers with numbers
+        inner = re.sub(r"_\d+$", "", path[-1]) if path else ""  # the layers of a second model in one process got numbers
         if re.match(KERAS_BERT_LAYER, inner):
             layer = inner
-        elif path[:1] != [layer]:  # a layer of the user's, which may be there in several models
+        elif path[:1] != [layer]:  # a layer of the user, which several models may have
             return "/".join([layer, *path, last]), False
     return f"{layer}/{last.removeprefix(f'{layer}_')}", False
 
 
 def huggingface_name(layer, weight):
-    """`bert/encoder/layer_._0/output/dense/kernel:0` as `bert.encoder.layer.0.output.dense.weight`; kernels lie transposed."""
+    """`bert/encoder/layer_._0/output/dense/kernel:0` as `bert.encoder.layer.0.output.dense.weight`; kernels are transposed."""
     del layer
     parts = weight.split(":")[0].split("/")
     if parts[0].startswith("tf_"):  # the name of the model, in older files
@@ -138,7 +139,7 @@ def huggingface_name(layer, weight):
 
 
 def _strings(group, attribute):
-    """An attribute of names, which Keras cuts into several where it is too long for one."""
+    """An attribute of names, which Keras splits into several if it is too long for one."""
     chunks = [group.attrs[attribute]] if attribute in group.attrs else []
     while not chunks or f"{attribute}{len(chunks)}" in group.attrs:
         chunks.append(group.attrs[f"{attribute}{len(chunks)}"])
@@ -148,7 +149,7 @@ def _strings(group, attribute):
 
 
 def _weights_of(file):
-    """The group with the layers: a whole model has it beside its architecture."""
+    """The group with the layers: in the file of a whole model it is next to the architecture."""
     return file["model_weights"] if isinstance(file.get("model_weights"), h5py.Group) else file
 
 
@@ -160,7 +161,7 @@ def _parsed(config, path):
 
 
 def names_in_keras_2_file(path):
-    """The names of all weights as they stand in a file in the layout of Keras 2, or None for another, that of .weights.h5."""
+    """The names of all weights in a file in the layout of Keras 2, or None for another layout, that of .weights.h5."""
     with _Opened(Path(path)) as file:
         group = _weights_of(file)
         if "layer_names" not in group.attrs and "layer_names0" not in group.attrs:

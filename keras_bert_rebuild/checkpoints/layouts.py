@@ -1,9 +1,9 @@
-"""How an array lies in a foreign file, and how it becomes one of ours and theirs again."""
+"""The layout of an array in a foreign file, and the conversion to ours and back."""
 
 import math
 from collections import namedtuple
 
-# Whether the shape of theirs fits the shape of ours, theirs → ours, ours → theirs; None where nothing is written.
+# Whether the shape of theirs fits the shape of ours, theirs → ours, ours → theirs; None if it is never written.
 Layout = namedtuple("Layout", ["fits", "to_ours", "to_theirs"])
 
 LAYOUTS = {
@@ -17,7 +17,7 @@ LAYOUTS = {
         to_ours=lambda array, shape: array.T,
         to_theirs=lambda array: array.T,
     ),
-    # A table of positions, which may be shortened or made longer on the way in: see `positions.py`.
+    # A position table, which may be shortened or extended when it is read: see `positions.py`.
     "positions": Layout(
         fits=lambda theirs, ours: len(theirs) == 2 and theirs[1] == ours[1],
         to_ours=lambda array, shape: array,
@@ -32,20 +32,20 @@ LAYOUTS = {
 }
 
 
-# The shape that an array of theirs has as one of ours, and the slice of its last axis that a variable is.
-Place = namedtuple("Place", ["shape", "span"])
+# The shape of one of their arrays in our layout, and the slice of its last axis that holds a variable.
+ArraySlice = namedtuple("ArraySlice", ["shape", "span"])
 
 
-def place_of(row, shapes):
-    """Where a variable lies in the array of a row.
+def slice_of(row, shapes):
+    """Where a variable is in the array of a row.
 
     Args:
         row: a `Row` of a name table.
-        shapes: variable path to shape; the paths that lie in the same array are among them.
+        shapes: variable path to shape, including all paths of the same array.
     """
     shape = tuple(shapes[row.path])
     if not row.paths:
-        return Place(shape, None)
+        return ArraySlice(shape, None)
     widths = [shapes[path][-1] for path in row.paths]
     start = sum(widths[: row.paths.index(row.path)])
-    return Place((*shape[:-1], sum(widths)), slice(start, start + shape[-1]))
+    return ArraySlice((*shape[:-1], sum(widths)), slice(start, start + shape[-1]))

@@ -1,4 +1,4 @@
-"""Tables of LevelDB without compression, and the messages in them: what the index of a TensorFlow checkpoint is made of.
+"""Uncompressed LevelDB tables and the messages in them: the format of the index of a TensorFlow checkpoint.
 
 Reference: google/leveldb, doc/table_format.md; the encoding of protocol buffers, https://protobuf.dev/programming-guides/encoding.
 """
@@ -20,8 +20,8 @@ def read_table(path):
     """All keys and values of a table, as bytes.
 
     Raises:
-        ValueError: the file is no table.
-        IndexError, struct.error: it is one, and damaged.
+        ValueError: the file is not a table.
+        IndexError, struct.error: it is a damaged table.
     """
     size = check_regular(path)
     check_limit("tensorflow_index_bytes", size, str(path))
@@ -30,12 +30,12 @@ def read_table(path):
     content = path.read_bytes()
     if struct.unpack_from("<Q", content, size - 8)[0] != MAGIC:
         raise ValueError(f"{path} is not a checkpoint index: its last bytes are not those of a LevelDB table.")
-    _, _, at = _handle(content, size - FOOTER)  # of the meta index, which is empty
+    _, _, at = _handle(content, size - FOOTER)  # the meta index, which is empty
     offset, length, _ = _handle(content, at)
     table, end = {}, 0
     for _, value in _read_block(content, offset, length):
         offset, length, _ = _handle(value, 0)
-        # Blocks lie one behind the other: a thousand handles to one block would be read a thousand times.
+        # Blocks must follow each other, or a thousand handles to one block would be read a thousand times.
         if offset < end:
             raise IndexError("two blocks have the same offset")
         end = offset + length
@@ -124,7 +124,7 @@ def _read_block(content, offset, length):
 
 
 def _make_block(pairs):
-    """A block of whole keys, with one restart point."""
+    """A block of complete keys, with one restart point."""
     body = b"".join(_varint(0) + _varint(len(key)) + _varint(len(value)) + key + value for key, value in pairs)
     return body + struct.pack("<II", 0, 1)
 

@@ -1,6 +1,6 @@
-"""What name tables are made of: modules of ours, filled with the names of a format.
+"""The parts of name tables: modules of ours with their names in a format.
 
-A family is a dictionary from module to name, and the words of its format do the rest:
+A family is a dictionary from module to name, and the `Naming` of its format does the rest:
 
     PYTORCH.rows({dense("Encoder-{block}-FeedForward/output"): "encoder.layer.{layer}.output.dense"})
 
@@ -14,29 +14,29 @@ from keras_bert_rebuild.checkpoints.table import NameTable, Row
 
 @dataclass(frozen=True)
 class Module:
-    """One or several layers of ours that a format keeps under one name."""
+    """One or several layers of ours that have one name in a format."""
 
     layers: tuple
-    """What the variable paths begin with, with `{block}` where there is one in every block. Several layers are joined in one array
-    for each weight, in this order, on the last axis of ours: that of the outputs."""
+    """How the variable paths begin, with `{block}` for a layer of every block. Several layers are concatenated into one array for
+    each weight, in this order, on the last axis of ours, that of the outputs."""
 
     weights: tuple
-    """What the variable paths end with, such as "kernel"."""
+    """How the variable paths end, such as "kernel"."""
 
     layout: str = ""
-    """How the arrays lie, where that is not for the format to say."""
+    """The layout of the arrays, if it is not that of the format."""
 
     use: str = "both"
-    """"read" for a second name of what another module writes."""
+    """"read" for a second name of an array that another module writes."""
 
 
 def dense(layer, bias=True):
-    """A kernel, and a bias unless there is none."""
+    """A kernel, and a bias if there is one."""
     return Module((layer,), ("kernel", "bias") if bias else ("kernel",))
 
 
 def norm(layer, bias=True):
-    """Gamma, and beta unless there is none."""
+    """Gamma, and beta if there is one."""
     return Module((layer,), ("gamma", "beta") if bias else ("gamma",))
 
 
@@ -46,13 +46,13 @@ def embedding(layer, layout=""):
 
 
 def fused(*modules):
-    """Modules that a format keeps in one array for each kind of weight: queries, keys and values, or the halves of a gate.
+    """Modules that a format stores in one array for each kind of weight: queries, keys and values, or the halves of a gate.
 
     Args:
-        *modules: in the order in which their outputs lie. Their widths may differ.
+        *modules: in the order of their outputs. Their widths may differ.
 
     Raises:
-        ValueError: they have other weights than one another.
+        ValueError: their weights differ.
     """
     if len({(module.weights, module.layout, module.use) for module in modules}) != 1:
         raise ValueError(f"fused modules must have the same weights; got {', '.join(map(str, modules))}.")
@@ -60,24 +60,24 @@ def fused(*modules):
 
 
 def tied(module):
-    """The same module as a second name: it is read where a file has it, must then hold the same, and is not written."""
+    """The same module under a second name: read if a file has it, it must then hold the same values, and is not written."""
     return replace(module, use="read")
 
 
 def under(prefix, names):
-    """Names behind a prefix."""
+    """Names with a prefix."""
     return {module: prefix + name for module, name in names.items()}
 
 
 @dataclass(frozen=True)
 class Naming:
-    """The words of a format."""
+    """The naming of a format."""
 
     endings: dict
-    """Weight of ours, such as "kernel", to what stands behind the name of its module."""
+    """Weight of ours, such as "kernel", to what follows the name of its module."""
 
     layouts: dict = field(default_factory=dict)
-    """Weight of ours to a key of `layouts.LAYOUTS`, where an array does not lie as ours does."""
+    """Weight of ours to a key of `layouts.LAYOUTS`, if the layout of an array differs from ours."""
 
     def rows(self, names):
         """The rows of a table.

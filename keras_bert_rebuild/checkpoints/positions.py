@@ -1,4 +1,4 @@
-"""Position tables of another length than the checkpoint's."""
+"""Position tables with another length than in the checkpoint."""
 
 import numpy as np
 
@@ -6,21 +6,21 @@ HIERARCHY = 0.4
 
 
 def repeat_positions(table, rows):
-    """Begin again at the first position behind the last: row i is row i mod n."""
+    """Repeat the table after its last row: row i is row i mod n."""
     return table[np.arange(rows) % len(table)]
 
 
 def interpolate_positions(table, rows):
-    """Stretch the table: the first and the last row stay, the others lie in equal steps between their neighbours."""
-    at = np.linspace(0, len(table) - 1, rows)
-    low = np.floor(at).astype(int)
+    """Interpolate linearly: the first and the last row stay, and the others are evenly spaced between them."""
+    source = np.linspace(0, len(table) - 1, rows)
+    low = np.floor(source).astype(int)
     high = np.minimum(low + 1, len(table) - 1)
-    share = (at - low)[:, None].astype(table.dtype)
+    share = (source - low)[:, None].astype(table.dtype)
     return table[low] * (1 - share) + table[high] * share
 
 
 def hierarchical_positions(table, rows):
-    """Give position i · n + j the vector α u_i + (1 − α) u_j, with u chosen such that the first n rows stay.
+    """Give position i · n + j the vector α u_i + (1 − α) u_j, with u chosen so that the first n rows stay.
 
     Reference: Su, 2020, "Hierarchical decomposition of position embeddings" (https://kexue.fm/archives/7947), with α = 0.4.
     """
@@ -35,12 +35,12 @@ METHODS = {"repeat": repeat_positions, "interpolate": interpolate_positions, "hi
 
 
 def fit_positions(table, rows, offset=0, method=None):
-    """A table of so many rows.
+    """The table with the given number of rows.
 
     Args:
         table: `(n, hidden)`.
         rows: of the result; fewer than n are the first ones, more need a method.
-        offset: rows at the front that stand for no position and are kept.
+        offset: rows at the front that are not positions and are retained.
         method: "repeat", "interpolate" or "hierarchical".
     """
     if rows <= len(table):

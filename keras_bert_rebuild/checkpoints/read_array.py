@@ -1,4 +1,4 @@
-"""An array from a part of a file, in memory that a backend may take as it is."""
+"""An array from a part of a file, in memory that a backend can use without a copy."""
 
 import math
 
@@ -9,20 +9,20 @@ from keras_bert_rebuild.kernels.aligned import aligned_array
 
 
 def read_array(path, dtype, shape, offset):
-    """Read an array into memory of its own.
+    """Read an array into new memory.
 
-    Not a view of the file: a backend may keep what it is given, and the file may change.
+    It is not a view of the file: a backend may retain the array, and the file may change.
 
     Args:
         path: the file.
-        dtype: of the numbers, as NumPy spells it.
+        dtype: of the numbers, in NumPy's spelling.
         shape: of the array.
         offset: bytes before it.
 
     Raises:
         ValueError: the file ends before the array does.
     """
-    # Before there is memory for it: a shape may say anything.
+    # Before memory is allocated: the shape is not trusted.
     end = offset + math.prod(shape) * np.dtype(dtype).itemsize
     if end > check_regular(path):
         raise ValueError(f"{path} is damaged: it ends before byte {end}.")

@@ -5,28 +5,28 @@ from dataclasses import dataclass, field
 
 @dataclass
 class LoadReport:
-    """What became of every variable of the model and every name of the file. Printed, it is a table."""
+    """What happened to every variable of the model and every name of the file. Printed, it is a table."""
 
     source: str = ""
     """The file or folder, and its format."""
 
     loaded: list = field(default_factory=list)
-    """`(path, name, shape)` of the variables that were filled, and from what."""
+    """`(path, name, shape)` of the variables that were filled, with the array they were filled from."""
 
     missing: list = field(default_factory=list)
     """`(path, why)` of the variables that keep their random values; empty after a strict load."""
 
     unused: list = field(default_factory=list)
-    """Names of the file that went nowhere: heads that were not asked for, and what no table knows."""
+    """Names of the file that were not used: heads that were not requested, and unknown names."""
 
     reshaped: list = field(default_factory=list)
-    """`(path, their shape, our shape)` of the variables that were cut or made longer."""
+    """`(path, their shape, our shape)` of the variables that were shortened or extended."""
 
     ignored: list = field(default_factory=list)
     """Names of the file that hold no weights, such as optimizer slots."""
 
     tokenizer_files: dict = field(default_factory=dict, repr=False)
-    """Name to bytes of the tokenizer files that lay beside the weights; not printed."""
+    """Name to bytes of the tokenizer files next to the weights; not printed."""
 
     def __str__(self):
         counts = ", ".join(f"{len(getattr(self, kind))} {kind}" for kind in ("loaded", "missing", "unused", "reshaped", "ignored"))

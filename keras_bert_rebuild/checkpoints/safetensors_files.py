@@ -5,7 +5,7 @@ import struct
 from collections import namedtuple
 from pathlib import Path
 
-import ml_dtypes  # noqa: F401  teaches NumPy the word bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -17,7 +17,7 @@ from keras_bert_rebuild.files.regular import check_regular, read_text
 
 INDEX = "model.safetensors.index.json"
 
-# The format's words for types.
+# The format's names of dtypes.
 DTYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64", "I64": "int64", "I32": "int32", "BOOL": "bool"}
 
 
@@ -25,13 +25,13 @@ Entry = namedtuple("Entry", ["file", "dtype", "shape", "offset"])
 
 
 class SafetensorsFiles:
-    """The arrays of safetensors files by name, read from disk when they are asked for.
+    """The arrays of safetensors files by name, read from disk on request.
 
     Args:
         path: a `.safetensors` file, or the `.index.json` of several.
 
     Raises:
-        ValueError: a file is missing or damaged, or a name lies in two of them.
+        ValueError: a file is missing or damaged, or a name is in two of them.
     """
 
     def __init__(self, path):
@@ -56,7 +56,7 @@ class SafetensorsFiles:
         return self._entries[name].shape
 
     def dtype(self, name):
-        """The type of an array, as NumPy spells it where it knows it."""
+        """The dtype of an array, in NumPy's spelling if it has one."""
         return self._entries[name].dtype
 
     def read(self, name):
@@ -67,7 +67,7 @@ class SafetensorsFiles:
 def _entries(file):
     """The name and the `Entry` of every array of a file.
 
-    The library checks the header against the file; where the arrays begin, which it does not tell, is then read from it.
+    The library checks the header against the file, but does not return the offsets of the arrays, which are then read from it.
     """
     check_safetensors(file)
     try:
@@ -86,7 +86,7 @@ def _entries(file):
 
 
 def check_safetensors(file):
-    """Refuse what is no file, and a header that is larger than any in use, before the library reads it.
+    """Refuse a missing file, and a header that is larger than any in use, before the library reads it.
 
     Raises:
         ValueError: there is no such file, or its header is too long.
@@ -97,7 +97,7 @@ def check_safetensors(file):
     with file.open("rb") as content:
         start = content.read(8)
     length = int.from_bytes(start, "little")
-    if len(start) == 8 and length <= size:  # else the library says what is wrong
+    if len(start) == 8 and length <= size:  # otherwise the library says what is wrong
         check_limit("safetensors_header_bytes", length, f"the header of {file}")
 
 
@@ -107,7 +107,7 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
     Args:
         folder: where to write.
         arrays: an iterable of `(name, array)`.
-        max_shard_bytes: where a file would be larger, another is begun.
+        max_shard_bytes: maximum size of a file, after which the next one is started.
 
     Raises:
         OSError: the folder cannot be written.
@@ -120,7 +120,7 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
         shards, size = shards + 1, 0
         try:
             save_file(pending, folder / f"{shards}.part", metadata={"format": "pt"})
-        except SafetensorError as error:  # that of a full disk is no OSError
+        except SafetensorError as error:  # a full disk is not an OSError here
             raise OSError(f"{folder} cannot be written: {error}.") from None
         file_of.update(dict.fromkeys(pending, shards))
         pending = {}
@@ -143,21 +143,21 @@ def write_safetensors(folder, arrays, max_shard_bytes=5_000_000_000):
 
 
 def files_of_index(path):
-    """The file of every array that an index names, by the array's name; files may only lie beside it."""
+    """The file of every array that an index names, by the array's name; all files must be in the folder of the index."""
     try:
-        named = dict(parse_json(read_text(path, "json_bytes", "JSON"), path)["weight_map"])
-        outside = [file for file in named.values() if Path(file).name != file]
+        weight_map = dict(parse_json(read_text(path, "json_bytes", "JSON"), path)["weight_map"])
+        outside = [file for file in weight_map.values() if Path(file).name != file]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ValueError(f"{path} is not an index of files of weights: {type(error).__name__}: {printable(error)}.") from None
     if outside:
         raise ValueError(f"{path} names {printable(outside[0])}, which is not in its folder.")
-    return {name: path.parent / file for name, file in named.items()}
+    return {name: path.parent / file for name, file in weight_map.items()}
 
 
 def check_index(path, file_of, found):
-    """Refuse an index that says other than its files: one of the two is of another checkpoint."""
+    """Refuse an index that does not match its files: one of the two is of another checkpoint."""
     for name in file_of.keys() | found.keys():
         if name not in file_of:
             raise ValueError(f"{path} does not name {printable(name)}, which is in {found[name].name}.")
         if found.get(name) != file_of[name]:
-            raise ValueError(f"{path} says that {printable(name)} is in {file_of[name].name}; it is not.")
+            raise ValueError(f"{path} names {file_of[name].name} as the file of {printable(name)}, which is not in it.")

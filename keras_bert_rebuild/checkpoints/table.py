@@ -1,12 +1,12 @@
-"""Name tables: our variable path beside their name, once, for both directions."""
+"""Name tables: each of our variable paths with its foreign name, once, for both directions."""
 
 import re
 from collections import namedtuple
 from dataclasses import dataclass
 
-# Our variable path, their name, how the array lies (`layouts.LAYOUTS`), and in which direction the row counts: "both", or "read"
-# for a second name of what another row writes. Where their array holds several of our variables, each has a row with the same name,
-# and `paths` are all of them in the order in which they lie, joined on the last axis of ours.
+# Our variable path, their name, the layout of the array (`layouts.LAYOUTS`), and the direction in which the row applies: "both", or
+# "read" for a second name of an array that another row writes. If their array holds several of our variables, each has a row with
+# the same name, and `paths` are all of them in order, concatenated on the last axis of ours.
 Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["both", ()])
 
 
@@ -14,9 +14,9 @@ Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["b
 class NameTable:
     """The names of one foreign format for one family.
 
-    Rows are made of modules and names by `modules.Naming`. In those of a block `{block}` counts from 1 in our paths, and `{layer}`
-    from 0 in their names; `{keras_layer}` counts from 4, the layers of the embedding before it, and in rows of heads it is the one
-    behind the last block.
+    Rows are made of modules and names by `modules.Naming`. In rows of a block `{block}` counts from 1 in our paths, and `{layer}`
+    from 0 in their names; `{keras_layer}` counts from 4, after the layers of the embeddings, and in rows of heads it is the
+    number after the last block.
     """
 
     embeddings: tuple
@@ -26,16 +26,16 @@ class NameTable:
     """Templates of the rows of an encoder block."""
 
     heads: dict
-    """Name of a head in `config.HEADS` to its rows, those it shares with other heads included."""
+    """Name of a head in `config.HEADS` to its rows, including those that it shares with other heads."""
 
     prefix: str = ""
-    """What all names of the encoder begin with where heads stand beside it, and which a file of the encoder alone leaves out."""
+    """The prefix of all names of the encoder in a file that also has heads; a file of the encoder alone leaves it out."""
 
     ignored: tuple = ()
     """Regular expressions of names that hold no weights: optimizer slots, buffers."""
 
     spellings: tuple = ()
-    """Older spellings: pairs of a regular expression and what to put in its place."""
+    """Older spellings: pairs of a regular expression and its replacement."""
 
     def rows(self, num_blocks, heads=None):
         """The rows of a model with this number of distinct encoder blocks and these heads; None for all heads."""
@@ -44,7 +44,7 @@ class NameTable:
         return list(dict.fromkeys([*self.embeddings, *blocks, *of_heads]))
 
     def heads_in(self, num_blocks, names):
-        """The heads all of whose names are there, in the order of the table."""
+        """The heads whose names are all present, in the order of the table."""
         return tuple(
             head for head in self.heads if all(row.name in names for row in self._head_rows(head, num_blocks) if row.use == "both")
         )
@@ -53,7 +53,7 @@ class NameTable:
         """The name in the spelling of the table.
 
         Args:
-            name: as it stands in a file.
+            name: as in a file.
             known: the names of the table.
         """
         for pattern, replacement in self.spellings:
@@ -73,7 +73,7 @@ class NameTable:
         return [_numbered(row, keras_layer=num_blocks + 4) for row in self.heads.get(head, ())]
 
     def _part(self, name):
-        """The first part of a name behind the prefix."""
+        """The first part of a name after the prefix."""
         return re.split(r"[./]", name.removeprefix(self.prefix))[0]
 
 

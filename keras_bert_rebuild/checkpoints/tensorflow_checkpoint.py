@@ -30,7 +30,7 @@ class TensorFlowCheckpoint:
         path: prefix of the files, such as `bert_model.ckpt`; also one of the files, or a folder that holds one checkpoint.
 
     Raises:
-        ValueError: nothing is there, or what is there is not a checkpoint.
+        ValueError: the checkpoint does not exist, or is not a checkpoint.
     """
 
     def __init__(self, path):
@@ -47,14 +47,16 @@ class TensorFlowCheckpoint:
     def _check_sizes(self, index):
         """Refuse an index in which arrays share bytes: a small file would be read a thousand times.
 
-        What lies behind the end of a file is told when it is read.
+        An array beyond the end of its file is an error when it is read.
         """
         for shard in {entry.shard for entry in self._entries.values()}:
             data = self._data_file(shard)
-            held = check_regular(data)
-            stated = sum(e.size for e in self._entries.values() if e.shard == shard and e.offset + e.size <= held)
-            if stated > held:
-                raise ValueError(f"{index} is damaged: its arrays in {data.name} take {stated:,} bytes, and the file has {held:,}.")
+            file_size = check_regular(data)
+            declared = sum(e.size for e in self._entries.values() if e.shard == shard and e.offset + e.size <= file_size)
+            if declared > file_size:
+                raise ValueError(
+                    f"{index} is damaged: its arrays in {data.name} take {declared:,} bytes, and the file has {file_size:,}."
+                )
 
     def _data_file(self, shard):
         return Path(f"{self.prefix}.data-{shard:05d}-of-{self._num_shards:05d}")
@@ -69,17 +71,17 @@ class TensorFlowCheckpoint:
         return self._entries[name].shape
 
     def dtype(self, name):
-        """The type of an array, as NumPy spells it where it knows it."""
+        """The dtype of an array, in NumPy's spelling if it has one."""
         number = self._entries[name].dtype
         return np.dtype(DTYPES[number]).name if number in DTYPES else f"the data type number {number}"
 
     def read(self, name):
-        """An array, read from disk and compared with its checksum."""
+        """An array, read from disk and checked against its checksum."""
         entry = self._entries[name]
         if entry.dtype not in DTYPES:
             raise ValueError(f"{self.prefix}: {name} has the data type number {entry.dtype}; known are {sorted(DTYPES)}.")
         if entry.sliced:
-            raise ValueError(f"{self.prefix}: {name} was saved in slices, which are not read: save it again as a whole.")
+            raise ValueError(f"{self.prefix}: {name} was saved in slices, which cannot be read: save it again as a whole.")
         dtype = np.dtype(DTYPES[entry.dtype])
         expected = math.prod(entry.shape) * dtype.itemsize
         data = self._data_file(entry.shard)
@@ -110,7 +112,7 @@ def checkpoint_prefix(path):
     if ".data-" in path.name:
         path = path.with_name(path.name.split(".data-")[0])
     if not Path(f"{path}.index").exists():
-        raise ValueError(f"expected a checkpoint at {path}, that is a file {path}.index; it does not exist.")
+        raise ValueError(f"expected a checkpoint at {path}, that is, a file {path}.index; it does not exist.")
     return path
 
 
@@ -122,7 +124,7 @@ def write_tensorflow_checkpoint(prefix, arrays):
         arrays: an iterable of `(name, array)`.
 
     Raises:
-        ValueError: an array is of a type that is not written here, such as bfloat16.
+        ValueError: an array has a dtype that cannot be written, such as bfloat16.
     """
     table = {b"": make_field(1, 1) + make_field(3, make_field(1, 1))}  # one data file, version 1
     with Path(f"{prefix}.data-00000-of-00001").open("wb") as file:
@@ -135,12 +137,12 @@ def write_tensorflow_checkpoint(prefix, arrays):
             entry = make_field(1, NUMBER_OF[array.dtype]) + make_field(2, shape)
             entry += make_field(4, file.tell()) + make_field(5, array.nbytes) + make_fixed32(6, masked_crc(array))
             table[name.encode()] = entry
-            file.write(array.data)  # not `tofile`, which does not say that a disk is full
+            file.write(array.data)  # not `tofile`, which does not report a full disk
     write_table(Path(f"{prefix}.index"), table)
 
 
 def _entry(fields):
-    """The numbers of a `BundleEntryProto`; its shape is a message of messages."""
+    """The `Entry` of a `BundleEntryProto`; its shape is a message of messages."""
     (shape,) = fields.get(2, [b""])[-1:]
     if not isinstance(shape, bytes):
         raise IndexError("a shape is a number")

@@ -12,7 +12,7 @@ from keras_bert_rebuild.files.regular import check_regular
 
 INDEX = "pytorch_model.bin.index.json"
 
-# What unpickling of damaged bytes ends in.
+# The errors of unpickling damaged bytes.
 DAMAGED = (
     pickle.UnpicklingError,
     ArithmeticError,
@@ -37,7 +37,7 @@ class TorchFile:
         path: the file, or the `.index.json` of several.
 
     Raises:
-        ValueError: torch is not installed, a file is missing, damaged or holds more than tensors, or a name lies in two of them.
+        ValueError: torch is not installed; a file is missing, damaged or holds more than tensors; or a name is in two of them.
     """
 
     def __init__(self, path):
@@ -70,12 +70,12 @@ class TorchFile:
         return tuple(self._tensors[name].shape)
 
     def dtype(self, name):
-        """The type of an array, as NumPy spells it."""
+        """The dtype of an array, in NumPy's spelling."""
         return str(self._tensors[name].dtype).removeprefix("torch.")
 
     def read(self, name):
-        """An array in memory of its own, as from `read_array`; bfloat16, which torch cannot hand to NumPy, as float32."""
-        tensor = self._tensors[name].detach()  # a parameter would not become an array
+        """An array in new memory, as from `read_array`; bfloat16, which torch cannot convert to NumPy, as float32."""
+        tensor = self._tensors[name].detach()  # a parameter cannot be converted to an array
         return (tensor.float() if self.dtype(name) == "bfloat16" else tensor.clone()).numpy()
 
 
@@ -87,7 +87,7 @@ def _tensors(path):
     if not path.exists():
         raise ValueError(f"expected a PyTorch file at {path}; it does not exist.")
     with path.open("rb") as file:
-        is_zip = file.read(2) == b"PK"  # as torch writes since 1.6; only these can be mapped
+        is_zip = file.read(2) == b"PK"  # the format of torch since 1.6; only these can be memory-mapped
     (check_zip if is_zip else check_old_format)(path)
     try:
         values = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)

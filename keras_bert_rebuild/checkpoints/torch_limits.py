@@ -1,4 +1,4 @@
-"""What a file of PyTorch may have: a list of tensors that fits its size, told before torch reads it."""
+"""What a PyTorch file may contain: a list of tensors that fits its size, checked before torch reads it."""
 
 import io
 import pickletools
@@ -9,18 +9,18 @@ from importlib import metadata
 
 from keras_bert_rebuild.files.limits import check_limit, limit
 
-# Before it, `weights_only=True` could be got around: CVE-2025-32434.
+# Before this version, `weights_only=True` could be bypassed: CVE-2025-32434.
 SAFE_VERSION = (2, 6)
 
-# The pickles at the beginning of a file as torch wrote it before 1.6: a mark, a version, the machine, the tensors, their storages.
+# The pickles at the start of a file of torch before 1.6: a magic number, a version, the machine, the tensors, their storages.
 _OLD_PICKLES = 5
 
-# What torch would make of a number alone, as large as the number says; a state dictionary has no use for it.
+# Objects that torch would allocate in any size from one number; a state dictionary needs none of them.
 _FILLED = {"builtins bytearray", "__builtin__ bytearray"}
 
 
 def check_torch_version(path):
-    """Refuse to read with a torch whose reader of weights alone is known to run code.
+    """Refuse a version of torch whose weights-only reader can be made to run code.
 
     Raises:
         ValueError: torch is older.
@@ -28,18 +28,18 @@ def check_torch_version(path):
     version = metadata.version("torch")
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) < SAFE_VERSION:
-        least = ".".join(map(str, SAFE_VERSION))
+        minimum = ".".join(map(str, SAFE_VERSION))
         raise ValueError(
-            f"{path} is read by torch, and safely from version {least} on; got {version}: pip install --upgrade torch, or save the "
-            "model as model.safetensors."
+            f"{path} is read by torch, and safely only from version {minimum} on; got {version}: pip install --upgrade torch, or "
+            "save the model as model.safetensors."
         )
 
 
 def check_zip(path):
-    """Refuse a file of today's format with too many members, packed ones, or too long a list of tensors.
+    """Refuse a file of the current format with too many members, compressed ones, or too long a list of tensors.
 
     Raises:
-        ValueError: it has, or it is no zip file.
+        ValueError: for such a file, or one that is not a zip file.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -47,7 +47,7 @@ def check_zip(path):
             check_limit("zip_members", len(members), str(path))
             for member in members:
                 if member.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("torch compresses nothing, but this is compressed")
+                    raise ValueError("it is compressed, which torch never does")
                 if member.filename.endswith("data.pkl"):
                     check_limit("torch_pickle_bytes", member.file_size, "the list of tensors")
                     _check_pickle(io.BytesIO(archive.read(member)))
@@ -56,10 +56,10 @@ def check_zip(path):
 
 
 def check_old_format(path):
-    """Refuse a file as torch wrote it before 1.6 with too long a list of tensors; its pickles stand before the numbers.
+    """Refuse a file of torch before 1.6 with too long a list of tensors; its pickles come before the numbers.
 
     Raises:
-        ValueError: it has, or it is no such file.
+        ValueError: for such a file, or one of another format.
     """
     size = limit("torch_pickle_bytes")
     with open(path, "rb") as file:
@@ -74,25 +74,25 @@ def check_old_format(path):
 
 
 def _check_pickle(file):
-    """Look at the next pickle of a file without running it.
+    """Scan the next pickle of a file without running it.
 
     Raises:
-        ValueError: it is cut or no pickle, or asks for memory by a number alone.
+        ValueError: it is truncated or not a pickle, or allocates memory from a number.
     """
     for operation, argument, _ in pickletools.genops(file):
-        if operation.name == "GLOBAL" and argument in _FILLED:  # torch knows no other way to a name
-            raise ValueError("it holds a bytearray, and should hold tensors")
+        if operation.name == "GLOBAL" and argument in _FILLED:  # torch supports no other opcode for names
+            raise ValueError("expected tensors; it holds a bytearray")
 
 
 def check_tensors(tensors, path):
-    """Refuse tensors that have no numbers of their own in the file.
+    """Refuse tensors whose numbers are not all in the file.
 
     Args:
         tensors: name to tensor.
         path: the file, for errors.
 
     Raises:
-        ValueError: too many tensors, a sparse one, one without values, or one that repeats a few numbers as many.
+        ValueError: too many tensors, a sparse one, one without values, or one whose storage is smaller than its shape.
     """
     check_limit("arrays", len(tensors), str(path))
     for name, tensor in tensors.items():
@@ -101,4 +101,4 @@ def check_tensors(tensors, path):
             what = f"{kind} on {tensor.device.type}" + (", quantised" if tensor.is_quantized else "")
             raise ValueError(f"{path} must have dense tensors with values; {name} is {what}.")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-            raise ValueError(f"{path} is damaged: {name} of shape {tuple(tensor.shape)} has fewer numbers than its shape.")
+            raise ValueError(f"{path} is damaged: {name} has fewer numbers than its shape {tuple(tensor.shape)}.")

@@ -1,4 +1,4 @@
-"""Arrays by foreign name into the variables of a model, and back: all of it or a list of all that is wrong."""
+"""Arrays by foreign name into the variables of a model, and back: everything is transferred, or every problem is listed."""
 
 import difflib
 import math
@@ -9,15 +9,15 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.backend_values import handed_over
-from keras_bert_rebuild.checkpoints.layouts import LAYOUTS, place_of
+from keras_bert_rebuild.checkpoints.layouts import LAYOUTS, slice_of
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.files.printable import printable
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
-# What a variable is filled from: a row, the name of the array in the file, and the `Place` of the variable in it.
-_Origin = namedtuple("_Origin", ["row", "name", "place"])
+# What a variable is filled from: a row, the name of the array in the file, and the `ArraySlice` of the variable in it.
+_Origin = namedtuple("_Origin", ["row", "name", "slice"])
 
 
 def load_variables(
@@ -25,24 +25,24 @@ def load_variables(
 ):
     """Fill variables from a file.
 
-    Everything that can be told from names and shapes is told before the first variable is changed.
+    Everything that names and shapes show is checked before the first variable is changed.
 
     Args:
         variables: the variables to fill.
         source: the file, with `names`, `shape(name)`, `dtype(name)` and `read(name)`.
         table: the `NameTable` of its format.
-        rows: the rows of the table for the model; names that only other rows have may be left over.
-        strict: whether a variable without its array, an array of another shape and a name of the encoder that nothing takes are an
-            error. Else they are left out and reported.
-        optional: paths that keep their values where the file does not know them.
-        leftovers: whether names of the encoder may be left over after all.
-        position_offset, extend_positions: as in `fit_positions`; a table of positions with fewer rows takes the first.
+        rows: the rows of the table for the model; names that only other rows have may stay unused.
+        strict: whether a variable without its array, an array of another shape and an unused name of the encoder are an error.
+            Otherwise they are skipped and reported.
+        optional: paths that keep their values if the file does not have them.
+        leftovers: whether names of the encoder may stay unused even so.
+        position_offset, extend_positions: as in `fit_positions`; a position table with fewer rows takes the first.
 
     Returns:
         A `LoadReport`.
 
     Raises:
-        ValueError: lists at once everything that does not fit.
+        ValueError: lists everything that does not fit.
     """
     known = {row.name for row in rows}
     names, problems = _canonical_names(source, table, known)
@@ -51,7 +51,7 @@ def load_variables(
     for row in rows:
         by_path.setdefault(row.path, []).append(row)
     shapes = {variable.path: tuple(variable.shape) for variable in variables}
-    steps, taken = {}, set()  # what an array fills: it is read once
+    fills, taken = {}, set()  # the variables that each array fills: it is read once
     for variable in variables:
         found = [row for row in by_path.get(variable.path, ()) if row.name in names]
         taken.update(row.name for row in by_path.get(variable.path, ()))
@@ -61,12 +61,12 @@ def load_variables(
             continue
         problem = _parts_problem(found, shapes)
         if not problem:
-            origin, *aliases = (_Origin(row, names[row.name], place_of(row, shapes)) for row in found)
+            origin, *aliases = (_Origin(row, names[row.name], slice_of(row, shapes)) for row in found)
             problem = _shape_problem(origin, aliases, source, position_offset, extend_positions)
         if problem:
             report.missing.append((variable.path, problem))
         else:
-            steps.setdefault(origin.name, []).append((variable, origin))
+            fills.setdefault(origin.name, []).append((variable, origin))
     report.ignored = sorted(actual for name, actual in names.items() if name not in taken and table.is_ignored(name))
     report.unused = sorted(actual for name, actual in names.items() if name not in taken and not table.is_ignored(name))
     problems += [f"{path}: {why}" for path, why in report.missing]
@@ -74,13 +74,13 @@ def load_variables(
         problems += [f"{printable(name)}: nothing in the model takes it" for name in report.unused if table.is_of_encoder(name)]
     if problems and strict:
         raise ValueError("the checkpoint does not fit the model:\n  " + "\n  ".join(problems))
-    for name, filled in steps.items():
+    for name, filled in fills.items():
         _fill(name, filled, source, report, position_offset, extend_positions)
     return report
 
 
 def arrays_to_write(variables, rows):
-    """The arrays of a model under foreign names, made one by one.
+    """The arrays of a model under foreign names, one by one.
 
     Args:
         variables: the variables.
@@ -90,7 +90,7 @@ def arrays_to_write(variables, rows):
         An iterator of `(name, array)`.
 
     Raises:
-        ValueError: lists at once every variable that the format has no name for.
+        ValueError: lists every variable that the format has no name for.
     """
     by_path = {row.path: row for row in reversed(rows) if row.use == "both"}
     variables = {variable.path: variable for variable in variables}
@@ -115,12 +115,12 @@ def to_numpy(variable):
 
 
 def _canonical_names(source, table, known):
-    """The names of the file by their spelling in the table, and a problem for each that two names fall upon."""
+    """The names of the file by their spelling in the table, and a problem for each spelling that two names share."""
     names, problems = {}, []
     for actual in source.names:
         name = table.canonical(actual, known)
         if name in names:
-            problems.append(f"{printable(name)}: it is there twice, as {printable(names[name])} and as {printable(actual)}")
+            problems.append(f"{printable(name)}: the file has it twice, as {printable(names[name])} and as {printable(actual)}")
         names[name] = actual
     return names, problems
 
@@ -134,7 +134,7 @@ def _why_missing(path, by_path, names):
 
 
 def _parts_problem(rows, shapes):
-    """What the model lacks of the arrays of these rows; None if nothing."""
+    """Which variable of the arrays of these rows the model lacks; None if it has all."""
     for row in rows:
         absent = [path for path in row.paths if path not in shapes]
         if absent:
@@ -143,7 +143,7 @@ def _parts_problem(rows, shapes):
 
 
 def _shape_problem(origin, aliases, source, offset, extend):
-    """What is wrong with an array, as far as names, shapes and types tell; None if nothing."""
+    """What is wrong with an array by name, shape and dtype; None if nothing."""
     row, name, (ours, _) = origin
     theirs, dtype = tuple(source.shape(name)), source.dtype(name)
     if dtype not in FLOATS:
@@ -155,9 +155,7 @@ def _shape_problem(origin, aliases, source, offset, extend):
             else f"expected as many numbers as in {ours}; {name} has {theirs}"
         )
     if row.layout == "positions" and ours[0] > theirs[0] and extend is None:
-        return (
-            f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: extend_positions says how to make it longer"
-        )
+        return f"expected {ours[0] - offset} positions; {name} has {theirs[0] - offset}: choose extend_positions to extend it"
     for alias in aliases:
         if not _same(origin, alias, source):
             return f"{alias.name} differs from {name}, and the model has one for both"
@@ -165,26 +163,26 @@ def _shape_problem(origin, aliases, source, offset, extend):
 
 
 def _same(origin, alias, source):
-    """Whether a variable gets the same from two arrays."""
-    fits = LAYOUTS[alias.row.layout].fits(tuple(source.shape(alias.name)), alias.place.shape)
-    return fits and np.array_equal(*(_as_ours(one, source.read(one.name)) for one in (origin, alias)))
+    """Whether two arrays give a variable the same values."""
+    fits = LAYOUTS[alias.row.layout].fits(tuple(source.shape(alias.name)), alias.slice.shape)
+    return fits and np.array_equal(*(_as_ours(each, source.read(each.name)) for each in (origin, alias)))
 
 
 def _as_ours(origin, array):
-    """What a variable gets of an array of theirs, but for the length of a table of positions."""
-    array = LAYOUTS[origin.row.layout].to_ours(array, origin.place.shape)
-    return array if origin.place.span is None else array[..., origin.place.span]
+    """The value of a variable from one of their arrays, before a position table is shortened or extended."""
+    array = LAYOUTS[origin.row.layout].to_ours(array, origin.slice.shape)
+    return array if origin.slice.span is None else array[..., origin.slice.span]
 
 
 def _fill(name, filled, source, report, offset, extend):
-    """Read an array and fill the variables that lie in it."""
+    """Read an array and fill its variables."""
     read = source.read(name)
     for variable, origin in filled:
         array, shape = _as_ours(origin, read), tuple(variable.shape)
         with np.errstate(invalid="ignore"):
-            finite = math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
+            finite = math.isfinite(array.sum(dtype="float64"))  # one number, not an array of booleans
         if not finite:
-            warnings.warn(f"{name} holds numbers that are not finite; {variable.path} now holds them too.", stacklevel=4)
+            warnings.warn(f"{name} has numbers that are not finite; {variable.path} now has them too.", stacklevel=4)
         if origin.row.layout == "positions" and array.shape != shape:
             report.reshaped.append((variable.path, tuple(array.shape), shape))
             array = fit_positions(array, shape[0], offset, extend)

@@ -1,11 +1,11 @@
-"""The architecture, told from the live model. The package can be called: `explain(model)` is that of `explanation.py`."""
+"""The architecture, explained from the live model. The package is callable: `explain(model)` is that of `explanation.py`."""
 
 import sys
 import types
 
 
 class _CallablePackage(types.ModuleType):
-    """A package and the function that is named like it, so that neither hides the other, in whatever order they are imported."""
+    """A package that can be called as the function of the same name, so that neither hides the other, in any import order."""
 
     def __call__(self, model_or_config, heads=None, **options):
         from keras_bert_rebuild.explain.explanation import explain

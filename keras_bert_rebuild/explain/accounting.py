@@ -1,4 +1,4 @@
-"""Where the parameters, bytes and operations of a model are, worked out from its config: no model is built."""
+"""The parameters, bytes and operations of a model by step, computed from its config: no model is built."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from keras_bert_rebuild.anatomy.formulas import filled_in, letters_of, value
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import steps_of
 
-# Dtype policy: bytes of a weight, bytes of a value in computation.
+# Dtype policy to the bytes of a weight and of a computed value.
 DTYPES = {
     "float32": (4, 4),
     "bfloat16": (2, 2),
@@ -19,37 +19,37 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class StepAccount:
-    """A step with its numbers. Parameters of a step in a block are given of one block and of all."""
+    """A step with its numbers. Parameters of a step in a block are given for one block and for all."""
 
     article: int | None
-    """Its number in the article, None for what the article's model does not have."""
+    """Its number in the article; None if the article's model does not have it."""
 
     part: str
     """Embedding, encoder block, heads, or other layers."""
 
     name: str
-    """What it is."""
+    """Its name."""
 
     layer: str
     """The layer or layers of the model, `{n}` for the number of the block."""
 
     formula: str
-    """Its parameters in letters; of one block."""
+    """Its parameters in letters, for one block."""
 
     numbers: str
-    """The formula with the numbers put in."""
+    """The formula with numbers for letters."""
 
     each: int
-    """What that comes to."""
+    """The value of the formula."""
 
     blocks: int
-    """Blocks with weights of their own that have the step; 1 outside of blocks."""
+    """Blocks with their own weights that have the step; 1 outside blocks."""
 
     runs: int
-    """How often it runs; more often than there are blocks where blocks are shared."""
+    """How often it runs; more often than there are blocks if blocks are shared."""
 
     params: int
-    """Parameters in all."""
+    """Parameters of all blocks."""
 
     share: float
     """Of the parameters of the model, in [0, 1]."""
@@ -67,12 +67,12 @@ class StepAccount:
     """The same in a training step: the forward pass, and as much again for the gradients of inputs and of weights."""
 
     kept: int
-    """Bytes of values that a training step keeps for its backward pass, all runs."""
+    """Bytes of values that a training step retains for its backward pass, all runs."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A model step by step. Printed it is a table, in a notebook Markdown."""
+    """A model step by step. It prints as a table, and in a notebook as Markdown."""
 
     config: BertConfig
     """What was explained."""
@@ -81,19 +81,19 @@ class Explanation:
     """The heads."""
 
     letters: dict
-    """What every letter stands for."""
+    """Letter to number."""
 
     dtype: str
-    """The dtype policy that bytes are of."""
+    """The dtype policy for the bytes."""
 
     steps: tuple
     """`StepAccount`s, in the order of the article."""
 
     corrections: tuple
-    """Where the articles err, a sentence each."""
+    """Corrections of articles, one sentence each."""
 
     def total(self, name: str) -> int:
-        """The sum of a number of all steps: "params", "bytes", "forward", "train" or "kept"."""
+        """The sum of a field over all steps: "params", "bytes", "forward", "train" or "kept"."""
         return sum(getattr(step, name) for step in self.steps)
 
     def __str__(self) -> str:
@@ -114,22 +114,26 @@ def account(config, heads=("mlm", "nsp"), batch=1, length=None, predictions=None
         config: a `BertConfig`.
         heads: names of heads, a selection of `config.HEADS`.
         batch: texts of a batch.
-        length: tokens of each; None for as many as the model takes.
-        predictions: tokens of each whose word the MLM head predicts; None for all.
+        length: tokens of each; None for the maximum of the model.
+        predictions: tokens of each that the MLM head predicts; None for all.
         dtype: a key of `DTYPES`.
-        others: layers of a live model that are no steps, pairs of a name and its parameters.
+        others: layers of a live model that are not steps, pairs of a name and its parameters.
 
     Returns:
-        The `StepAccount`s as a tuple, and what the letters stand for.
+        The `StepAccount`s as a tuple, and the numbers of the letters.
 
     Raises:
         ValueError: an argument does not fit.
     """
     length = config.max_length if length is None else length
     predictions = length if predictions is None else predictions
-    for name, number, most in (("batch", batch, None), ("length", length, config.max_length), ("predictions", predictions, length)):
-        if number < 1 or (most is not None and number > most):
-            limit = "" if most is None else f" and at most {most}"
+    for name, number, maximum in (
+        ("batch", batch, None),
+        ("length", length, config.max_length),
+        ("predictions", predictions, length),
+    ):
+        if number < 1 or (maximum is not None and number > maximum):
+            limit = "" if maximum is None else f" and at most {maximum}"
             raise ValueError(f"{name} must be at least 1{limit}; got {number}.")
     if config.hidden_size % config.num_attention_heads:
         raise ValueError(f"num_attention_heads must divide hidden_size={config.hidden_size}; got {config.num_attention_heads}.")

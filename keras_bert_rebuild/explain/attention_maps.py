@@ -1,4 +1,4 @@
-"""Who looks at whom: the attention of a model as arrays."""
+"""The attention of a model as arrays: which token attends to which."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from keras_bert_rebuild.explain.encoder_walk import (
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
 from keras_bert_rebuild.models.memory import available_bytes
 
-# The fields that have an axis for every axis of the batch: name, the axes of its length.
+# The fields with a batch axis, and their axes of length `length`.
 LENGTH_AXES = {
     "probabilities": (3, 4),
     "queries": (3,),
@@ -32,13 +32,13 @@ LENGTH_AXES = {
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The attention of chosen layers and heads, as float32 arrays, and the tokens it is between."""
+    """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
 
     probabilities: np.ndarray
-    """How much of a query's attention a key gets, `(layers, batch, heads, query, key)`; 0 at keys that are padding."""
+    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding."""
 
     layers: tuple
-    """The layers, from 0, along the first axis. Layer 0 is the first that runs, `Encoder-1-...` in the model."""
+    """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""
 
     heads: tuple
     """The heads, from 0, along the third axis."""
@@ -59,28 +59,28 @@ class AttentionMaps:
     """Number of a token's word in its own text, -1 at special tokens and padding, `(batch, length)`; None without texts."""
 
     tokens: tuple | None
-    """The tokens of every row as the vocabulary writes them, "" at padding; None without a tokenizer."""
+    """The tokens of every row as in the vocabulary, "" at padding; None without a tokenizer."""
 
     surfaces: tuple | None
-    """The characters of the text behind every token, "" at special ones; None without texts or with keras_bert's `Tokenizer`."""
+    """The characters of the text for every token, "" at special ones; None without texts or with keras_bert's `Tokenizer`."""
 
     scale: float
-    """What query · key is divided by: the root of the width of a head."""
+    """The divisor of query · key: the square root of the width of a head."""
 
     queries: np.ndarray | None = None
-    """`(layers, batch, heads, length, head width)`, with `vectors`; `keys` and `values` alike."""
+    """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be looked at."""
+    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to."""
 
     values: np.ndarray | None = None
-    """See `queries`: a head answers with probabilities · values."""
+    """See `queries`: a head returns probabilities · values."""
 
     inputs: np.ndarray | None = None
-    """What each layer reads, `(layers, batch, length, hidden)`, with `vectors`."""
+    """The input of each layer, `(layers, batch, length, hidden)`, with `vectors`."""
 
     outputs: np.ndarray | None = None
-    """What each layer hands on, behind its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
+    """The output of each layer, after its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
 
     def of_text(self, row: int) -> Self:
         """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
@@ -124,69 +124,69 @@ def attention_maps(
 ) -> AttentionMaps:
     """The attention probabilities of a model, without changing it.
 
-    The model runs as in prediction, its attention layers by their own, fused kernels; those asked for compute their probabilities
-    besides, in float32, from the queries and keys that they compare, behind rotary positions, within their window.
+    The model runs as in prediction, with the fused kernels of its attention layers; the probabilities of the requested layers are
+    computed separately, in float32, from their queries and keys, after rotary positions and within their window.
 
     Args:
         model: any model with an encoder of this library in it: built, loaded, fine-tuned, quantised, or nested in another one.
-        inputs: what the encoder takes, by name or in its order; `Input-Masked` may be left out. Or give texts.
+        inputs: those of the encoder, by name or in order; `Input-Masked` may be left out. Or pass texts.
         texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`
             the tokenizer names the tokens.
         layers: numbers of layers, from 0, negative from the end; None for all.
-        heads: numbers of heads, alike.
-        vectors: also give queries, keys, values and what the layers read and hand on.
+        heads: numbers of heads, in the same way.
+        vectors: also return queries, keys, values and the inputs and outputs of the layers.
         max_len: tokens to cut a text to; None to refuse those that are too long.
 
     Returns:
-        `AttentionMaps`. Rows of probabilities sum to one, but for those that have nothing to look at, which are zeros.
+        `AttentionMaps`. Rows of probabilities sum to one, except for queries without any key to attend to, which are zeros.
 
     Raises:
-        ValueError: there is no encoder, no such layer or head, or the inputs do not fit.
-        MemoryError: the arrays would not fit.
+        ValueError: the model has no encoder, a layer or head does not exist, or the inputs do not fit.
+        MemoryError: the arrays do not fit into memory.
     """
     encoder = find_encoder(model)
     chosen_layers = _chosen("layers", layers, len(encoder.blocks))
     of_layer = {i: encoder.layers[ATTENTION.format(number)] for i, number in enumerate(encoder.blocks)}
     chosen_heads = _chosen("heads", heads, min(layer.head_num for layer in of_layer.values()))
     rows, inputs = _rows(encoder, inputs, texts, pairs, tokenizer, max_len)
-    _check_room(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
+    _check_memory(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
     x, mask = embed(encoder, inputs)
     _check_padding(ops.convert_to_numpy(mask), rows.mask)
     found: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
     for i in range(max(chosen_layers) + 1):
-        answer = run_encoder_block(encoder, encoder.blocks[i], x, mask)
+        outputs = run_encoder_block(encoder, encoder.blocks[i], x, mask)
         if i in chosen_layers:
             layer = of_layer[i]
             read = read_by_attention(encoder, encoder.blocks[i], x)
             query, key, value = (_by_heads(array)[:, chosen_heads] for array in layer.queries_keys_values(read))
-            near = layer.near(rows.ids.shape[1])
-            found["probabilities"].append(attention_probabilities(query, key, rows.mask, near))
+            visible = layer.visible_keys(rows.ids.shape[1])
+            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible))
             if vectors:
-                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(answer)), strict=True):
+                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs)), strict=True):
                     if array is not None:
                         found[name].append(array)
-        x = answer
-    place = [sorted(chosen_layers).index(i) for i in chosen_layers]
-    arrays = {name: np.stack([values[i] for i in place]) for name, values in found.items() if values}
+        x = outputs
+    order = [sorted(chosen_layers).index(i) for i in chosen_layers]
+    arrays = {name: np.stack([values[i] for i in order]) for name, values in found.items() if values}
     scale = float(query.shape[-1]) ** 0.5
     return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
 
 
-def attention_probabilities(queries, keys, mask, near=None):
-    """softmax(Q Kᵀ / √K) over the keys that may be looked at, in float32.
+def attention_probabilities(queries, keys, mask, visible=None):
+    """softmax(Q Kᵀ / √K) over the keys that may be attended to, in float32.
 
     Args:
         queries, keys: `(batch, heads, length, head width)`.
         mask: False at padding, `(batch, length)`.
-        near: `(query, key)`, False where a query does not see a key whatever it is; None where it sees all.
+        visible: `(query, key)`, False where a query never attends to a key; None if it may attend to all.
 
     Returns:
-        `(batch, heads, query, key)`: exactly 0 at keys that may not be looked at.
+        `(batch, heads, query, key)`: exactly 0 for keys that may not be attended to.
     """
     scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5)
     allowed = np.broadcast_to(mask[:, None, None, :], scores.shape)
-    if near is not None:
-        allowed = allowed & ops.convert_to_numpy(near)
+    if visible is not None:
+        allowed = allowed & ops.convert_to_numpy(visible)
     scores = np.where(allowed, scores, -np.inf)
     top = scores.max(-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
@@ -203,7 +203,7 @@ def _array(tensor):
 
 
 def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
-    """What stands where, and the inputs by name."""
+    """The `TokenRows`, and the inputs by name."""
     names = [tensor.name for tensor in encoder.embedding.inputs]
     if (inputs is None) == (texts is None) or (texts is not None and tokenizer is None):
         raise ValueError("attention_maps expected either inputs, or texts and the tokenizer of the model.")
@@ -224,17 +224,17 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
 
 
 def _longest(encoder):
-    """Tokens of the longest text."""
+    """Maximum tokens of a text."""
     table = encoder.layers.get("Embedding-Position")
     return encoder.host.config.max_length if table is None else table.max_length
 
 
-def _check_padding(mask, own):
-    """Whether the model takes for padding what the tokenizer padded with."""
-    if not (mask == own).all():
-        row, place = np.argwhere(mask != own)[0]
-        theirs, ours = ("a token", "padding") if own[row, place] else ("padding", "a token")
-        raise ValueError(f"the tokenizer must pad with the padding id of the model; {theirs} of the one is {ours} to the other.")
+def _check_padding(mask, expected):
+    """Refuse a tokenizer whose padding the model does not take for padding."""
+    if not (mask == expected).all():
+        row, position = np.argwhere(mask != expected)[0]
+        theirs, ours = ("a token", "padding") if expected[row, position] else ("padding", "a token")
+        raise ValueError(f"the tokenizer must pad with the model's padding id; {theirs} of the tokenizer is {ours} to the model.")
 
 
 def _chosen(name, chosen, count):
@@ -248,11 +248,11 @@ def _chosen(name, chosen, count):
     return numbers
 
 
-def _check_room(layers, heads, batch, length):
+def _check_memory(layers, heads, batch, length):
     needed, available = 8 * layers * heads * batch * length**2, available_bytes()  # the maps of all layers, and their stack
     if available is not None and needed > available:
         shape = (layers, batch, heads, length, length)
         raise MemoryError(
-            f"the maps would have shape {shape} and need {needed / 1e9:.1f} GB while they are made; {available / 1e9:.1f} GB of "
-            "memory are free: choose fewer layers, heads or texts."
+            f"the maps would have shape {shape} and need {needed / 1e9:.1f} GB while they are computed; {available / 1e9:.1f} GB "
+            "of memory are free: choose fewer layers, heads or texts."
         )

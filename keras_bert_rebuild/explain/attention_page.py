@@ -1,4 +1,4 @@
-"""Attention as one HTML file that needs nothing else: a function from arrays to the text of the file."""
+"""Attention as one self-contained HTML file: a function from arrays to the text of the file."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_pa
 from keras_bert_rebuild.explain.heads_that_fit import precision_that_fits
 from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
 
-# The parts of the script, in the order in which they are put together.
+# The parts of the script, in order.
 SCRIPTS = (
     "arrays.js",
     "tokens.js",
@@ -30,7 +30,7 @@ SCRIPTS = (
     "start.js",
 )
 
-# What would end a script element, or a line of a script, as JSON may also write it.
+# Characters that would end a script element or a line of a script, as JSON escapes.
 ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
 
@@ -38,10 +38,10 @@ def attention_page(maps, anatomy=None, *, name="", layer_count=None, head_count=
     """The page of one text or pair.
 
     Args:
-        maps: `AttentionMaps` of one text, as `of_text` gives them, with tokens; with queries and keys it has a neuron view.
+        maps: `AttentionMaps` of one text, as from `of_text`, with tokens; with queries and keys the page has a neuron view.
         anatomy: `EmbeddingAnatomy` of the same text, or None for a page without embeddings.
-        name: what the model is called.
-        layer_count, head_count: how many the model has, where `maps` holds only some.
+        name: of the model.
+        layer_count, head_count: how many the model has, if `maps` holds only some.
 
     Returns:
         The text of an HTML file.
@@ -53,21 +53,21 @@ def attention_page(maps, anatomy=None, *, name="", layer_count=None, head_count=
     data = as_script_data(values)
     style = "\n" + _part("page.css")
     script = "\n(() => {\n'use strict';\n" + "\n".join(map(_part, SCRIPTS)) + "})();\n"
-    own = f"script-src {_hash(script)}; style-src {_hash(style)}"
-    policy = f"default-src 'none'; {own}; img-src data:; base-uri 'none'; form-action 'none'"
+    hashes = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {hashes}; img-src data:; base-uri 'none'; form-action 'none'"
     parts = {"policy": policy, "style": style, "script": script, "data": data}
-    # In one pass: what is put in may itself look like a place.
-    return re.sub(r"\{(policy|style|script|data)\}", lambda place: parts[place[1]], _part("page.html"))
+    # In one pass: inserted text may itself look like a placeholder.
+    return re.sub(r"\{(policy|style|script|data)\}", lambda placeholder: parts[placeholder[1]], _part("page.html"))
 
 
 def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None):
-    """What the page knows, as a dictionary that JSON takes; see `attention_page`."""
+    """The data of the page, as a dictionary for JSON; see `attention_page`."""
     layers, batch, heads, length, _ = maps.probabilities.shape
     if batch != 1 or maps.tokens is None:
         raise ValueError(f"a page shows one text and its tokens; got {batch} texts {'with' if maps.tokens else 'without'} tokens.")
     if anatomy is not None and tuple(anatomy.tokens) != tuple(maps.tokens[0]):
         raise ValueError(
-            f"anatomy must be of the text of the maps, {length} tokens; it is of another one, {len(anatomy.tokens)} tokens."
+            f"anatomy must be of the text of the maps, {length} tokens; it is that of another text, {len(anatomy.tokens)} tokens."
         )
     width = 0 if maps.queries is None else maps.queries.shape[-1]
     precision = precision_that_fits(layers * heads, length, width)
@@ -96,7 +96,7 @@ def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None)
 
 
 def as_script_data(values):
-    """JSON that can stand in a script element, whatever the texts in it are."""
+    """JSON that is safe in a script element, whatever texts it holds."""
     return json.dumps(values, ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(ESCAPES)
 
 
@@ -129,7 +129,7 @@ def _embedding_arrays(anatomy):
 
 
 def _history_only(probabilities):
-    """Whether nothing looks ahead, as in a model that may only look back."""
+    """Whether no query attends to later keys, as in a model with `history_only`."""
     length = probabilities.shape[-1]
     return bool(length > 1 and not probabilities[..., ~np.tri(length, dtype=bool)].any())
 

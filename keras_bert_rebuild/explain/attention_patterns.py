@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# What tokenizers of the family put around and between texts.
+# The tokens that tokenizers put around and between texts.
 DELIMITERS = ("[CLS]", "[SEP]", "<s>", "</s>")
 
-# Name of a pattern, and what a head that follows it does.
+# Name of a pattern, and what a head with it does.
 PATTERNS = (
-    ("previous token", "looks at the token before"),
-    ("next token", "looks at the token behind"),
-    ("same token", "looks at itself and where the same token stands again"),
-    ("delimiter", "looks at [CLS] and [SEP], which is how a head does nothing"),
-    ("same sentence", "stays in its own sentence"),
+    ("previous token", "attends to the token before"),
+    ("next token", "attends to the token after"),
+    ("same token", "attends to the same token, here and elsewhere"),
+    ("delimiter", "attends to [CLS] and [SEP], which amounts to doing nothing"),
+    ("same sentence", "attends to its own sentence"),
 )
 
 
 @dataclass(frozen=True)
 class AttentionPatterns:
-    """How far every head follows every pattern."""
+    """How strongly every head follows every pattern."""
 
     names: tuple
     """The patterns, those of `PATTERNS`."""
@@ -31,20 +31,20 @@ class AttentionPatterns:
     """`(patterns, layers, heads)`, each in [0, 1]."""
 
     even: np.ndarray
-    """What a head that looks at all tokens alike would score on these tokens, `(patterns,)`."""
+    """The scores of a head that attends to all tokens equally, `(patterns,)`."""
 
     def of_head(self, layer: int, head: int, threshold: float = 0.5) -> list[tuple[str, float]]:
         """The patterns that a head follows, the strongest first, as a list of `(name, score)`.
 
         Args:
-            layer, head: places along the axes of `scores`.
-            threshold: how far from even attention, 0, to the pure pattern, 1, a score must be.
+            layer, head: indexes along the axes of `scores`.
+            threshold: minimum score, on a scale from even attention, 0, to the pure pattern, 1.
         """
         needed = self.even + threshold * (1 - self.even)
         found = [
             (name, float(score))
-            for name, score, least in zip(self.names, self.scores[:, layer, head], needed, strict=True)
-            if score >= least and least < 1
+            for name, score, minimum in zip(self.names, self.scores[:, layer, head], needed, strict=True)
+            if score >= minimum and minimum < 1
         ]
         return sorted(found, key=lambda pair: -pair[1])
 
@@ -57,22 +57,22 @@ def attention_patterns(
 ) -> AttentionPatterns:
     """Score attention maps of one text on the known patterns.
 
-    Every score is a share of attention, averaged over the queries that it can be asked of, P(q, k) being what query q gives key k:
+    Every score is a share of attention, averaged over the queries that it applies to; P(q, k) is the attention of query q to key k:
 
         previous token   mean over q > 0 of P(q, q − 1)
         next token       mean over q < last of P(q, q + 1)
-        same token       mean over q of the sum of P(q, k) over k with the token of q, q itself among them
+        same token       mean over q of the sum of P(q, k) over k with the token of q, including q itself
         delimiter        mean over q of the sum of P(q, k) over delimiters k
         same sentence    mean over q of the sum of P(q, k) over k of the sentence of q
 
-    Delimiters are no queries of the last three. Where there is no query to ask, and "same sentence" where there is only one
-    sentence, the score is 0.
+    For the last three, delimiters are not queries. Without any query, and for "same sentence" with only one sentence, the score
+    is 0.
 
     Args:
         probabilities: `(layers, heads, query, key)`, rows that sum to one, without padding.
         tokens: the tokens, or their ids, `(length,)`.
         sentences: the sentence of every token, `(length,)`, -1 at delimiters; None for one sentence.
-        delimiters: the tokens that stand around and between sentences.
+        delimiters: the tokens around and between sentences.
 
     Returns:
         `AttentionPatterns`.
@@ -103,14 +103,14 @@ def attention_patterns(
 
 
 def _masks(tokens, sentences, is_delimiter):
-    """Of every pattern which keys it means `(query, key)`, and which queries it is asked of `(query,)`."""
+    """For every pattern its keys `(query, key)`, and the queries that it applies to `(query,)`."""
     length = len(tokens)
-    places = np.arange(length)
+    positions = np.arange(length)
     words = ~is_delimiter
     several = len(set(sentences[words].tolist())) > 1
     return {
-        "previous token": (places[:, None] - 1 == places, places > 0),
-        "next token": (places[:, None] + 1 == places, places < length - 1),
+        "previous token": (positions[:, None] - 1 == positions, positions > 0),
+        "next token": (positions[:, None] + 1 == positions, positions < length - 1),
         "same token": (tokens[:, None] == tokens, words),
         "delimiter": (np.broadcast_to(is_delimiter, (length, length)), words),
         "same sentence": ((sentences[:, None] == sentences) & words, words & several),
@@ -118,7 +118,7 @@ def _masks(tokens, sentences, is_delimiter):
 
 
 def _share(probabilities, keys, queries):
-    """The mean over some queries of what they give to some keys, `(layers, heads)`."""
+    """The mean over some queries of their attention to some keys, `(layers, heads)`."""
     if not queries.any():
         return np.zeros(probabilities.shape[:2])
     given = (probabilities * keys).sum(-1)[..., queries]

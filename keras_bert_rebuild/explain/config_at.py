@@ -1,4 +1,4 @@
-"""What `keras-bert explain` is to explain: a released model by its name, a config file, or a checkpoint."""
+"""The config that `keras-bert explain` explains: of a released model by its name, a config file, or a checkpoint."""
 
 from pathlib import Path
 
@@ -11,18 +11,20 @@ from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 # The model of the article "Understanding BERT architecture".
 ARTICLE = BertConfig(vocab_size=30000)
 
-# Config files that are enough where no weights lie beside them.
+# Config files that are read if there are no weights next to them.
 CONFIG_FILES = ("config.json", "bert_config.json")
 
 
 def released():
-    """The released models: name to `(config, heads)`, the encoder with its pooler where it has one."""
+    """The released models: name to `(config, heads)`, the encoder, with its pooler if it has one."""
     found = {}
     for module in dict.fromkeys(FAMILIES.values()):
         heads = ("pooler",) if "pooler" in module.HUGGINGFACE.heads else ()
         for name, changes, _ in module.SIZES:
             family = max(
-                (word for word in module.MODEL_TYPES if name.startswith(word)), key=len, default=next(iter(module.MODEL_TYPES))
+                (model_type for model_type in module.MODEL_TYPES if name.startswith(model_type)),
+                key=len,
+                default=next(iter(module.MODEL_TYPES)),
             )
             config = BertConfig(family=family, **{**module.DEFAULTS, **changes})
             found[name] = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()}), heads
@@ -30,16 +32,16 @@ def released():
 
 
 def config_at(path=None):
-    """A config and its heads, without reading weights; for a Keras file of this library the model, whose config is in it.
+    """A config and its heads, without reading weights; for a Keras file of this library the model itself, which has the config.
 
     Args:
-        path: the name of a released model, a config file, or what `from_pretrained` reads; None for the model of the article.
+        path: the name of a released model, a config file, or a path for `from_pretrained`; None for the model of the article.
 
     Returns:
         `(config, heads)`, or `(model, None)`.
 
     Raises:
-        ValueError: nothing is there, or what is there cannot be read.
+        ValueError: the path does not exist or cannot be read.
     """
     if path is None:
         return ARTICLE, ("mlm", "nsp")
@@ -63,7 +65,7 @@ def config_at(path=None):
 
 
 def _config_file(path):
-    """A path that is a config file, or the one in a folder that holds no weights; else None."""
+    """The config file at a path, or in a folder without weights; else None."""
     if path.suffix == ".json" and not path.name.endswith(".index.json"):
         return path
     if not path.is_dir():

@@ -1,13 +1,13 @@
-"""Where articles about BERT err, and what is so instead."""
+"""Errors in articles about BERT, and their corrections."""
 
 
 def _activation(encoder):
-    """The word for the activation of the feed-forward halves; "" for a function, and without blocks."""
+    """The name of the activation of the feed-forward halves; "" for a function, and without blocks."""
     activation = encoder.blocks[0].feed_forward.activation if encoder.blocks else ""
     return activation if isinstance(activation, str) else ""
 
 
-# Which encoders it concerns, and the sentence.
+# The encoders that a sentence applies to, and the sentence.
 CORRECTIONS = (
     (
         lambda encoder: encoder.blocks and encoder.blocks[0].order == "post",
@@ -16,17 +16,17 @@ CORRECTIONS = (
     ),
     (
         lambda encoder: encoder.embedding.segments > 1,
-        "Step 3: elsewhere one reads that segment vectors are all zeros or all ones. 0 and 1 are the ids; the {segments} vectors "
+        "Step 3: other articles say that segment vectors are all zeros or all ones. 0 and 1 are the ids; the {segments} vectors "
         "of {E} are learnt.",
     ),
     (
         lambda encoder: encoder.embedding.positions.kind == "table",
-        "Step 4: elsewhere one reads that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
+        "Step 4: other articles say that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
     ),
     (
         lambda encoder: encoder.embedding.norm.bias,
-        "Step 5: the article calls what a normalisation learns mean and deviation. Those are computed for every token; learnt "
-        "are a factor (gamma) and a summand (beta) for each of the {E} features.",
+        "Step 5: the article says that a normalisation learns mean and deviation. Those are computed for every token; a factor "
+        "(gamma) and a summand (beta) are learnt for each of the {E} features.",
     ),
     (
         lambda encoder: _activation(encoder) not in ("relu", ""),
@@ -36,7 +36,7 @@ CORRECTIONS = (
 
 
 def corrections_of(config):
-    """The sentences that concern a config, a tuple of strings."""
+    """The sentences that apply to a config, a tuple of strings."""
     encoder = config.encoder()
     embedding, distinct = encoder.embedding, encoder.distinct
     rows = 8 if distinct and distinct[0].dropout > 0 else 6
@@ -49,4 +49,4 @@ def corrections_of(config):
         "segments": embedding.segments,
         "activation": distinct[0].feed_forward.activation if distinct else None,
     }
-    return tuple(sentence.format(**words) for concerns, sentence in CORRECTIONS if concerns(encoder))
+    return tuple(sentence.format(**words) for applies, sentence in CORRECTIONS if applies(encoder))

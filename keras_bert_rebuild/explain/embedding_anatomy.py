@@ -1,4 +1,4 @@
-"""What the embedding makes of a text: the vectors that are added for every token, before and after the norm."""
+"""The embedding of a text: the vectors that are added for every token, before and after the norm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,13 @@ class EmbeddingAnatomy:
     """The embedding of one text or pair, token by token, as float32 arrays."""
 
     tokens: tuple
-    """The tokens as the vocabulary writes them, special ones included."""
+    """The tokens as in the vocabulary, including special ones."""
 
     surfaces: tuple | None
-    """The characters of the text behind every token, "" at special ones; None for keras_bert's `Tokenizer`."""
+    """The characters of the text for every token, "" at special ones; None for keras_bert's `Tokenizer`."""
 
     pieces: tuple
-    """For every token the tokens of the whole word that it is a piece of."""
+    """For every token, all tokens of its word."""
 
     ids: np.ndarray
     """Rows of the token table `(length,)`."""
@@ -37,7 +37,7 @@ class EmbeddingAnatomy:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
 
     parts: tuple
-    """What is added: "token", "segment" where the model has any, "position"."""
+    """The vectors that are added: "token", "segment" if the model has segments, "position"."""
 
     vectors: np.ndarray
     """The vectors that are added, `(parts, length, width)`."""
@@ -46,7 +46,7 @@ class EmbeddingAnatomy:
     """Their sum, before the norm, `(length, width)`."""
 
     normalised: np.ndarray
-    """The same after the norm: what the first block reads, or ALBERT's mapping, `(length, width)`."""
+    """The same after the norm: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
 
     norms: np.ndarray
     """Euclidean norms of `vectors`, `(parts, length)`."""
@@ -61,16 +61,16 @@ class EmbeddingAnatomy:
     """Cosines between the parts of a token, `(length, parts, parts)`; 0 where a vector is zero."""
 
     cosines_summed: np.ndarray
-    """Cosines of each part with the sum, `(parts, length)`: which part decides where the sum points."""
+    """Cosines of each part with the sum, `(parts, length)`: which part dominates the direction of the sum."""
 
     cosines_normalised: np.ndarray
-    """Cosines of each part with what the norm makes of the sum, `(parts, length)`."""
+    """Cosines of each part with the normalised sum, `(parts, length)`."""
 
 
 def embedding_anatomy(
     model: keras.Model, tokenizer: Any, text: str, pair: str | None = None, max_len: int | None = None
 ) -> EmbeddingAnatomy:
-    """Take the embedding of a text apart.
+    """Split the embedding of a text into its parts.
 
     Args:
         model: any model with an encoder of this library in it.
@@ -83,7 +83,7 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding or no position table, or the text is not one or too long.
+        ValueError: there is no encoder, it has a task embedding or no position table, or the text is not a string or is too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
@@ -132,14 +132,14 @@ def cosines(a, b):
 
 
 def _array(tensor):
-    """The first of a batch, float32."""
+    """The first row of a batch, float32."""
     return ops.convert_to_numpy(ops.cast(ops.stop_gradient(tensor), "float32"))[0]
 
 
 def _pieces(rows):
-    """For every token the tokens of its word; a special token is a word of its own."""
-    places = enumerate(zip(rows.sentences[0].tolist(), rows.words[0].tolist(), strict=True))
-    keys = [(side, word) if word >= 0 else i for i, (side, word) in places]
+    """For every token, all tokens of its word; a special token is its own word."""
+    words = enumerate(zip(rows.sentences[0].tolist(), rows.words[0].tolist(), strict=True))
+    keys = [(side, word) if word >= 0 else i for i, (side, word) in words]
     pieces = {}
     for key, token in zip(keys, rows.tokens[0], strict=True):
         pieces.setdefault(key, []).append(token)

@@ -1,4 +1,4 @@
-"""The encoder inside any model that holds one, run block by block with its inner values at hand."""
+"""The encoder inside any model, run block by block to get its inner values."""
 
 import re
 from collections import namedtuple
@@ -12,8 +12,8 @@ from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAtt
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder_blocks import HALVES, Context, block_of, run_block
 
-# The encoder of a model: the functional model whose layers are its own, that model's graph up to the first block, its layers by
-# name, the number of every block in the order in which they run, a shared one as often as it is run, and whether blocks normalise
+# The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
+# by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
 # before ("pre") or after ("post") they add.
 Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks", "order"])
 
@@ -25,10 +25,10 @@ def find_encoder(model):
     """The encoder of a model: the model itself, or the one model nested in it that has attention layers.
 
     Args:
-        model: a model of this library, of any heads, or any model in which such a one is a layer.
+        model: a model of this library, with any heads, or any model that has one as a layer.
 
     Raises:
-        ValueError: there is none, there are several, or other layers stand between its blocks.
+        ValueError: there is none, there are several, or there are other layers between its blocks.
     """
     hosts = [part for part in models_in(model) if any(isinstance(layer, MultiHeadSelfAttention) for layer in part.layers)]
     if len(hosts) != 1:
@@ -59,10 +59,10 @@ def encoder_inputs(encoder, inputs):
 
     Args:
         encoder: as from `find_encoder`.
-        inputs: what the model takes, a dictionary by name, a list in its order, or one array; `Input-Masked` may be left out.
+        inputs: those of the model, a dictionary by name, a list in order, or one array; `Input-Masked` may be left out.
 
     Raises:
-        ValueError: an input is missing, or not such an array.
+        ValueError: an input is missing or is not such an array.
     """
     names = [tensor.name for tensor in encoder.embedding.inputs]
     all_names = [tensor.name for tensor in encoder.host.inputs]
@@ -79,7 +79,7 @@ def encoder_inputs(encoder, inputs):
 
 
 def embed(encoder, inputs):
-    """What the first block reads, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding.
+    """The input of the first block, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding.
 
     Args:
         encoder: as from `find_encoder`.
@@ -97,14 +97,14 @@ def embed(encoder, inputs):
 
 
 def run_encoder_block(encoder, number, x, mask):
-    """A block as in prediction, by the layers themselves."""
-    # Nothing is trained here: torch would keep every block for a backward pass.
+    """The output of a block as in prediction, from the layers of the model."""
+    # No gradients are needed here: torch would retain the values of every block for a backward pass.
     block = block_of(encoder.layers, number, encoder.order)
     return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False)))
 
 
 def read_by_attention(encoder, number, x):
-    """What the attention of a block reads, where the block reads `x`: its norm comes first in blocks that normalise before."""
+    """The input of the attention of a block whose input is `x`: blocks that normalise before apply the norm first."""
     half = block_of(encoder.layers, number, encoder.order).halves[0]
     return half.norm(x) if encoder.order == "pre" and half.norm is not None else x
 
@@ -128,13 +128,13 @@ def _array(name, values):
 
 
 def _order(host):
-    """Whether blocks normalise before or after they add, which the config says; those put together by hand normalise after."""
+    """Whether blocks normalise before or after they add, by the config; without a config, after."""
     config = getattr(host, "config", None)
     return config.encoder().blocks[0].order if config is not None else "post"
 
 
 def _check_connections(rows, numbers, order):
-    """Whether a block reads the block before it and nothing else, so that running one after the other is the graph."""
+    """Refuse blocks that read anything but the block before them: running them in turn must equal the graph."""
     for n in numbers:
         attention, feed_forward = (f"Encoder-{n}-{half}" for half in HALVES)
         if order == "post":

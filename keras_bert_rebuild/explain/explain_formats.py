@@ -28,12 +28,12 @@ def as_markdown(explanation):
     totals = " | ".join(f"**{amount}**" if amount else "" for amount in amounts_of(explanation))
     lines += [f"| | **all** | | {totals} |", "", OF_WORK]
     if explanation.corrections:
-        lines += ["", "Where articles err:", "", *(f"- {sentence}" for sentence in explanation.corrections)]
+        lines += ["", "Corrections of articles:", "", *(f"- {sentence}" for sentence in explanation.corrections)]
     return "\n".join(lines) + "\n"
 
 
 def as_json(explanation):
-    """The numbers of an explanation as JSON, none rounded."""
+    """The numbers of an explanation as JSON, without rounding."""
     totals = {name: explanation.total(name) for name in ("params", "bytes", "forward", "train", "kept")}
     config = {name: getattr(value, "__name__", value) for name, value in asdict(explanation.config).items()}  # functions by name
     values = {

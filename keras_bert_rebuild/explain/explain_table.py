@@ -12,18 +12,18 @@ from rich.text import Text
 from keras_bert_rebuild.anatomy.formulas import LETTERS
 from keras_bert_rebuild.anatomy.part import BLOCK
 
-# From these widths on, a bar stands beside every share, and letters stand in two columns.
+# From these widths on, there is a bar next to every share, and letters are in two columns.
 WIDE, WIDEST = 96, 116
 BAR = 16
 
-# What the other columns of the parameters take of a line.
-ROOM_BESIDE = 32
+# The width of the other columns of the table of parameters.
+OTHER_COLUMNS = 32
 
 RIGHT = {"justify": "right", "no_wrap": True}
 
 OF_WORK = (
-    "forward, training: multiplications and additions of matrix products. activations: what a training step keeps for its backward "
-    "pass, without fused attention or rematerialisation."
+    "forward, training: multiplications and additions of matrix products. activations: what a training step retains for its "
+    "backward pass, without fused attention or rematerialisation."
 )
 
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -42,7 +42,7 @@ def as_text(explanation, width=100):
 
 
 def as_tables(explanation, width):
-    """What `rich` prints: letters, parameters, work, corrections.
+    """The tables for `rich`: letters, parameters, work, corrections.
 
     Args:
         explanation: an `Explanation`.
@@ -60,7 +60,7 @@ def as_tables(explanation, width):
 
 
 def short(number, unit=""):
-    """A number to one decimal, with a prefix: 109.7 M, 22.4 GFLOP; below a thousand as it is.
+    """A number to one decimal, with a prefix: 109.7 M, 22.4 GFLOP; numbers below a thousand unchanged.
 
     Example:
 
@@ -74,7 +74,7 @@ def short(number, unit=""):
 
 
 def percent(share):
-    """A share in per cent, with a figure that says that something is there: 25.8 %, 0.01 %."""
+    """A share in per cent, with enough digits not to be 0: 25.8 %, 0.01 %."""
     return f"{100 * share:.1f} %" if share >= 0.0005 or not share else f"{100 * share:.2g} %" if share >= 1e-5 else "< 0.001 %"
 
 
@@ -85,7 +85,7 @@ def title_of(explanation):
 
 
 def batch_of(explanation):
-    """The batch that operations and activations are of, in words."""
+    """The batch for which operations and activations are given, in words."""
     letters = explanation.letters
     texts = f"{letters['B']:,} text{'s' if letters['B'] > 1 else ''} of {letters['S']:,} tokens"
     predicted = f", {letters['N']:,} of them predicted" if "mlm" in explanation.heads and letters["N"] < letters["S"] else ""
@@ -93,7 +93,7 @@ def batch_of(explanation):
 
 
 def letters_in_use(explanation):
-    """The letters that stand in a formula of the explanation, with their numbers and meanings."""
+    """The letters in the formulas of the explanation, with their numbers and meanings."""
     formulas = " ".join(f"{step.formula} {step.flops_formula}" for step in explanation.steps)
     used = set(formulas.replace("(", "").replace(")", "").replace("/", " ").replace("·", " ").split()) | {"A", "L", "S"}
     return [
@@ -152,7 +152,7 @@ def _parameters(explanation, width):
             share = percent(step.share) if step.params else ""
             table.add_row(
                 _number(step),
-                _step(step, width - (ROOM_BESIDE + BAR + 3 if wide else ROOM_BESIDE)),
+                _step(step, width - (OTHER_COLUMNS + BAR + 3 if wide else OTHER_COLUMNS)),
                 f"{step.params:,}",
                 share,
                 *bar,
@@ -167,7 +167,7 @@ def _number(step):
 
 
 def _step(step, room):
-    """A step with its formula and numbers, on one line where there is room."""
+    """A step with its formula and numbers, on one line if they fit."""
     text = Text(step.name)
     if not (step.params and step.formula):
         return text
@@ -191,7 +191,7 @@ def _work(explanation):
 
 
 def amounts_of(of):
-    """Bytes of weights, operations forward and in training, bytes kept, of a step or of all of them."""
+    """Bytes of weights, operations forward and in training, and bytes of activations, of a step or of all of them."""
     get = of.total if hasattr(of, "total") else lambda name: getattr(of, name)
     units = (("bytes", "B"), ("forward", "FLOP"), ("train", "FLOP"), ("kept", "B"))
     return [short(get(name), unit) if get(name) else "" for name, unit in units]
@@ -199,6 +199,6 @@ def amounts_of(of):
 
 def _corrections(explanation):
     if explanation.corrections:
-        yield Text("\nWhere articles err", style="bold yellow")
+        yield Text("\nCorrections of articles", style="bold yellow")
     for sentence in explanation.corrections:
         yield Padding(Text(sentence), (0, 0, 0, 2))

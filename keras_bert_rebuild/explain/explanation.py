@@ -26,16 +26,16 @@ def explain(
     """Where the parameters and the work of a model are, in the steps and letters of the article "Understanding BERT architecture".
 
     Args:
-        model_or_config: a `BertConfig`, for which no model is built, or any model with an encoder of this library in it. Without a
-            config of its own its layers are asked. Layers that were added to it are listed, too.
-        heads: of a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own.
+        model_or_config: a `BertConfig`, for which no model is built, or any model with an encoder of this library in it. If it
+            has no config, its layers are read. Layers that were added to it are listed too.
+        heads: for a config, names of heads; None for the pretraining heads `mlm` and `nsp`. A model has its own.
         batch: texts of a batch, for operations and activations.
-        length: tokens of each; None for as many as the model takes.
-        predictions: tokens of each whose word the MLM head predicts, as with `max_predictions`; None for all.
-        dtype: dtype policy that bytes are of, such as "mixed_bfloat16"; None for that of the model, or float32.
+        length: tokens of each; None for the maximum of the model.
+        predictions: tokens of each that the MLM head predicts, as with `max_predictions`; None for all.
+        dtype: dtype policy for the bytes, such as "mixed_bfloat16"; None for that of the model, or float32.
 
     Returns:
-        An `Explanation`: `steps`, `total("params")`; printed it is a table, in a notebook Markdown.
+        An `Explanation`: `steps`, `total("params")`; it prints as a table, and in a notebook as Markdown.
 
     Raises:
         ValueError: a model without an encoder or with half a block, or an argument that does not fit.
@@ -68,10 +68,10 @@ def explain(
 
 
 def _of_model(model):
-    """The config of a model, its heads, and its layers with weights that are no steps: pairs of a name and its parameters."""
+    """The config of a model, its heads, and its layers with weights that are not steps: pairs of a name and its parameters."""
     encoder = find_encoder(model)
     config = getattr(encoder.host, "config", None) or config_of_layers(encoder)
-    # A layer of a user may be called like that of a head.
+    # A layer of the user may have the name of a head's layer.
     heads = tuple(head for head in heads_of(encoder.host) if _layers_of_head(config, head) <= encoder.layers.keys())
     steps = {
         name.format(n=n) for step, *_ in steps_of(config, heads) for name in step.layer.split(", ") for n in set(encoder.blocks)
@@ -87,7 +87,7 @@ def _layers_of_head(config, head):
 
 
 def _policy(model):
-    """The dtype policy of a model, as its first normalisation has it: one that no quantisation changes."""
+    """The dtype policy of a model, taken from its first normalisation, which quantisation does not change."""
     name = find_encoder(model).layers["Embedding-Norm"].dtype_policy.name
     if name not in DTYPES:
         raise ValueError(f"the model has the dtype policy {name!r}; dtype must be one of {', '.join(DTYPES)}.")

@@ -1,4 +1,4 @@
-"""The names of weights, ours beside those of others, for the terminal, as Markdown and as JSON."""
+"""The names of weights, ours next to those of other libraries, for the terminal, as Markdown and as JSON."""
 
 import json
 from dataclasses import asdict
@@ -8,12 +8,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-# From this width on, theirs stands beside ours and not below it.
+# From this width on, theirs is next to ours and not below it.
 WIDE = 184
 
 
 def names_as_table(rows, width):
-    """What `rich` prints.
+    """The table for `rich`.
 
     Args:
         rows: as from `weight_names`.
@@ -50,7 +50,7 @@ def names_as_json(rows):
     """The same in JSON."""
     values = [{**asdict(row), "heads": row.heads} for row in rows]
     for value in values:
-        if value["part"] is None:  # as in every format without joined weights
+        if value["part"] is None:  # as in every format without fused weights
             del value["part"]
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""What lies near a vector: tokens in the embedding table, tokens in the texts around."""
+"""The nearest neighbours of a vector: tokens in the embedding table, and tokens in texts."""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.encoder_walk import find_encoder
 from keras_bert_rebuild.explain.token_rows import vocabulary_of
 
-# A token of the vocabulary, its id and its cosine with what was asked for.
+# A token of the vocabulary, its id and its cosine with the query.
 NearToken = namedtuple("NearToken", ["token", "id", "cosine"])
 
-# A place in texts: the text, the place in its row, the token there, and its cosine with what was asked for.
-NearPlace = namedtuple("NearPlace", ["text", "place", "token", "cosine"])
+# A token in texts: the number of its text, its position, the token, and its cosine with the query.
+NearPlace = namedtuple("NearPlace", ["text", "position", "token", "cosine"])
 
 
 def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.NDArray[Any], count: int = 10) -> list[NearToken]:
-    """The tokens whose rows of the embedding table point the same way.
+    """The tokens whose rows of the embedding table have the most similar direction.
 
     Args:
         model: any model with an encoder of this library in it.
@@ -33,57 +33,57 @@ def nearest_tokens(model: keras.Model, tokenizer: Any, token: str | int | npt.ND
         A list of `NearToken`, the nearest first, without the token itself.
 
     Raises:
-        ValueError: there is no such token, or the tokenizer is not one of this library.
+        ValueError: the token does not exist, or the tokenizer is not one of this library.
     """
     vocabulary = vocabulary_of(tokenizer)
     table = _table(find_encoder(model).layers["Embedding-Token"])
-    own = None
+    token_id = None
     if isinstance(token, str):
         if token not in vocabulary:
             raise ValueError(f"token must be one of the {len(vocabulary)} of the vocabulary; got {token!r}.")
-        own = vocabulary[token]
+        token_id = vocabulary[token]
     elif np.ndim(token) == 0:
-        own = int(token)
-    if own is not None and not 0 <= own < len(table):
-        raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {own}.")
-    vector = np.asarray(token, "float32") if own is None else table[own]
+        token_id = int(token)
+    if token_id is not None and not 0 <= token_id < len(table):
+        raise ValueError(f"an id must be from 0 to {len(table) - 1}, a row of the token table; got {token_id}.")
+    vector = np.asarray(token, "float32") if token_id is None else table[token_id]
     if vector.shape != table.shape[1:]:
         raise ValueError(f"a vector must have shape {table.shape[1:]}, as rows of the token table; got {vector.shape}.")
     names = {i: name for name, i in vocabulary.items()}
     near = _by_cosine(table, vector, count + 1)
-    return [NearToken(names.get(i, "?"), i, cosine) for i, cosine in near if i != own][:count]
+    return [NearToken(names.get(i, "?"), i, cosine) for i, cosine in near if i != token_id][:count]
 
 
 def nearest_in_texts(
-    model: keras.Model, tokenizer: Any, texts: Sequence[str], text: int, place: int, layer: int = -1, count: int = 10
+    model: keras.Model, tokenizer: Any, texts: Sequence[str], text: int, position: int, layer: int = -1, count: int = 10
 ) -> list[NearPlace]:
-    """The tokens in texts whose vectors behind a layer point the same way: what stands in a similar context.
+    """The tokens in texts whose vectors after a layer have the most similar direction: tokens in a similar context.
 
     Args:
         model: any model with an encoder of this library in it.
         tokenizer: its tokenizer.
         texts: a list of texts.
-        text, place: which vector: the number of its text, and its place in the row, special tokens counted.
+        text, position: of the vector to compare with: the number of its text, and its position, counting special tokens.
         layer: number of the layer, from 0, negative from the end.
         count: how many.
 
     Returns:
-        A list of `NearPlace`, the nearest first, without the place itself.
+        A list of `NearPlace`, the nearest first, without the token itself.
 
     Raises:
-        ValueError: there is no such text or place.
+        ValueError: the text or the position does not exist.
     """
     maps = attention_maps(model, texts=texts, tokenizer=tokenizer, layers=[layer], heads=[0], vectors=True)
-    if not (0 <= text < len(maps.mask) and 0 <= place < maps.mask[text].sum()):
+    if not (0 <= text < len(maps.mask) and 0 <= position < maps.mask[text].sum()):
         lengths = ", ".join(str(n) for n in maps.mask.sum(1)[:10])
-        raise ValueError(f"text and place must be in texts of {lengths} tokens; got {text} and {place}.")
+        raise ValueError(f"text and position must be in texts of {lengths} tokens; got {text} and {position}.")
     outputs, tokens = maps.outputs, maps.tokens
     assert outputs is not None  # with `vectors`
     assert tokens is not None  # with a tokenizer
-    places = np.argwhere(maps.mask)
-    near = _by_cosine(outputs[0][maps.mask], outputs[0, text, place], count + 1)
-    found = [(*places[i].tolist(), cosine) for i, cosine in near]
-    return [NearPlace(t, p, tokens[t][p], cosine) for t, p, cosine in found if (t, p) != (text, place)][:count]
+    positions = np.argwhere(maps.mask)
+    near = _by_cosine(outputs[0][maps.mask], outputs[0, text, position], count + 1)
+    found = [(*positions[i].tolist(), cosine) for i, cosine in near]
+    return [NearPlace(t, p, tokens[t][p], cosine) for t, p, cosine in found if (t, p) != (text, position)][:count]
 
 
 def _table(layer):

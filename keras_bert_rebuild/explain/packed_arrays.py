@@ -1,11 +1,11 @@
-"""Arrays as text in a page, small enough to be many: quantised, compressed, base64."""
+"""Arrays as compact text in a page: quantised, compressed, base64."""
 
 import base64
 import zlib
 
 import numpy as np
 
-# What arrays are rounded to: name, the type that is stored, and how far a value v may be off.
+# Precisions of arrays: name, the stored dtype, and the maximum error of a value v.
 PRECISIONS = {
     "uint16": ("uint16", "1/131070"),
     "root8": ("uint8", "√v/255 + 1/260100"),
@@ -16,11 +16,11 @@ PRECISIONS = {
 
 
 def pack(array, precision):
-    """An array as a dictionary that JSON takes.
+    """An array as a dictionary for JSON.
 
     Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small. The bytes
-    of a number are put apart, all the low ones first: the high ones are much alike and take little room once compressed. "int8" has
-    a scale for every row of the last axis.
+    of the numbers are separated, all low ones first: the high ones are similar and compress well. "int8" has a scale for every row
+    of the last axis.
 
     Args:
         array: a float array.
@@ -47,7 +47,7 @@ def pack(array, precision):
         packed["scales"] = pack(scales[..., 0], "float32")
     elif precision == "float16":
         if np.abs(array).max(initial=0) > np.finfo("float16").max:
-            raise ValueError(f"arrays of float16 must stay below 65504; got {np.abs(array).max():.6g}.")
+            raise ValueError(f"arrays of float16 must be below 65504; got {np.abs(array).max():.6g}.")
         codes = array.astype("<f2")
     else:
         codes = array.astype("<f4")
@@ -57,7 +57,7 @@ def pack(array, precision):
 
 
 def unpack(packed):
-    """The array of a dictionary that `pack` made, in float32: what the page shows."""
+    """The array of a dictionary from `pack`, in float32, as the page shows it."""
     stored, _ = PRECISIONS[packed["precision"]]
     dtype = np.dtype(stored).newbyteorder("<")
     planes = np.frombuffer(zlib.decompress(base64.b64decode(packed["data"])), "u1").reshape(dtype.itemsize, -1)

@@ -16,15 +16,15 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     Args:
         maps: `AttentionMaps`.
         layer, head: numbers from 0, among `maps.layers` and `maps.heads`.
-        path: write it there, as PNG, PDF or SVG by its ending; None to write nothing. A picture that is there is replaced.
+        path: file to write, a PNG, PDF or SVG by its suffix; None to write nothing. An existing picture is replaced.
         text: row of the batch.
 
     Returns:
         A `matplotlib.figure.Figure`: queries downwards, keys to the right.
 
     Raises:
-        ImportError: there is no matplotlib.
-        ValueError: there is no such layer, head or text, or the file holds something else.
+        ImportError: matplotlib is not installed.
+        ValueError: the layer, head or text does not exist, or the file holds something else.
     """
     try:
         from matplotlib.figure import Figure
@@ -36,17 +36,17 @@ def plot_attention(maps: AttentionMaps, layer: int, head: int, path: str | os.Pa
     if path is not None:  # before the work
         path = Path(path) if Path(path).suffix else Path(path).with_suffix(".png")
         check_file(path, PICTURE)
-    one = maps.of_text(text)
-    grid = one.probabilities[maps.layers.index(layer), 0, maps.heads.index(head)]
-    tokens = one.tokens[0] if one.tokens is not None else tuple(map(str, one.ids[0]))
+    maps_of_text = maps.of_text(text)
+    grid = maps_of_text.probabilities[maps.layers.index(layer), 0, maps.heads.index(head)]
+    tokens = maps_of_text.tokens[0] if maps_of_text.tokens is not None else tuple(map(str, maps_of_text.ids[0]))
     side = 1.2 + 0.17 * min(len(tokens), 60)
     figure = Figure(figsize=(side + 0.6, side), layout="constrained")
     axes = figure.add_subplot()
     picture = axes.imshow(grid, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    places = range(0, len(tokens), 1 + len(tokens) // 60)
+    ticks = range(0, len(tokens), 1 + len(tokens) // 60)
     for axis, rotation in ((axes.xaxis, 90), (axes.yaxis, 0)):
-        # A dollar sign is a token and no formula.
-        axis.set_ticks(places, [tokens[i] for i in places], rotation=rotation, fontsize=7, parse_math=False)
+        # A dollar sign is a token, not a formula.
+        axis.set_ticks(ticks, [tokens[i] for i in ticks], rotation=rotation, fontsize=7, parse_math=False)
         axis.set_tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("key", fontsize=8)

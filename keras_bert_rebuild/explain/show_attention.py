@@ -1,4 +1,4 @@
-"""Look at the attention of a model: a page for a browser or a notebook."""
+"""Show the attention of a model: a page for a browser or a notebook."""
 
 import html
 import os
@@ -19,7 +19,7 @@ from keras_bert_rebuild.files.output import check_file
 
 
 class AttentionPage:
-    """A page: a notebook shows it, `save` writes it.
+    """A page that a notebook shows and `save` writes.
 
     Args:
         html: the text of the page.
@@ -30,16 +30,16 @@ class AttentionPage:
         self.html, self.height = html, height
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file, whole or not at all.
+        """Write the file, completely or not at all.
 
         Args:
-            path: where, a name that ends in .html or .htm; a page that is there is replaced, and no other file.
+            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
 
         Returns:
             The path.
 
         Raises:
-            ValueError: another end, or the file holds something else.
+            ValueError: another suffix, or the file holds something else.
             OSError: the file cannot be written.
         """
         path = Path(path)
@@ -48,7 +48,7 @@ class AttentionPage:
         return path
 
     def _repr_html_(self):
-        # In a frame of its own origin: neither styles nor scripts of page and notebook meet.
+        # In a frame with its own origin: styles and scripts of page and notebook stay separate.
         return (
             f'<iframe title="Attention" sandbox="allow-scripts" style="width:100%;height:{self.height}px;border:0" '
             f'srcdoc="{html.escape(self.html)}"></iframe>'
@@ -70,24 +70,24 @@ def show_attention(
     name: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> AttentionPage:
-    """Attention and embeddings of a text as one HTML page that needs nothing else.
+    """Attention and embeddings of a text as one self-contained HTML page.
 
     Args:
         model: any model with an encoder of this library in it.
         tokenizer: its tokenizer.
         text, pair: a text, and a second one or None.
-        layers, heads: numbers from 0; None for all, or, of a text so long that a page of 10 MB does not hold them, for as many as
-            it holds, evenly over the model.
+        layers, heads: numbers from 0; None for all, or for as many as fit into a page of 10 MB if the text is long, spread evenly
+            over the model.
         max_len: tokens to cut the text to; None to refuse one that is too long.
-        name: what to call the model; its own name if None.
-        path: also write the page there.
+        name: of the model; None for its own name.
+        path: also write the page to this file.
 
     Returns:
         An `AttentionPage`.
 
     Raises:
-        ValueError: there is no encoder, no such layer or head, or the text is not one or too long.
-        MemoryError: the arrays would not fit.
+        ValueError: the model has no encoder, a layer or head does not exist, or the text is not a string or is too long.
+        MemoryError: the arrays do not fit into memory.
         OSError: the file cannot be written.
 
     Example:

@@ -15,7 +15,7 @@ def steps_of(config, heads):
         Triples as from `parts_of`.
 
     Raises:
-        ValueError: there is no such head, or one of classes without labels.
+        ValueError: a head does not exist, or a classification head has no labels.
     """
     check_steps(config, heads)
     return parts_of(config.encoder(), heads)
@@ -25,4 +25,4 @@ def check_steps(config, heads):
     """Refuse heads as `steps_of` does."""
     check_heads(heads)
     if not config.labels and any(head.endswith("classification") for head in heads):
-        raise ValueError("a head of classes must have labels in the config; it has none.")
+        raise ValueError("a classification head must have labels in the config; it has none.")

@@ -1,4 +1,4 @@
-"""The summary of a functional model as rows, and printed with nothing cut off."""
+"""The summary of a functional model as rows, and printed without truncation."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def summary_rows(model: keras.Model) -> list[SummaryRow]:
         A list of `SummaryRow`.
 
     Raises:
-        ValueError: the model has no graph, as a subclassed or sequential one.
+        ValueError: the model has no graph, such as a subclassed or sequential one.
     """
     config = model.get_config()
     if "input_layers" not in config:
@@ -92,7 +92,7 @@ def _shape(layer):
 
 
 def _origins(nodes):
-    """Every tensor that the calls of a layer take, from the config of the model, in order."""
+    """The input tensors of all calls of a layer, from the config of the model, in order."""
     if isinstance(nodes, dict):
         if nodes.get("class_name") == "__keras_tensor__":
             layer, node, tensor = nodes["config"]["keras_history"]

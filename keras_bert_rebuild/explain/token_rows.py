@@ -1,4 +1,4 @@
-"""Texts as the rows of a model, with everything that is needed to say what stands where."""
+"""Texts as the rows of a model, with the tokens, words and texts that they come from."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from keras_bert_rebuild.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TokenRows:
-    """Token ids of a batch and what they stand for; None for what nobody knows."""
+    """Token ids of a batch and what they stand for; None if it is not known."""
 
     ids: np.ndarray
     """Token ids `(batch, length)`, int32."""
@@ -28,10 +28,10 @@ class TokenRows:
     """Number of a token's word in its own text; -1 at special tokens and padding, `(batch, length)`."""
 
     tokens: tuple | None = None
-    """The tokens of every row as the vocabulary writes them, a tuple of tuples of strings."""
+    """The tokens of every row as in the vocabulary, a tuple of tuples of strings."""
 
     surfaces: tuple | None = None
-    """The characters of the text behind every token, "" at special tokens and padding."""
+    """The characters of the text for every token, "" at special tokens and padding."""
 
 
 def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None):
@@ -43,13 +43,13 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         pairs: the second text of each, or None.
         max_len: tokens to cut a row to, special ones included; None to cut nothing.
         length: of the rows; None for that of the longest.
-        longest: the most tokens that the model takes; None for any number.
+        longest: maximum tokens of the model; None for any number.
 
     Returns:
         `TokenRows`.
 
     Raises:
-        ValueError: texts are not a list of strings, the tokenizer is none of these, or a row is longer than the model takes.
+        ValueError: texts are not a list of strings, the tokenizer is of another kind, or a row is too long for the model.
     """
     if isinstance(texts, (str, bytes)) or not len(texts) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts must be a list of one or more strings; got {texts!r:.80}.")
@@ -61,14 +61,16 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
     lengths = rows.mask.sum(1)
     if longest is not None and lengths.max() > longest:
         row = int(lengths.argmax())
-        raise ValueError(f"a text may have {longest} tokens, as the model has; text {row} has {lengths[row]}: max_len cuts it.")
+        raise ValueError(
+            f"a text may have {longest} tokens, the maximum of the model; text {row} has {lengths[row]}: pass max_len to cut it."
+        )
     return _padded(rows, max(length or 0, rows.ids.shape[1]), pad_id)
 
 
 def rows_of_ids(ids, segments, mask, tokenizer=None):
-    """Name what the ids of a user stand for.
+    """Name what the user's ids stand for.
 
-    Without a tokenizer nobody knows which tokens are special: sentences are then the segments.
+    Without a tokenizer the special tokens are not known: sentences are then the segments.
 
     Args:
         ids, segments, mask: as in `TokenRows`.
@@ -78,7 +80,7 @@ def rows_of_ids(ids, segments, mask, tokenizer=None):
         `TokenRows`, without words and surfaces.
 
     Raises:
-        ValueError: the tokenizer is none of these.
+        ValueError: the tokenizer is of another kind.
     """
     if tokenizer is None:
         return TokenRows(ids, segments, mask, np.where(mask, segments, -1))
@@ -92,10 +94,10 @@ def rows_of_ids(ids, segments, mask, tokenizer=None):
 
 
 def vocabulary_of(tokenizer):
-    """Token to id, of a tokenizer of either kind.
+    """Token to id, of any tokenizer of this library.
 
     Raises:
-        ValueError: it is none of this library.
+        ValueError: the tokenizer is not one of this library.
     """
     _check_tokenizer(tokenizer)
     return tokenizer.vocabulary if isinstance(tokenizer, BatchTokenizer) else tokenizer._token_dict
@@ -116,7 +118,7 @@ def _of_batch_tokenizer(tokenizer, texts, pairs, max_len):
 
 
 def _of_tokenizer(tokenizer, texts, pairs, max_len):
-    """Rows of keras_bert's `Tokenizer`, which knows no characters of the text."""
+    """Rows of keras_bert's `Tokenizer`, which does not return characters of the text."""
     cls, sep = tokenizer.tokenize("")
     cls_id, sep_id, pad_id = tokenizer.encode("", max_len=3)[0]
     rows = []
@@ -148,7 +150,7 @@ def _sentences(separators, special):
 
 
 def _names(names, ids, mask):
-    """The tokens of ids, by their names; "" at padding, "?" where there is no name."""
+    """The tokens of ids, by their names; "" at padding, "?" for ids without a name."""
     return tuple(
         tuple(names.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
         for row, mask_row in zip(ids.tolist(), mask, strict=True)

@@ -1,11 +1,11 @@
-"""The weights of a model under the names of others, and which of their rows belong to which head."""
+"""The weights of a model under the names of other libraries, and which of their rows belong to which head."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.checkpoints.layouts import place_of
+from keras_bert_rebuild.checkpoints.layouts import slice_of
 from keras_bert_rebuild.checkpoints.table import NameTable
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
@@ -31,35 +31,35 @@ class WeightName:
     """Their shape."""
 
     parameters: int
-    """How many numbers it holds; 0 for a second name of a weight that stands above."""
+    """How many numbers it holds; 0 for a second name of a weight listed before."""
 
     head_axis: int | None
-    """The axis of their shape along which the heads lie one behind the other; None where no head has a part of its own."""
+    """The axis of their shape along which the heads are concatenated; None if heads have no own parts."""
 
     num_heads: int
     """Heads of the layer."""
 
     part: tuple[int, int, int] | None = None
-    """Axis of their shape, start and stop of this weight on it, where their array holds several of ours; None where it is one."""
+    """Axis of their shape, start and stop of this weight on it, if their array holds several of ours; else None."""
 
     @property
     def heads(self) -> str:
-        """Which part belongs to which head, in words, counted as theirs; where no head has one, which part this weight is of an
-        array that holds several, and "" of one that does not."""
+        """Which part belongs to which head, in words, by their axes; if heads have no parts, which part of a shared array this
+        weight is, or "" if it has its own array."""
         if self.head_axis is None:
-            return "" if self.part is None else f"{self._counted(self.part[0])} {self.part[1]}–{self.part[2] - 1}"
+            return "" if self.part is None else f"{self._unit(self.part[0])} {self.part[1]}–{self.part[2] - 1}"
         spans = [self._span(head) for head in (0, self.num_heads - 1)]
         first, last = (f"{start}–{stop - 1} head" for start, stop in spans)
-        return f"{self._counted(self.head_axis)} {first} 0" + (f", … {last} {self.num_heads - 1}" if self.num_heads > 1 else "")
+        return f"{self._unit(self.head_axis)} {first} 0" + (f", … {last} {self.num_heads - 1}" if self.num_heads > 1 else "")
 
     def of_head(self, head: int) -> tuple[slice, ...]:
-        """The part of their array that belongs to a head, as a tuple of slices; all of the weight where no part does.
+        """The part of their array that belongs to a head, as a tuple of slices; the whole weight if heads have no parts.
 
         Args:
             head: its number, from 0.
 
         Raises:
-            ValueError: there is no such head.
+            ValueError: the head does not exist.
         """
         if not 0 <= head < self.num_heads:
             raise ValueError(f"head must be from 0 to {self.num_heads - 1}, as the layer has {self.num_heads}; got {head}.")
@@ -78,12 +78,12 @@ class WeightName:
         width = (stop - start) // self.num_heads
         return start + head * width, start + (head + 1) * width
 
-    def _counted(self, axis):
+    def _unit(self, axis):
         return "entries" if len(self.their_shape) == 1 else ("rows", "columns")[axis]
 
 
 def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), format: str = "huggingface") -> list[WeightName]:
-    """Every weight with its name and shape in the files of others.
+    """Every weight with its name and shape in the files of other libraries.
 
     Args:
         config: a `BertConfig`.
@@ -106,14 +106,14 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
     table = _table(config, format)
     check_steps(config, heads)
     weights = weights_of(config.encoder(), heads)
-    # A pooler that another head stands on is in that head's rows already.
+    # A pooler that another head uses is already in the rows of that head.
     rows = table.rows(config.num_distinct_blocks, [head for head in heads if head in table.heads])
     prefix = table.prefix if format == "huggingface" and not set(heads) - {"pooler"} else ""
     named = [row for row in rows if row.path in weights]
     missing = sorted(set(weights) - {row.path for row in named})
     if missing:
         raise ValueError(
-            f"the names of {format} for {config.family} must include every weight; there are none for {', '.join(missing[:5])}"
+            f"the names of {format} for {config.family} must include every weight; there is none for {', '.join(missing[:5])}"
             f"{', ...' if len(missing) > 5 else ''}."
         )
     order = {path: i for i, path in enumerate(weights)}
@@ -138,7 +138,7 @@ def _table(config: BertConfig, format: str) -> NameTable:
 
 def _weight_name(row, weights, shapes, name, num_heads):
     weight, shape = weights[row.path]
-    joined, span = place_of(row, shapes)
+    joined, span = slice_of(row, shapes)
     axis, transposed = weight.head_axis, row.layout == "transposed"
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis

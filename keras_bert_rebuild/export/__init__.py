@@ -1,11 +1,11 @@
-"""Models for the runtimes of others. The package can be called: `export(model, tokenizer, path)` is that of `export_model.py`."""
+"""Models for other runtimes. The package is callable: `export(model, tokenizer, path)` is that of `export_model.py`."""
 
 import sys
 import types
 
 
 class _CallablePackage(types.ModuleType):
-    """A package and the function that is named like it, so that neither hides the other, in whatever order they are imported."""
+    """A package that can be called as the function of the same name, so that neither hides the other, in any import order."""
 
     def __call__(self, model, tokenizer, path, format="saved_model", **options):
         from keras_bert_rebuild.export.export_model import export

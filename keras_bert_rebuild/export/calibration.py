@@ -1,22 +1,22 @@
-"""The texts that show a quantiser which values are usual."""
+"""The texts from which quantisation learns the range of usual values."""
 
 import random
 
-# Texts to calibrate with; every second one is short, since vectors of short texts lose most.
+# Texts for calibration; every second one is short, since vectors of short texts lose most.
 COUNT = 300
 SHORT_TOKENS = 12
 
 
 def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
-    """Rows of ids to calibrate with, each of its own length.
+    """Rows of ids for calibration, each of its own length.
 
     Args:
         tokenizer: that of the model.
         texts: texts as the model will see them, a list.
-        max_len: tokens of a row at the most.
-        count: rows to make: half of them from any text, half with at most `SHORT_TOKENS` tokens, for which longer texts are cut
-            where there are not enough.
-        seed: the choice is drawn from it.
+        max_len: maximum tokens of a row.
+        count: rows to return: half of them from any text, half with at most `SHORT_TOKENS` tokens; if there are not enough short
+            texts, longer ones are cut.
+        seed: of the random choice.
 
     Returns:
         An `Encoding` whose fields are lists of arrays.
@@ -26,7 +26,7 @@ def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
     """
     texts = [text for text in texts if text.strip()]
     if len(texts) < 2:
-        raise ValueError(f"calibration must have some hundred texts as the model will see them; got {len(texts)}.")
+        raise ValueError(f"calibration needs some hundred texts as the model will see them; got {len(texts)}.")
     draw = random.Random(seed)
     chosen = draw.sample(texts, min(len(texts), 20 * count))
     usual, others = chosen[: count // 2], chosen[count // 2 :] or chosen

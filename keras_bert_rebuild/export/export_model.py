@@ -1,4 +1,4 @@
-"""One function for every runtime of others."""
+"""One export function for all runtimes."""
 
 import json
 import os
@@ -21,10 +21,10 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
-# What a runtime has to know besides.
+# The file of settings for the runtime.
 SETTINGS = "export.json"
 
-# Rows of at most so many tokens lose most in 8 bits: they go through the other model of the folder.
+# Rows of at most this many tokens lose most in 8 bits: they go through the float model of the folder.
 SHORT_TOKENS = 8
 
 
@@ -39,27 +39,27 @@ def export(
     max_len: int | None = None,
     texts: Sequence[str] | None = None,
 ) -> Path:
-    """Write a model for a runtime that knows nothing of this library.
+    """Write a model for a runtime without this library.
 
     Args:
         model: as from `from_pretrained` or `build_model`, with or without heads; the model of a trained task.
         tokenizer: its tokenizer, or the path of one.
-        path: the folder to write; it appears whole or not at all. An earlier export in it is replaced, and other files of yours
+        path: the folder to write; it appears complete or not at all. An earlier export in it is replaced, and your other files
             are kept; a folder of anything else is refused.
-        format: "saved_model" (TensorFlow: text in, answers out), "onnx", "openvino", "openvino_int8" (beside float32; calibrated on
-            `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` stays outside: logits are the
-            scores of labels, and its transitions stand in the settings of the folder; in one for Hugging Face they are weights
-            that transformers passes over.
-        poolings: "cls", "max", "mean" or several, joined: makes one vector of a text's tokens.
+        format: "saved_model" (TensorFlow: text in, outputs out), "onnx", "openvino", "openvino_int8" (in addition to float32;
+            calibrated on `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` is left out:
+            logits are the scores of labels, and its transitions are in the settings of the folder; in one for Hugging Face they
+            are weights that transformers ignores.
+        poolings: "cls", "max", "mean" or several, concatenated: one vector from a text's tokens.
         normalize: scale vectors to length 1.
-        max_len: tokens of a text at the most, to which texts are cut; None for what the model takes.
+        max_len: maximum tokens of a text, to which texts are cut; None for the maximum of the model.
         texts: for "openvino_int8" some hundred texts as the model will see them.
 
     Returns:
         The folder, a `Path`.
 
     Raises:
-        ValueError: an argument does not fit, a layer has no counterpart, or a package is missing, in one sentence.
+        ValueError: an argument does not fit, a layer has no counterpart, or a package is missing.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
@@ -67,20 +67,20 @@ def export(
     if not set(poolings) <= set(POOLINGS) or len(set(poolings)) < len(poolings):
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
     if (format == "openvino_int8") != (texts is not None):
-        raise ValueError(f"texts to calibrate with belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
+        raise ValueError(f"texts for calibration belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
     tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
     longest = longest_row(model)
     max_len = longest if max_len is None else max_len
     if not 4 <= max_len <= longest:
-        raise ValueError(f"max_len must be from 4 to {longest}, what the model takes; got {max_len}.")
+        raise ValueError(f"max_len must be from 4 to {longest}, the maximum of the model; got {max_len}.")
     path = Path(path)
     if format == "huggingface":
         if poolings or normalize:
-            raise ValueError("a Hugging Face folder holds no poolings: choose another format, or leave them out.")
+            raise ValueError("a Hugging Face folder cannot have poolings: choose another format, or leave them out.")
         _write_huggingface(model, tokenizer, path, max_len)
         return path
     model, transitions = _without_random_field(model)
-    # A pooled model does not know where it came from.
+    # Before pooling: a pooled model has no load report.
     files = tokenizer_files_outside(model, tokenizer, max_len)
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
@@ -104,7 +104,7 @@ def export(
 
 
 def _without_random_field(model):
-    """A model that answers with the scores of labels alone, and the transitions of its `ConditionalRandomField`, or None."""
+    """A model that returns only the scores of labels, and the transitions of its `ConditionalRandomField`, or None."""
     layer = next((layer for layer in model.layers if layer.name == CRF), None)
     if layer is None or model.output_names != [CRF]:
         return model, None

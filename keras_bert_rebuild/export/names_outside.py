@@ -1,6 +1,6 @@
-"""What inputs and outputs are called outside: the names that servers of BERT know."""
+"""The names of inputs and outputs in exported models: those that servers of BERT expect."""
 
-# Name of an input of the model, its name outside.
+# Name of an input of the model to its exported name.
 INPUTS = {
     "Input-Token": "input_ids",
     "Input-Segment": "token_type_ids",
@@ -8,10 +8,10 @@ INPUTS = {
     "Input-Mask": "attention_mask",
 }
 
-# Says which positions the loss looks at and changes no answer.
+# The positions that the loss counts; it does not change the outputs.
 LEFT_OUT = "Input-Masked"
 
-# Name of the layer that an output comes from, the name of the output outside.
+# Name of the layer of an output to the exported name of the output.
 OUTPUTS = {
     "NSP-Dense": "pooler_output",
     "MLM": "token_probabilities",
@@ -30,7 +30,7 @@ OUTPUTS = {
 
 
 def input_names(model):
-    """The inputs that are asked for outside, name of the model's to name outside.
+    """The inputs of the exported model: name in the model to exported name.
 
     Raises:
         ValueError: the model has another input.
@@ -43,7 +43,7 @@ def input_names(model):
 
 
 def output_names(model):
-    """The name outside of every output, in their order; each is there once."""
+    """The exported name of every output, in order and without repeats."""
     names = []
     for layer, tensor in zip(model.output_names, model.outputs, strict=True):
         name = OUTPUTS.get(layer) or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))

@@ -1,8 +1,8 @@
-"""Packages of others that an export needs, and that the library does without."""
+"""Packages that an export needs, but the library does not."""
 
 import importlib
 
-# Extra of setup.cfg: its packages, by which it can be installed wherever the library came from.
+# Extra of setup.cfg to its packages, which can be installed wherever the library came from.
 PACKAGES = {"onnx": "onnx", "openvino": "openvino nncf onnx"}
 
 

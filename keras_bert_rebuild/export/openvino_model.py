@@ -18,16 +18,16 @@ def write_openvino(model, folder):
 
 
 def write_openvino_int8(model, tokenizer, folder, max_len, texts):
-    """Write `model_int8.xml` besides, weights and activations in 8 bits.
+    """Also write `model_int8.xml`, with weights and activations in 8 bits.
 
-    The recipe: nncf with the transformer model type and the mixed preset (activations as they lie around zero), calibrated on the
-    user's texts, half of them short.
+    The recipe: nncf with the transformer model type and the mixed preset (asymmetric activations), calibrated on the user's texts,
+    half of them short.
 
     Args:
         model: a model of this library.
         tokenizer: its tokenizer.
         folder: where to write.
-        max_len: tokens of a row at the most.
+        max_len: maximum tokens of a row.
         texts: some hundred texts as the model will see them.
     """
     openvino = needed_package("openvino", "openvino")
@@ -49,7 +49,7 @@ def write_openvino_int8(model, tokenizer, folder, max_len, texts):
 
 
 def _converted(openvino, model):
-    # By way of a file, since one in memory must be smaller than 2 GB.
+    # Through a file, since a model in memory must be smaller than 2 GB.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         write_onnx(model, path)

@@ -14,14 +14,14 @@ PRECISIONS = ("f32", "bf16")
 
 
 class OpenVINORunner:
-    """Answers rows with the model of a folder; short rows of an int8 folder go through its float model, in bfloat16.
+    """Run the model of a folder on rows; short rows of an int8 folder go through its float model, in bfloat16.
 
     Args:
         folder: as from `export` in the format openvino or openvino_int8.
-        precision: "f32" or "bf16", what a float model computes in. OpenVINO itself would take bf16 wherever the processor has it.
+        precision: "f32" or "bf16", the precision of a float model. OpenVINO's own default is bf16 if the CPU supports it.
 
     Raises:
-        ValueError: no such folder, or no package openvino.
+        ValueError: the folder does not exist, or the package openvino is not installed.
     """
 
     def __init__(self, folder, precision="f32"):
@@ -37,7 +37,7 @@ class OpenVINORunner:
         self.tokenizer = load_tokenizer(folder)
         core = openvino.Core()
         hint = "bf16" if self.short_tokens else precision
-        # A processor that has no bfloat16 takes float32.
+        # A CPU without bfloat16 uses float32.
         self.float = core.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": hint})
         self.int8 = core.compile_model(folder / "model_int8.xml", "CPU") if self.short_tokens else self.float
         self.inputs = [tensor.any_name for tensor in self.float.inputs]
@@ -48,7 +48,7 @@ class OpenVINORunner:
 
         Args:
             rows: the rows.
-            length: not used: a runtime that compiles nothing for a shape pads no further than it has to.
+            length: not used: the runtime does not compile for each shape, so rows are padded no further than necessary.
         """
         length = max(len(ids) for ids, _ in rows)
         columns = {

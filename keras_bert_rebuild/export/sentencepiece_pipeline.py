@@ -1,4 +1,4 @@
-"""A SentencePiece model as a pipeline of the package tokenizers, for programs that have no sentencepiece."""
+"""A SentencePiece model as a pipeline of the package tokenizers, for programs without sentencepiece."""
 
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
@@ -12,40 +12,40 @@ CHARSMAP, DUMMY_PREFIX, EXTRA_SPACES = 2, 3, 4
 
 
 def sentencepiece_pipeline(tokenizer):
-    """The pipeline that cuts texts as a `SentencePieceTokenizer` does, but for ALBERT's commas behind digits.
+    """The pipeline that splits texts like a `SentencePieceTokenizer`, except for ALBERT's commas after digits.
 
-    Special tokens that are written in a text are these tokens.
+    Special tokens in a text are read as such.
 
     Args:
         tokenizer: a `SentencePieceTokenizer`.
 
     Returns:
-        A `tokenizers.Tokenizer`, or None for a model of another kind than ALBERT's and XLM-RoBERTa's: of byte pairs, or one that
-        keeps spaces as they are.
+        A `tokenizers.Tokenizer`, or None for other models than ALBERT's and XLM-RoBERTa's: those of byte pairs, and those that
+        keep spaces as they are.
     """
     fields = _fields(tokenizer.model_file)
     trainer, cleaning = (_fields(fields.get(number, b"")) for number in (TRAINER, NORMALIZER))
     if trainer.get(MODEL_TYPE, UNIGRAM) != UNIGRAM or not (cleaning.get(DUMMY_PREFIX, 1) and cleaning.get(EXTRA_SPACES, 1)):
         return None
     scores = tokenizer.scores
-    behind = min((tokenizer.vocabulary[token] for token in tokenizer.added_tokens), default=len(tokenizer.vocabulary))
-    words = Tokenizer(
-        Unigram([(tokenizer.tokens[i], scores.get(tokenizer.tokens[i], 0.0)) for i in range(behind)], tokenizer.unk_id)
+    first_added = min((tokenizer.vocabulary[token] for token in tokenizer.added_tokens), default=len(tokenizer.vocabulary))
+    pipeline = Tokenizer(
+        Unigram([(tokenizer.tokens[i], scores.get(tokenizer.tokens[i], 0.0)) for i in range(first_added)], tokenizer.unk_id)
     )
-    words.normalizer = normalizers.Sequence([*_cleaning(tokenizer), *_charsmap(cleaning.get(CHARSMAP))])
-    words.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
-    words.decoder = decoders.Metaspace()
+    pipeline.normalizer = normalizers.Sequence([*_cleaning(tokenizer), *_charsmap(cleaning.get(CHARSMAP))])
+    pipeline.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    pipeline.decoder = decoders.Metaspace()
     cls, sep = (tokenizer.tokens[i] for i in (tokenizer.cls_id, tokenizer.sep_id))
     second = tokenizer.second_segment
-    words.post_processor = processors.TemplateProcessing(
+    pipeline.post_processor = processors.TemplateProcessing(
         single=f"{cls} $A {sep}",
         pair=f"{cls} $A {' '.join([sep] * tokenizer.separators)} $B:{second} {sep}:{second}",
         special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
     )
     special = (tokenizer.tokens[i] for i in sorted(tokenizer.special_ids))
-    words.add_special_tokens([AddedToken(token, lstrip=token in tokenizer.takes_space, normalized=False) for token in special])
-    words.add_tokens(list(tokenizer.rules.values()))
-    return words
+    pipeline.add_special_tokens([AddedToken(token, lstrip=token in tokenizer.takes_space, normalized=False) for token in special])
+    pipeline.add_tokens(list(tokenizer.rules.values()))
+    return pipeline
 
 
 def _cleaning(tokenizer):
@@ -62,29 +62,29 @@ def _charsmap(content):
 
 
 def _fields(content):
-    """The fields of a protocol buffer by their numbers: numbers, and bytes for all that has a length; of several the last.
+    """The fields of a protocol buffer by number: integers, or bytes for fields with a length; of repeated fields the last.
 
     Reference: https://protobuf.dev/programming-guides/encoding/.
     """
-    fields, place = {}, 0
-    while place < len(content):
-        key, place = _varint(content, place)
+    fields, offset = {}, 0
+    while offset < len(content):
+        key, offset = _varint(content, offset)
         number, kind = key >> 3, key & 7
         if kind == 0:
-            fields[number], place = _varint(content, place)
+            fields[number], offset = _varint(content, offset)
         elif kind == 2:
-            size, place = _varint(content, place)
-            fields[number], place = content[place : place + size], place + size
+            size, offset = _varint(content, offset)
+            fields[number], offset = content[offset : offset + size], offset + size
         else:
-            place += {1: 8, 5: 4}[kind]
+            offset += {1: 8, 5: 4}[kind]
     return fields
 
 
-def _varint(content, place):
+def _varint(content, offset):
     value = shift = 0
     while True:
-        byte = content[place]
+        byte = content[offset]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 0x80:
-            return value, place
+            return value, offset

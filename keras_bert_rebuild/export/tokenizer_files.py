@@ -1,4 +1,4 @@
-"""The tokenizer's files beside an exported model: for this library, and for the package tokenizers."""
+"""The tokenizer's files next to an exported model: for this library, and for the package tokenizers."""
 
 import json
 
@@ -15,15 +15,15 @@ from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
 def tokenizer_files_outside(model, tokenizer, max_len):
-    """Name to bytes: what `load_tokenizer` reads, and a tokenizer.json that cuts texts to `max_len` and pads them.
+    """Name to bytes: the files for `load_tokenizer`, and a tokenizer.json that cuts texts to `max_len` and pads them.
 
-    For SentencePiece it is the tokenizer.json that came with the model, if it is that of this tokenizer, or one made of the model.
+    For SentencePiece it is the tokenizer.json loaded with the model, if it is that of this tokenizer, or one made from the model.
     """
     files = vocabulary_files(tokenizer, max_len)
     kind = next((kind for kind in _PIPELINES if isinstance(tokenizer, kind)), None)
     pipeline = None if kind is None else _PIPELINES[kind](tokenizer)
     if isinstance(tokenizer, SentencePieceTokenizer):
-        pipeline = _pipeline_that_came(model, tokenizer) or sentencepiece_pipeline(tokenizer)
+        pipeline = _loaded_pipeline(model, tokenizer) or sentencepiece_pipeline(tokenizer)
     if pipeline is None:
         return files
     pipeline.enable_truncation(max_len)
@@ -32,7 +32,7 @@ def tokenizer_files_outside(model, tokenizer, max_len):
 
 
 def _wordpiece(tokenizer):
-    """The pipeline for texts as they are: a `[MASK]` that is written in one is text."""
+    """The pipeline for plain texts: a `[MASK]` in one is text."""
     unknown, cls, sep = (tokenizer.tokens[i] for i in (tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id))
     cleaned = tokenizer.settings
     pieces = tokenizer.pieces if len(tokenizer.pieces) == max(tokenizer.pieces.values()) + 1 else tokenizer.vocabulary
@@ -69,8 +69,8 @@ def _pipeline(tokenizer):
 _PIPELINES = {WordPieceTokenizer: _wordpiece, ByteLevelBPETokenizer: _byte_level_bpe, PipelineTokenizer: _pipeline}
 
 
-def _pipeline_that_came(model, tokenizer):
-    """The tokenizer.json that came with a model, if it is that of this tokenizer; else None."""
+def _loaded_pipeline(model, tokenizer):
+    """The tokenizer.json that was loaded with a model, if it is that of this tokenizer; else None."""
     report = getattr(model, "load_report", None)
     files = report.tokenizer_files if report else {}
     if "tokenizer.json" not in files or tokenizer_of_files(files, {"model_type": model.config.family}) != tokenizer:

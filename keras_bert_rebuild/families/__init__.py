@@ -1,8 +1,8 @@
-"""What differs between the members of the family, as data: no code."""
+"""The differences between the families, as data without code."""
 
 from keras_bert_rebuild.families import albert, bert, distilbert, roberta
 
-# Hugging Face's word for a family to the module with its data.
+# Hugging Face's name of a family to the module with its data.
 FAMILIES = {model_type: module for module in (bert, roberta, distilbert, albert) for model_type in module.MODEL_TYPES}
 
 # The heads of a class of Hugging Face, and how its name ends.

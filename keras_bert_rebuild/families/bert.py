@@ -1,4 +1,4 @@
-"""BERT: what its checkpoints and configs call things, and the sizes it was released in.
+"""BERT: the names in its checkpoints and configs, and its released sizes.
 
 Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
 """
@@ -8,20 +8,20 @@ from keras_bert_rebuild.checkpoints.table import NameTable
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
-# Hugging Face's word for the family, and what the names of its classes begin with.
+# Hugging Face's name of the family, and the prefix of its class names.
 MODEL_TYPES = {"bert": "Bert"}
 
-# Where the family differs from the defaults of `BertConfig`, and what follows from other fields.
+# Fields that differ from the defaults of `BertConfig`, and fields that are computed from others.
 DEFAULTS: dict = {}
 DERIVED: dict = {}
 
-# Hugging Face's word for the family to what its config class takes where a config.json is silent and `DEFAULTS` say something else.
-UNSAID: dict = {"bert": {"hidden_act": "gelu_erf"}}
+# Hugging Face's name of the family to the defaults of its config class that differ from `DEFAULTS`, for keys missing in config.json.
+CLASS_DEFAULTS: dict = {"bert": {"hidden_act": "gelu_erf"}}
 
 # Further keys of config.json that mean the same as one of `CONFIG`.
 ALIASES: tuple = ()
 
-# Field of `BertConfig`, key of Hugging Face's config.json.
+# Field of `BertConfig` and key of Hugging Face's config.json.
 CONFIG = (
     ("vocab_size", "vocab_size"),
     ("hidden_size", "hidden_size"),
@@ -47,7 +47,7 @@ FIXED: tuple = (
     ("pruned_heads", {}),
 )
 
-# What our modules are called in Hugging Face's files, those of the encoder behind "bert."; {layer} counts from 0.
+# The names of our modules in Hugging Face's files, those of the encoder after "bert."; {layer} counts from 0.
 EMBEDDINGS = {
     ours.TOKEN: "embeddings.word_embeddings",
     ours.SEGMENT: "embeddings.token_type_embeddings",
@@ -90,7 +90,7 @@ HUGGINGFACE = PYTORCH.table(
 )
 
 
-# Hugging Face's names were made from Google's: there the separators are others, and the words of the two outputs.
+# Hugging Face's names come from Google's, which have other separators and other names for the two outputs.
 def _of_google(names):
     endings = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": ""}
     slashed = {module: name.replace("layer.{", "layer_{").replace(".", "/") for module, name in names.items()}
@@ -111,7 +111,7 @@ GOOGLE = NameTable(
     ignored=(r".*/(adam|lamb)_[mv]", r"global_step", r"beta[12]_power", r"(good_steps|loss_scale)"),
 )
 
-# Name of a release, what differs from the defaults, parameters of the encoder with its pooler.
+# Name of a release, fields that differ from the defaults, parameters of the encoder with its pooler.
 SIZES: tuple = (
     ("bert-base-uncased", {}, 109_482_240),
     ("bert-base-cased", {"vocab_size": 28996}, 108_310_272),

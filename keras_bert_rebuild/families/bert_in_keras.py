@@ -1,4 +1,4 @@
-"""What files that Keras wrote call the weights of a BERT: keras_bert's .h5 files, and the checkpoints of TensorFlow's Model Garden."""
+"""The names of BERT's weights in files of Keras: keras_bert's .h5 files and the checkpoints of TensorFlow's Model Garden."""
 
 from keras_bert_rebuild.checkpoints.modules import Naming, dense, tied, under
 from keras_bert_rebuild.checkpoints.table import NameTable
@@ -7,11 +7,11 @@ from keras_bert_rebuild.families import skeleton as ours
 ENDINGS = {"kernel": "/kernel", "bias": "/bias", "gamma": "/gamma", "beta": "/beta", "embeddings": "/embeddings"}
 KERAS = Naming(ENDINGS)
 
-# Kernels of attention lie split by heads.
+# Kernels of attention are split by heads.
 BY_HEADS = Naming(ENDINGS, layouts={"kernel": "split", "bias": "split"})
 
-# keras_bert's layers are called as ours; within one of them a kernel is W and a bias b, with a letter of their own. Adapters are of
-# its releases 0.69 to 0.81.
+# keras_bert's layers have the same names as ours; in them a kernel is W and a bias b, followed by a letter. Adapters are in its
+# releases 0.69 to 0.81.
 LETTERS = {ours.QUERY: "q", ours.KEY: "k", ours.VALUE: "v", ours.ATTENTION_OUTPUT: "o", ours.INTERMEDIATE: "1", ours.OUTPUT: "2"}
 ADAPTERS = {
     dense(f"Encoder-{{block}}-{layer}-Adapter/{part}"): letter
@@ -44,7 +44,7 @@ KERAS_BERT = NameTable(
     },
 )
 
-# The Model Garden's layers have numbers: {keras_layer} is that of the block, and behind the last one that of the pooler.
+# The Model Garden's layers have numbers: {keras_layer} is that of the block, and after the last one that of the pooler.
 LAYER = "encoder/layer_with_weights-"
 ATTENTION = {
     ours.QUERY: "_attention_layer/_query_dense",

@@ -12,7 +12,7 @@ MODEL_TYPES = {"distilbert": "DistilBert"}
 
 DEFAULTS: dict = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler_act": "relu"}
 DERIVED: dict = {}
-UNSAID: dict = {"distilbert": {"hidden_act": "gelu_erf", "classifier_dropout": 0.2}}
+CLASS_DEFAULTS: dict = {"distilbert": {"hidden_act": "gelu_erf", "classifier_dropout": 0.2}}
 
 CONFIG = (
     ("vocab_size", "vocab_size"),

@@ -1,4 +1,4 @@
-"""What the names in Hugging Face's files have in common, whatever the family."""
+"""The names in Hugging Face's files that all families have in common."""
 
 from keras_bert_rebuild.checkpoints.modules import Naming
 from keras_bert_rebuild.families import skeleton as ours
@@ -10,7 +10,7 @@ PYTORCH = Naming(
         "gamma": ".weight",
         "beta": ".bias",
         "embeddings": ".weight",
-        # Not of Hugging Face: what taggers made with pytorch-crf have in their files.
+        # Not Hugging Face's: the names in files of taggers made with pytorch-crf.
         "next": ".transitions",
         "begin": ".start_transitions",
         "end": ".end_transitions",
@@ -18,7 +18,7 @@ PYTORCH = Naming(
     layouts={"kernel": "transposed"},
 )
 
-# Those of the files of 2018, which were made from TensorFlow's.
+# Spellings in files of 2018, which were converted from TensorFlow's.
 SPELLINGS = ((r"LayerNorm\.gamma$", "LayerNorm.weight"), (r"LayerNorm\.beta$", "LayerNorm.bias"))
 
 
@@ -26,7 +26,7 @@ def shared_heads(pooler):
     """The heads that every family has.
 
     Args:
-        pooler: dictionary from module to name of what stands before the heads for a whole text.
+        pooler: dictionary from module to name, for the pooler of the heads for whole texts.
     """
     return {
         "classification": {**pooler, ours.CLASSIFICATION: "classifier"},

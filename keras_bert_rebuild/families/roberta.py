@@ -1,4 +1,4 @@
-"""RoBERTa and XLM-RoBERTa: BERT without next sentences, whose positions begin behind the id of padding.
+"""RoBERTa and XLM-RoBERTa: BERT without next sentence prediction, whose positions begin after the id of padding.
 
 Reference: Liu et al., 2019 (https://arxiv.org/abs/1907.11692); Conneau et al., 2020 (https://arxiv.org/abs/1911.02116); names as in
 Hugging Face's files.
@@ -17,12 +17,12 @@ DEFAULTS: dict = {
     "type_vocab_size": 1,
     "layer_norm_eps": 1e-5,
     "pad_token_id": 1,
-    "mlm_act": "gelu_erf",  # whatever hidden_act says
+    "mlm_act": "gelu_erf",  # whatever hidden_act is
 }
 
-# The config classes have BERT's sizes and epsilon, which no released model has.
+# The defaults of the config classes are BERT's sizes and epsilon, which no released model has.
 _LIKE_BERT = {"hidden_act": "gelu_erf", "max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
-UNSAID: dict = {
+CLASS_DEFAULTS: dict = {
     "roberta": _LIKE_BERT,
     "xlm-roberta": {**_LIKE_BERT, "vocab_size": 30522},
     "camembert": {**_LIKE_BERT, "vocab_size": 30522},
@@ -48,7 +48,7 @@ HUGGINGFACE = PYTORCH.table(
             tied(ours.TOKEN): "lm_head.decoder",
         },
         **shared_heads(POOLED),
-        # Two layers of its own; the multiple choice has BERT's pooler and one.
+        # Two layers of its own; multiple choice has BERT's pooler and one layer.
         "classification": {ours.POOLER: "classifier.dense", ours.CLASSIFICATION: "classifier.out_proj"},
     },
     prefix="roberta.",
@@ -56,7 +56,7 @@ HUGGINGFACE = PYTORCH.table(
     spellings=SPELLINGS,
 )
 
-# The position table has 514 rows, of which the first two stand for no position.
+# The position table has 514 rows, of which the first two are not positions.
 SIZES: tuple = (
     ("roberta-base", {}, 124_645_632),
     (

@@ -1,6 +1,6 @@
-"""JAX only: attention by key lengths, which cuDNN has a fused kernel for, and values of variables that are loaded.
+"""JAX only: attention by key lengths, for which cuDNN has a fused kernel, and the values of variables that are loaded.
 
-The kernel takes no mask of one row for all queries, and Keras then falls back to scores that are written out.
+The kernel takes no mask of one row for all queries; with such a mask Keras falls back to computing all scores.
 """
 
 import jax
@@ -25,7 +25,7 @@ def has_fused_kernel(query):
 def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
     """softmax(Q Kᵀ / √K) V over the keys that are not padding.
 
-    Where padding stands before or between real keys, the real ones are moved to the front: attention asks for no order.
+    If padding is before or between real keys, the real ones are moved to the front: attention does not depend on their order.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
@@ -49,14 +49,14 @@ def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
 
 
 def unwritten(shape, dtype):
-    """An array over memory that NumPy has asked the system for and not written."""
+    """An array over memory that NumPy has allocated but not written."""
     return jax.device_put(aligned_array(shape, jnp.dtype(dtype)), may_alias=True)
 
 
 def handed_over(array):
-    """The array as one of JAX, copied only where it must be.
+    """The array as a JAX array, copied only if necessary.
 
-    JAX's own copies would be made later, by threads whose allocators give nothing back: up to 0.4 times the model.
+    JAX would copy later, in threads whose allocators do not release memory: up to 0.4 times the size of the model.
     """
     if not array.flags.c_contiguous or array.ctypes.data % ALIGNMENT:
         array, given = aligned_array(array.shape, array.dtype), array

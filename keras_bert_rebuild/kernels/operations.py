@@ -1,7 +1,7 @@
-"""What layers and optimizers compute through kernels: each operation with its plain form in `keras.ops`.
+"""The operations of layers and optimizers that have kernels: each one with its plain form in `keras.ops`.
 
-A plain form says what the operation means. Where the running backend has a kernel in `table.py` whose condition holds, the kernel
-runs instead, with the same values and gradients. Callers ask for no backend.
+The plain form defines the operation. If the running backend has a kernel in `table.py` whose condition holds, the kernel runs
+instead, with the same values and gradients. Callers do not depend on the backend.
 """
 
 import functools
@@ -15,16 +15,16 @@ from keras_bert_rebuild.kernels.table import choose
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:
-    """softmax(Q Kᵀ / √K) V over the keys that the mask leaves, with a part of the probabilities dropped.
+    """softmax(Q Kᵀ / √K) V over the keys that the mask allows, with a fraction of the probabilities dropped.
 
     Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These take no dropout, so
     attention with dropout computes its scores, the softmax in float32.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
-        mask: bool, False where a key is not looked at: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`.
-        causal: a query looks only at keys up to its own position.
-        dropout: the part of the probabilities that is dropped, in [0, 1).
+        mask: bool, False where a key is not attended to: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`.
+        causal: a query attends only to keys up to its own position.
+        dropout: the fraction of the probabilities that is dropped, in [0, 1).
         seeds: with dropout, the `keras.random.SeedGenerator` that draws.
 
     Returns:
@@ -38,8 +38,8 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     if not dropout:
         return ops.dot_product_attention(query, key, value, mask=mask, is_causal=causal)
     if causal:
-        steps = ops.arange(ops.shape(query)[1])
-        mask = ops.logical_and(mask, steps[None, None, :, None] >= steps[None, None, None, :])
+        positions = ops.arange(ops.shape(query)[1])
+        mask = ops.logical_and(mask, positions[None, None, :, None] >= positions[None, None, None, :])
     if kernel is not None:
         return kernel(query, key, value, mask, dropout, seeds.next())
     scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
@@ -53,7 +53,7 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
 
     Args:
         x: a tensor.
-        rate: the part that is dropped, in (0, 1].
+        rate: the fraction that is dropped, in (0, 1].
         seeds: the `keras.random.SeedGenerator` that draws.
         noise_shape: as for `keras.random.dropout`.
     """
@@ -65,7 +65,7 @@ def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
 
 @functools.cache
 def in_one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function of tensors, for training: one pass over memory, and only its inputs are kept for the backward pass.
+    """The same function of tensors, for training: one pass over memory, and only its inputs are retained for the backward pass.
 
     Not for inference, which is exported to runtimes without XLA.
 
@@ -77,7 +77,7 @@ def in_one_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dense(layer: Any, x: Any) -> Any:
-    """The answer of a `keras.layers.Dense` for `(..., width)`."""
+    """The output of a `keras.layers.Dense` for `(..., width)`."""
     kernel = choose("dense", layer)
     return layer(x) if kernel is None else kernel(layer, x)
 
@@ -94,7 +94,7 @@ def activated_dense(activation: Callable[[Any], Any], layer: Any, x: Any, dtype:
     kernel = choose("activated_dense", layer)
     if kernel is None:
         return dense(layer, in_one_kernel(activation)(x))
-    # The kernel, and a bias or none.
+    # The kernel, and the bias if there is one.
     return kernel(activation, x, *(ops.cast(weight, dtype) for weight in layer.weights))
 
 
@@ -106,11 +106,11 @@ class Unclipped(NamedTuple):
 
 
 def unclipped(gradients: list[Any], norm: float) -> list[Unclipped] | None:
-    """Gradients for `adam_step`, which clips their global norm; None where they are to be clipped before the step.
+    """Gradients for `adam_step`, which clips their global norm; None if they must be clipped before the step.
 
     Args:
         gradients: tensors.
-        norm: the largest global norm, above 0.
+        norm: the maximum global norm, above 0.
     """
     kernel = choose("clip_factor")
     factor = None if kernel is None else kernel(gradients, norm)
@@ -118,7 +118,7 @@ def unclipped(gradients: list[Any], norm: float) -> list[Unclipped] | None:
 
 
 def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None] | None:
-    """The kernel of a step of Adam with decoupled weight decay, `tensorflow_adam.apply_adam`; None where the plain step is to run.
+    """The kernel of a step of Adam with decoupled weight decay, `tensorflow_adam.apply_adam`; None if the plain step must run.
 
     Args:
         weight, momentum: the variables of the model and of the optimizer.
@@ -128,7 +128,7 @@ def adam_step(weight: Any, momentum: Any, averages: bool) -> Callable[..., None]
 
 
 def replica_count() -> int:
-    """How many replicas of a TensorFlow strategy share a batch here; 1 outside of its scope and on other backends."""
+    """How many replicas of a TensorFlow strategy share a batch here; 1 outside its scope and on other backends."""
     kernel = choose("replica_count")
     return 1 if kernel is None else kernel()
 
@@ -143,12 +143,12 @@ def mean_over_replicas(value: Any, count: Any) -> tuple[Any, Any, Any]:
     """The mean over the labels of all replicas, from that of one.
 
     Args:
-        value: what Keras makes of the labels of this replica: their mean, divided by the number of replicas.
-        count: how many labels that are, or the sum of their weights.
+        value: what Keras computes from the labels of this replica: their mean, divided by the number of replicas.
+        count: the number of these labels, or the sum of their weights.
 
     Returns:
-        What this replica adds to the mean over all labels, which has the gradient; that mean; and an equal part of the count of all
-        labels. On one device value, value and count.
+        What this replica adds to the mean over all labels, which has the gradient; that mean; and an equal share of the count of
+        all labels. On one device: value, value and count.
     """
     kernel = choose("mean_over_replicas")
     return (value, value, count) if kernel is None else kernel(value, count)
@@ -158,9 +158,9 @@ def bounded_scan(step: Callable[[Any, Any], Any], carry: Any, positions: Any) ->
     """The carry after the last position: carry ← step(carry, position) for each position in turn.
 
     Args:
-        step: a function of a tuple of tensors and the tensors at a position, with the next tuple as result.
+        step: a function of a tuple of tensors and the tensors at a position that returns the next tuple.
         carry: the tuple before the first position.
-        positions: tensors `(length, ...)`, which are cut along their first axis.
+        positions: tensors `(length, ...)`, which are split along their first axis.
     """
     kernel = choose("bounded_scan")
     if kernel is not None:

@@ -1,4 +1,4 @@
-"""Which kernel runs on which backend, under what condition and why: the one place where kernels are chosen."""
+"""Which kernel runs on which backend, under what condition and why: kernels are chosen only here."""
 
 import dataclasses
 import functools
@@ -20,17 +20,17 @@ class Kernel:
     operation: str
     """What it computes: the name of the function that layers, optimizers and loaders call (see `operations.py`)."""
     backend: str
-    """As Keras spells it."""
+    """Its name in Keras."""
     function: str
     """`module.name`, in this folder. The module is imported when the kernel first runs."""
     reason: str
-    """Why the plain form does not do."""
+    """Why the plain form is not enough."""
     figure: str
-    """Where the gain was measured: a heading of benchmarks/RESULTS.md or a page, or what shows it."""
+    """Where the gain was measured: a heading of benchmarks/RESULTS.md or a page, or a test that shows it."""
     condition: str = "always"
     """`applies` in words."""
     applies: Callable[..., bool] = _always
-    """Whether the kernel takes these arguments. Asked in the order of the table; the first kernel that does is used."""
+    """Whether the kernel takes these arguments. The first kernel of the table that does is used."""
 
 
 def _takes_key_lengths(query, mask, causal, dropout):
@@ -52,7 +52,7 @@ def _is_linear(dense):
 
 
 def _is_plain(dense):
-    """Whether a `Dense` is a product with its kernel plus its bias and nothing else: neither quantised nor with adapters."""
+    """Whether a `Dense` is only a product with its kernel plus its bias: not quantised and without adapters."""
     return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and _is_linear(dense)
 
 
@@ -79,7 +79,7 @@ TABLE = (
         "attention",
         "jax",
         "jax_kernels.attend_by_key_lengths",
-        "cuDNN takes the lengths of keys; given a mask, Keras computes all scores and keeps them",
+        "cuDNN takes the lengths of keys; given a mask, Keras computes and retains all scores",
         "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
         "CUDA with cuDNN, Ampere or later; half precision; no dropout; a mask of keys; heads of a width that cuDNN takes",
         _takes_key_lengths,
@@ -88,7 +88,7 @@ TABLE = (
         "attention",
         "tensorflow",
         "tensorflow_kernels.attention_with_dropout",
-        "keeps queries, keys, values and one byte for every probability, where the graph keeps four arrays of probabilities",
+        "retains queries, keys, values and one byte for every probability; the graph retains four arrays of probabilities",
         STEP,
         "in training with attention dropout",
         _drops_probabilities,
@@ -97,7 +97,7 @@ TABLE = (
         "dropout",
         "tensorflow",
         "tensorflow_kernels.drop",
-        "half of the time of dropout is random numbers: 16 bits are enough for a number where Keras draws 32",
+        "half of the time of dropout is random numbers: 16 bits are enough for each, and Keras draws 32",
         STEP,
         "rates below 1",
         _is_below_one,
@@ -106,14 +106,14 @@ TABLE = (
         "in_one_kernel",
         "tensorflow",
         "tensorflow_kernels.compiled",
-        "XLA makes one pass over memory of a function that the graph runs operation by operation",
+        "XLA runs in one pass over memory a function that the graph runs operation by operation",
         STEP,
     ),
     Kernel(
         "activated_dense",
         "tensorflow",
         "tensorflow_kernels.activated_product",
-        "keeps the input of the activation for the backward pass, and not its output as well",
+        "retains the input of the activation for the backward pass, but not its output",
         STEP,
         "a dense layer that is a plain product: not quantised, without adapters, without an activation",
         _is_plain,
@@ -122,7 +122,7 @@ TABLE = (
         "dense",
         "tensorflow",
         "tensorflow_kernels.product_of_rows",
-        "TensorFlow adds the bias within the product only where the product is one of rows",
+        "TensorFlow adds the bias within the product only if the product is one of rows",
         STEP,
         "no activation, which may depend on the whole shape",
         _is_linear,
@@ -133,7 +133,7 @@ TABLE = (
         "tensorflow_adam.clip_factor",
         "the kernel of the step clips in its own pass over a gradient",
         "A step of AdamW with clipping",
-        "outside of a strategy with replicas",
+        "outside a strategy with replicas",
         _on_one_device,
     ),
     Kernel(
@@ -150,13 +150,13 @@ TABLE = (
         "tensorflow",
         "tensorflow_replicas.replica_count",
         "only a TensorFlow strategy has replicas; JAX computes a batch over devices as one array",
-        "none: it answers a question",
+        "none: it returns a number",
     ),
     Kernel(
         "sum_over_replicas",
         "tensorflow",
         "tensorflow_replicas.sum_gradients",
-        "Keras clips the gradient of each replica and sums then, which is not the clipped gradient of the batch",
+        "Keras clips the gradient of each replica and then sums, which is not the clipped gradient of the batch",
         "tests/training/test_tensorflow_replicas.py: the losses of one device",
         "in a step of several replicas",
         _among_replicas,
@@ -174,27 +174,27 @@ TABLE = (
         "unwritten",
         "tensorflow",
         "tensorflow_kernels.unwritten",
-        "zeros would take the room of a variable before it is filled",
+        "zeros would take the memory of a variable before it is filled",
         "Loading",
     ),
-    Kernel("unwritten", "jax", "jax_kernels.unwritten", "zeros would take the room of a variable before it is filled", "Loading"),
-    Kernel("handed_over", "jax", "jax_kernels.handed_over", "JAX copies in threads whose memory stays theirs", "Loading"),
+    Kernel("unwritten", "jax", "jax_kernels.unwritten", "zeros would take the memory of a variable before it is filled", "Loading"),
+    Kernel("handed_over", "jax", "jax_kernels.handed_over", "JAX copies in threads that do not release their memory", "Loading"),
     Kernel(
         "bounded_scan",
         "tensorflow",
         "tensorflow_kernels.bounded_scan",
-        "Keras's scan does not tell TensorFlow the maximum length of the loop, without which XLA has no gradient of it",
+        "Keras's scan does not tell TensorFlow the maximum length of the loop, without which XLA cannot differentiate it",
         "none: without it the loss of a conditional random field does not compile",
     ),
 )
 
 
 def choose(operation: str, *arguments: Any) -> Callable[..., Any] | None:
-    """The kernel of the running backend for an operation, or None where its plain form is to run.
+    """The kernel of the running backend for an operation, or None if its plain form must run.
 
     Args:
         operation: a name of the table.
-        *arguments: what the conditions of its kernels are about.
+        *arguments: those of the conditions of its kernels.
     """
     for kernel in _of_backend(keras.config.backend(), operation):
         if kernel.applies(*arguments):

@@ -1,46 +1,46 @@
-"""Adam's step on TensorFlow as one kernel that works in place, where the graph would pass over memory for every operation."""
+"""Adam's step on TensorFlow as one kernel that works in place; the graph would pass over memory for every operation."""
 
 import tensorflow as tf
 
 from keras_bert_rebuild.kernels.tensorflow_kernels import compile_by_xla
 
-# XLA's kernel, which clips and decays in the same pass, is worth its start from this many values.
+# From this many values on, XLA's kernel, which clips and decays in the same pass, is worth its start-up cost.
 LARGE = 1 << 16
 
 
 def is_one_device():
-    """Whether the step is outside of a `tf.distribute.Strategy`, whose variables have several copies."""
+    """Whether the step is outside a `tf.distribute.Strategy`, whose variables have several copies."""
     return not tf.distribute.has_strategy()
 
 
 def clip_factor(gradients, norm):
-    """What gradients are multiplied by for a global norm of at most `norm`, float32 or more; NaN if one of them is not finite."""
+    """The factor that gives gradients a global norm of at most `norm`, at least float32; NaN if one of them is not finite."""
     gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
     wide = tf.float64 if any(gradient.dtype == tf.float64 for gradient in gradients) else tf.float32
-    found = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
-    return norm / tf.maximum(found, norm) + (found - found)
+    global_norm = tf.linalg.global_norm([tf.cast(gradient, wide) for gradient in gradients])
+    return norm / tf.maximum(global_norm, norm) + (global_norm - global_norm)
 
 
 def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
-    """g ← scale · g and w ← w · (1 − decay), then m and v take in the gradient and w ← w − rate · m / (√v + epsilon).
+    """g ← scale · g and w ← w · (1 − decay), then m and v are updated and w ← w − rate · m / (√v + epsilon).
 
     Args:
         gradient: a tensor.
-        weight, momentum, velocity: variables of the same dtype, which are changed.
+        weight, momentum, velocity: variables of the same dtype, which are updated.
         scale: a scalar of that dtype, or None for 1.
-        rate, epsilon: scalars of that dtype, with Adam's corrections already in them.
-        beta_1, beta_2: numbers that the dtype has.
-        decay: a scalar of that dtype, the share of the weight that is taken away; None for none.
+        rate, epsilon: scalars of that dtype, with Adam's bias corrections already applied.
+        beta_1, beta_2: numbers that the dtype represents.
+        decay: a scalar of that dtype, the fraction of the weight that is subtracted; None for none.
     """
     if weight.shape.num_elements() >= LARGE and is_one_device():
         _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay)
         return
     gradient = gradient if scale is None else gradient * scale
-    # What reads the old weight comes before.
+    # Whatever reads the old weight comes first.
     with tf.control_dependencies([gradient]):
         if decay is not None:
             weight.assign_sub(weight * decay)
-        zero = tf.zeros((), gradient.dtype)  # powers of the betas: no correction is left to the kernel, which rounds it
+        zero = tf.zeros((), gradient.dtype)  # powers of the betas: the kernel must not correct, since it would round
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=momentum.handle,
@@ -57,7 +57,7 @@ def apply_adam(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2
 
 @compile_by_xla
 def _in_one_pass(gradient, weight, momentum, velocity, scale, rate, beta_1, beta_2, epsilon, decay):
-    """The same; XLA makes one loop of it."""
+    """The same as one loop of XLA."""
     gradient = gradient if scale is None else gradient * scale
     momentum.assign_add((gradient - momentum) * (1 - beta_1))
     velocity.assign_add((tf.square(gradient) - velocity) * (1 - beta_2))

@@ -1,7 +1,7 @@
 """Functions compiled by XLA inside a TensorFlow graph that is not.
 
-On a processor the products of oneDNN are faster than XLA's, and everything between them is slower: TensorFlow passes over memory
-once for every operation, and keeps what each of them needs for its gradient.
+On a CPU, oneDNN's products are faster than XLA's, but everything between them is slower: TensorFlow passes over memory once for
+every operation, and retains what each of them needs for its gradient.
 """
 
 import functools
@@ -13,7 +13,7 @@ compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=Fals
 
 
 def compiled(function):
-    """The same function of tensors with one result: one kernel forward, one backward, which needs the inputs alone."""
+    """The same function of tensors with one result: one kernel forward, and one backward that needs only the inputs."""
     forward = compile_by_xla(function)
 
     @compile_by_xla
@@ -31,16 +31,16 @@ def compiled(function):
 
 
 def product_of_rows(dense, x):
-    """The answer of a `Dense` for `(..., width)`, computed as a product of rows."""
+    """The output of a `Dense` for `(..., width)`, computed as a product of rows."""
     rows = dense(ops.reshape(x, (-1, x.shape[-1])))
     return ops.reshape(rows, (*ops.shape(x)[:-1], rows.shape[-1]))
 
 
 def activated_product(activation, x, kernel, bias=None):
-    """activation(x) · kernel + bias, which keeps x for the backward pass, and not activation(x), too.
+    """activation(x) · kernel + bias, which retains x for the backward pass, but not activation(x).
 
     Args:
-        activation: a function of a tensor, made of `keras.ops`.
+        activation: a function of a tensor, written in `keras.ops`.
         x: `(..., inputs)`.
         kernel: `(inputs, outputs)`.
         bias: `(outputs,)` or None.
@@ -65,7 +65,7 @@ def activated_product(activation, x, kernel, bias=None):
 
 @functools.cache
 def _activation_kernels(activation):
-    """What `activated_product` does between its products: forward the activation, backward that again and the gradient of `x`."""
+    """What `activated_product` runs between its products: the activation forward; the activation and its gradient backward."""
 
     @compile_by_xla
     def backward(x, upstream):
@@ -85,13 +85,13 @@ def bounded_scan(step, carry, positions):
 
 
 def drop(x, rate, seed, noise_shape=None):
-    """Dropout, whose gradient is the same dropout of what comes from above.
+    """Dropout, whose gradient is the same dropout of the upstream gradient.
 
     Args:
         x: any tensor.
-        rate: the part that is dropped, in (0, 1), rounded to a 65,536th; the others are divided by 1 − rate.
+        rate: the fraction that is dropped, in (0, 1), rounded to a 65,536th; the others are divided by 1 − rate.
         seed: two integers, as from `keras.random.SeedGenerator.next`.
-        noise_shape: that of what is drawn, which is broadcast, a size of None being that of the tensor; None for its whole shape.
+        noise_shape: the shape that is drawn and broadcast, where a size of None is that of the tensor; None for its whole shape.
     """
     shape = tf.shape(x)
     if noise_shape is not None:
@@ -106,10 +106,10 @@ def drop(x, rate, seed, noise_shape=None):
 
 
 def draw(shape, rate, seed):
-    """Which numbers are kept, bool of a shape, and what the kept ones are multiplied with. For the arguments see `drop`.
+    """Which numbers are kept, bool of a shape, and the factor of the kept ones. For the arguments see `drop`.
 
     Half of the time of dropout is random numbers, and 16 bits are enough. Replicas of a `MirroredStrategy`, whose seeds are equal,
-    draw numbers that have nothing to do with each other.
+    draw independent numbers.
     """
     threshold = min(round(rate * 2**16), 2**16 - 1)
     count = tf.reduce_prod(shape)
@@ -120,7 +120,7 @@ def draw(shape, rate, seed):
 
 
 def _of_replica(seed):
-    """A seed for each replica, made of one; where there is but one replica, the seed itself."""
+    """A different seed for each replica, derived from one; with only one replica, the seed itself."""
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return seed
@@ -140,13 +140,13 @@ def attention_with_dropout(query, key, value, mask, rate, seed):
 
 
 def attend_with_dropout(query, key, value, mask, keep, gain):
-    """softmax(Q Kᵀ / √K) V with a part of the probabilities dropped, the softmax in float32.
+    """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
 
-    For the backward pass queries, keys, values and `keep` are kept; the probabilities are computed again.
+    Queries, keys, values and `keep` are retained for the backward pass; the probabilities are recomputed.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
-        mask: bool, broadcast to `(batch, heads, length, length)`; False where a key is not looked at.
+        mask: bool, broadcast to `(batch, heads, length, length)`; False where a key is not attended to.
         keep, gain: as from `draw`, `(batch, heads, length, length)` and a number.
 
     Returns:
@@ -161,7 +161,7 @@ def attend_with_dropout(query, key, value, mask, keep, gain):
         outputs = tf.matmul(_dropped_probabilities(scores, mask, keep, scale, gain), value)
 
         def gradients(upstream):
-            # Not before the backward pass is here, or the graph's optimizer finds the scores computed twice and keeps the first.
+            # Only once the backward pass runs; otherwise the graph optimizer would reuse the first scores and so retain them.
             with tf.control_dependencies([upstream]):
                 scores = tf.matmul(tf.identity(query), tf.identity(key), transpose_b=True)
             of_dropped = tf.matmul(upstream, value, transpose_b=True)
@@ -200,5 +200,5 @@ def _dropped(x, keep, gain):
 
 
 def unwritten(shape, dtype):
-    """A tensor whose memory TensorFlow has asked the system for and not written."""
+    """A tensor whose memory TensorFlow has allocated but not written."""
     return tf.raw_ops.Empty(shape=tf.constant(shape, tf.int32), dtype=tf.as_dtype(dtype), init=False)

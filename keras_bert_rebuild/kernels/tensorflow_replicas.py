@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 from keras import ops
 
-# Where a machine has a TPU, as Cloud TPU and Colab tell.
+# Set on machines with a TPU, by Cloud TPU and Colab.
 TPU_SIGNS = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "COLAB_TPU_ADDR")
 
 
@@ -16,9 +16,9 @@ def gpu_count():
     return len(tf.config.list_logical_devices("GPU"))
 
 
-@functools.cache  # a second one would number its reductions from the start again, and TensorFlow take them for those of the first
+@functools.cache  # a second strategy would number its reductions from 0 again, and TensorFlow would confuse them with the first
 def mirrored_strategy():
-    """The `MirroredStrategy` over all GPUs, or over all logical processors where there is none."""
+    """The `MirroredStrategy` over all GPUs, or over all logical CPUs if there are none."""
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
@@ -30,7 +30,7 @@ def has_tpu_of_others():
 
 
 def replica_count():
-    """How many replicas share a batch here: more than 1 inside of a step of a `MirroredStrategy`."""
+    """How many replicas share a batch here: more than 1 inside a step of a `MirroredStrategy`."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 

@@ -1,4 +1,4 @@
-"""What the running backend is like, beside its kernels: named facts for code that must act on them."""
+"""Properties of the running backend besides its kernels, named for the code that depends on them."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ import keras
 
 
 def compiles_each_shape(model: Any = None) -> bool:
-    """Whether every new shape of a batch costs a compilation: on JAX always, on TensorFlow for a model that asks for XLA."""
+    """Whether every new shape of a batch costs a compilation: on JAX always, on TensorFlow for a model compiled with XLA."""
     return _is("jax") or (_is("tensorflow") and model is not None and model.jit_compile)
 
 
 def needs_tf_data_for_several_lengths() -> bool:
-    """Whether `fit` takes batches of several lengths only as a `tf.data.Dataset` that says so: TensorFlow."""
+    """Whether `fit` takes batches of several lengths only as a `tf.data.Dataset` that declares it: TensorFlow."""
     return _is("tensorflow")
 
 
@@ -26,12 +26,12 @@ def builds_optimizers_before_a_step() -> bool:
 
 
 def gives_replicas_whole_single_batches() -> bool:
-    """Whether replicas get the whole of a batch that comes alone, and parts of predictions may be unequal: TensorFlow."""
+    """Whether every replica gets the whole of a single batch, and parts of predictions may be unequal: TensorFlow."""
     return _is("tensorflow")
 
 
 def draws_dropout_from_the_process() -> bool:
-    """Whether dropout without a seed of its own draws from the generator of the whole process: torch."""
+    """Whether dropout without its own seed draws from the global generator of the process: torch."""
     return _is("torch")
 
 

@@ -1,4 +1,4 @@
-"""The functions that the field calls gelu, told apart."""
+"""The three functions that are called gelu, each under its own name."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def gelu(x: Any) -> Any:
 
         gelu(x) = x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))
 
-    `keras.activations.gelu` is the other one, with the error function; they differ by up to 5e-4.
+    `keras.activations.gelu` uses the error function by default; they differ by up to 5e-4.
 
     Example:
 
@@ -50,15 +50,15 @@ def quick_gelu(x: Any) -> Any:
     return x * ops.sigmoid(1.702 * x)
 
 
-# Words for activations that Keras does not know or means otherwise.
+# Names of activations that Keras does not know or defines differently.
 ACTIVATIONS = {"gelu": gelu, "gelu_erf": gelu_erf, "quick_gelu": quick_gelu}
 
 
 def get_activation(activation: str | Callable[[Any], Any] | None) -> Any:
-    """The function for an activation: a word of `ACTIVATIONS` or of Keras, a function, or None for none.
+    """The function for an activation: a name in `ACTIVATIONS` or in Keras, a function, or None for none.
 
     Raises:
-        ValueError: the word is unknown.
+        ValueError: the name is unknown.
     """
     if activation is None or callable(activation):
         return activation

@@ -9,7 +9,7 @@ class Add(keras.layers.Add):
     """Sum of tensors whose mask is the conjunction of the masks that exist.
 
     `keras.layers.Add` drops the mask as soon as one input has none, and token plus segment embedding is such a sum: the padding
-    would be attended to in silence.
+    would silently be attended to.
 
     Input shape: a list of tensors of one shape.
     Output shape: that shape.

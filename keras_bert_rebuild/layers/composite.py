@@ -1,4 +1,4 @@
-"""What a layer needs that is composed of `Dense` layers: making them, and saving how they are quantised."""
+"""Helpers for layers composed of `Dense` layers: building them, and saving how they are quantised."""
 
 import keras
 
@@ -9,14 +9,14 @@ def sub_dense(layer, name, input_size, units, activation=None):
         units,
         activation=activation,
         use_bias=layer.use_bias,
-        kernel_initializer=_fresh(layer.kernel_initializer),
-        bias_initializer=_fresh(layer.bias_initializer),
+        kernel_initializer=_clone(layer.kernel_initializer),
+        bias_initializer=_clone(layer.bias_initializer),
         kernel_regularizer=layer.kernel_regularizer,
         bias_regularizer=layer.bias_regularizer,
         kernel_constraint=layer.kernel_constraint,
         bias_constraint=layer.bias_constraint,
         dtype=layer.dtype_policy,
-        trainable=layer.trainable,  # a frozen layer of a file is frozen before it has sub-layers
+        trainable=layer.trainable,  # a layer loaded as frozen is frozen before it has sub-layers
         name=name,
     )
     dense.build((None, input_size))
@@ -37,8 +37,8 @@ def sub_layer_dtype(layer, attributes):
     return keras.dtype_policies.serialize(keras.dtype_policies.DTypePolicyMap(default, policies))
 
 
-def _fresh(initializer):
-    """A new initializer of the same kind: one instance gives equal shapes equal values, and all projections would start alike."""
+def _clone(initializer):
+    """A new initializer of the same kind: one instance gives equal shapes equal values, so all projections would start equal."""
     return initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
 
 

@@ -1,4 +1,4 @@
-"""The scores of labels that follow each other, as of a conditional random field."""
+"""A linear-chain conditional random field: scores for labels that follow each other."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from keras_bert_rebuild.layers.viterbi import viterbi
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ConditionalRandomField(keras.layers.Layer):
-    """Learn which labels follow each other, on top of the scores of labels at every place.
+    """Learn which labels follow each other, in addition to the scores of the labels at every position.
 
         score(y) = begin[y_1] + Σ_i inputs[i, y_i] + Σ_i next[y_i-1, y_i] + end[y_n]
         p(y) = exp(score(y)) / Σ_y' exp(score(y'))
 
-    It passes the scores on and sets its own below them, since a loss of Keras sees what a model answers and no weights:
-    `outputs[:, :length]` are the inputs, then come a row of `next` for each label, `begin` and `end`, the same for every row of the
-    batch. `ConditionalRandomFieldLoss` takes the outputs as they are, and `decode` finds the best labels. The weights begin with 0,
-    where each label is told alone.
+    It passes the scores on and appends its weights to them, since a Keras loss sees the outputs of a model but not its weights:
+    `outputs[:, :length]` are the inputs, followed by a row of `next` for each label, `begin` and `end`, the same for every example
+    of the batch. `ConditionalRandomFieldLoss` takes these outputs, and `decode` finds the best labels. The weights start at 0,
+    where each label is predicted independently.
 
     Input shape: `(batch, length, labels)`.
     Output shape: `(batch, length + labels + 2, labels)`, float32.
-    Mask: passed on for the places, None while the graph is built (see `Add`).
+    Mask: passed on for the positions; None while the graph is built (see `Add`).
 
     Example:
 
@@ -51,15 +51,15 @@ class ConditionalRandomField(keras.layers.Layer):
         self.end = self.add_weight(shape=(labels,), initializer="zeros", name="end")
 
     def call(self, inputs):
-        own = ops.concatenate([self.next, self.begin[None], self.end[None]], axis=0)
-        own = ops.cast(own, "float32")[None] + ops.zeros((ops.shape(inputs)[0], 1, 1), "float32")
-        return ops.concatenate([ops.cast(inputs, "float32"), own], axis=1)  # (B, L, labels) → (B, L + labels + 2, labels)
+        weights = ops.concatenate([self.next, self.begin[None], self.end[None]], axis=0)
+        weights = ops.cast(weights, "float32")[None] + ops.zeros((ops.shape(inputs)[0], 1, 1), "float32")
+        return ops.concatenate([ops.cast(inputs, "float32"), weights], axis=1)  # (B, L, labels) → (B, L + labels + 2, labels)
 
     def compute_mask(self, inputs, mask=None):
         if mask is None or isinstance(inputs, keras.KerasTensor):
             return None
-        own = ops.ones((ops.shape(inputs)[0], inputs.shape[-1] + 2), "bool")
-        return ops.concatenate([ops.cast(mask, "bool"), own], axis=1)
+        weights = ops.ones((ops.shape(inputs)[0], inputs.shape[-1] + 2), "bool")
+        return ops.concatenate([ops.cast(mask, "bool"), weights], axis=1)
 
     def compute_output_spec(self, inputs):
         batch, length, labels = inputs.shape
@@ -68,32 +68,32 @@ class ConditionalRandomField(keras.layers.Layer):
 
     @property
     def transitions(self) -> npt.NDArray[Any]:
-        """`next`, `begin` and `end` one below the other, `(labels + 2, labels)` float32."""
+        """`next`, `begin` and `end` stacked, `(labels + 2, labels)` float32."""
         rows = (ops.convert_to_numpy(weight) for weight in (self.next, self.begin, self.end))
         return np.concatenate([np.atleast_2d(row).astype("float32") for row in rows])
 
     @staticmethod
     def decode(outputs: Any, mask: Any = None) -> npt.NDArray[np.int32]:
-        """The best labels by the outputs of the layer.
+        """The best labels according to the outputs of the layer.
 
         Args:
             outputs: `(batch, length + labels + 2, labels)`, as from `predict`.
-            mask: `(batch, length)`, what there is to be told; the labels of other places are 0. None for everything.
+            mask: `(batch, length)`, true at positions to label; the labels of other positions are 0. None for all positions.
 
         Returns:
             Labels `(batch, length)`, int32.
 
         Raises:
-            ValueError: the shapes are others.
+            ValueError: a shape is wrong.
         """
         outputs = np.asarray(ops.convert_to_numpy(outputs), "float64")
         if outputs.ndim != 3 or outputs.shape[1] < outputs.shape[2] + 2:
             raise ValueError(f"expected outputs (batch, length + labels + 2, labels); got the shape {outputs.shape}.")
         length = outputs.shape[1] - outputs.shape[2] - 2
-        told = np.ones((len(outputs), length), bool) if mask is None else np.asarray(ops.convert_to_numpy(mask), bool)
-        if told.shape != (len(outputs), length):
-            raise ValueError(f"expected a mask of shape {(len(outputs), length)}; got {told.shape}.")
+        labelled = np.ones((len(outputs), length), bool) if mask is None else np.asarray(ops.convert_to_numpy(mask), bool)
+        if labelled.shape != (len(outputs), length):
+            raise ValueError(f"expected a mask of shape {(len(outputs), length)}; got {labelled.shape}.")
         best = np.zeros((len(outputs), length), np.int32)
-        for row, (values, chosen) in enumerate(zip(outputs, told, strict=True)):
-            best[row, chosen] = viterbi(values[:length][chosen], values[length:])
+        for row, (values, is_labelled) in enumerate(zip(outputs, labelled, strict=True)):
+            best[row, is_labelled] = viterbi(values[:length][is_labelled], values[length:])
         return best

@@ -8,12 +8,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MaskedConv1D(keras.layers.Conv1D):
-    """`keras.layers.Conv1D` that sees zeros at padding and gives its outputs a mask of the right length.
+    """`keras.layers.Conv1D` that replaces padding by zeros and sets an output mask of the right length.
 
     Input shape: `(batch, length, channels)`.
     Output shape: that of `keras.layers.Conv1D`.
-    Mask: where windows lie inside the sequence (padding "valid"), an output keeps the mask of the last position of its window, as
-        in keras_bert; else that of the position it stands for, every `strides`-th one.
+    Mask: with padding "valid" an output has the mask of the last position of its window, as in keras_bert; otherwise that of its
+        own position, every `strides`-th one.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

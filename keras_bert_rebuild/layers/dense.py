@@ -1,4 +1,4 @@
-"""`Dense` with a softmax, that also answers with the logits under it."""
+"""`Dense` with a softmax that can also return its logits."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Dense(keras.layers.Dense):
-    """`keras.layers.Dense` whose activation runs in float32 on logits that stay at hand.
+    """`keras.layers.Dense` whose activation runs in float32, and which can return its logits.
 
         outputs = activation(logits)        logits = inputs · kernel + bias
 
     A loss computed from probabilities saturates where a probability rounds to zero, and in bfloat16 it has three digits. So the
-    train step asks for the logits, and `predict` still answers with probabilities.
+    train step takes the logits, and `predict` still returns probabilities.
 
     Args:
         units: number of outputs.
@@ -22,7 +22,7 @@ class Dense(keras.layers.Dense):
 
     Call arguments:
         inputs: `(..., hidden)`.
-        return_logits: answer with the logits.
+        return_logits: return the logits instead of the activations.
 
     Input shape: `(..., hidden)`.
     Output shape: `(..., units)`, float32.

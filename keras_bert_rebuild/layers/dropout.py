@@ -11,7 +11,8 @@ class Dropout(keras.layers.Dropout):
 
         outputs = inputs / (1 - rate) where a number is kept, else 0
 
-    There the rate is rounded to a 65,536th, and replicas of a `MirroredStrategy` drop other numbers; Keras's drop the same.
+    There the rate is rounded to a 65,536th, and each replica of a `MirroredStrategy` drops different numbers; in Keras's layer
+    all of them drop the same.
 
     Args:
         rate: the part of the numbers that is dropped in training, in [0, 1).

@@ -28,12 +28,12 @@ def get_embedding(
     """Add the vectors of token, segment and position.
 
     Args:
-        inputs: the token and the segment ids first, further inputs are not looked at; `[token, padding mask]` in place of the
+        inputs: the token and the segment ids first, further inputs are ignored; `[token, padding mask]` instead of the
             token ids gives an explicit mask.
         token_num: size of the vocabulary.
         pos_num: rows of the position table; 0 for a model whose positions are not added.
         embed_dim: hidden size.
-        dropout_rate: accepted as in keras_bert; the dropout and the norm behind it are the caller's.
+        dropout_rate: accepted as in keras_bert; the caller adds the dropout and the norm that follow.
         trainable: whether the three tables are trained.
         segment_num: rows of the segment table; 0 for a model without segments, and without their input.
         pad_id: the token id of padding.

@@ -17,11 +17,11 @@ class EmbeddingSimilarity(keras.layers.Layer):
     Args:
         initializer, regularizer, constraint: for the bias.
         use_bias: whether there is one.
-        stop_gradient: keep the gradient of the output layer from the embedding table.
+        stop_gradient: stop the gradient of the output layer before the embedding table.
 
     Call arguments:
         inputs: the features and the token table.
-        return_logits: answer with the logits.
+        return_logits: return the logits instead of the probabilities.
 
     Input shape: a list of features `(..., hidden)` and the token table `(vocabulary, hidden)`.
     Output shape: `(..., vocabulary)`, float32.

@@ -14,7 +14,7 @@ DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class FeedForward(keras.layers.Layer):
-    """Two dense layers, applied to every position alike.
+    """Two dense layers, applied to every position in the same way.
 
         outputs = activation(inputs · W_intermediate + b_intermediate) · W_output + b_output
 
@@ -84,7 +84,7 @@ class FeedForward(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         intermediate = kernels.dense(self.intermediate_dense, inputs)
-        # Not any function: it may hold variables, which a kernel has no gradient for.
+        # Only our own functions: any other may hold variables, for which a kernel has no gradient.
         in_kernels = training and self.activation in ACTIVATIONS.values()
         if self.gated:
             gate = kernels.dense(self.gate_dense, inputs)

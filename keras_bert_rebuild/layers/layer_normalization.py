@@ -13,7 +13,7 @@ EPSILON = 1e-12
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 where Keras has 1e-3.
+    """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 instead of Keras's 1e-3.
 
         outputs = gamma · (inputs − mean) / √(variance + epsilon) + beta
 
@@ -43,5 +43,5 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 @functools.cache
 def _normalize(axis, epsilon):
-    """The function of inputs, gamma and beta; the same one every time, since it is compiled once."""
+    """The function of inputs, gamma and beta; cached, since each function is compiled once."""
     return lambda inputs, gamma, beta: ops.layer_normalization(inputs, gamma, beta, axis, epsilon)

@@ -8,7 +8,7 @@ def look_up(table, ids):
     """`table[ids]`, with an array as the gradient of the table.
 
     On TensorFlow the gradient of a look-up in a variable is a list of rows (`tf.IndexedSlices`), the same one several times if it
-    was looked up several times. Keras's optimizers square these parts, and take norms of them, where the square of their sum is
+    was looked up several times. Keras's optimizers square these parts, and take their norms, where the square of the sum is
     meant. The gradient of a reshape is an array, and the reshape itself costs nothing.
 
     Args:
@@ -23,7 +23,7 @@ def look_up(table, ids):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Embedding(keras.layers.Embedding):
-    """`keras.layers.Embedding` with an array as the gradient of its table, so that any optimizer of Keras steps as on one.
+    """`keras.layers.Embedding` with an array as the gradient of its table, so that every Keras optimizer updates it correctly.
 
     Arguments, shapes and mask are those of `keras.layers.Embedding`.
     """

@@ -13,7 +13,7 @@ class Masked(keras.layers.Layer):
     Args:
         return_masked: also return the resulting mask, as floats of 0 and 1.
 
-    Input shape: a list of predictions `(batch, length, ...)` and positions `(batch, length)`, not zero where a token is to be
+    Input shape: a list of predictions `(batch, length, ...)` and positions `(batch, length)`, nonzero where a token is to be
         predicted.
     Output shape: that of the predictions; with `return_masked` a list of it and `(batch, length)`.
     Mask: positions ≠ 0 and the mask of the predictions, if they have one; None while the graph is built (see `Add`).
@@ -27,7 +27,7 @@ class Masked(keras.layers.Layer):
 
     def call(self, inputs, mask=None):
         predictions, _ = inputs
-        # A tensor of its own: the mask is attached to the tensor, and the input keeps the one it has.
+        # A new tensor: the mask is attached to the tensor, and the input keeps its own.
         outputs = predictions + ops.zeros((), dtype=predictions.dtype)
         if not self.return_masked:
             return outputs

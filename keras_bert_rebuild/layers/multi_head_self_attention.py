@@ -8,21 +8,21 @@ from keras import ops
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
-from keras_bert_rebuild.layers.rotary import angles, turn
+from keras_bert_rebuild.layers.rotary import angles, rotate
 
 PROJECTIONS = ("query", "key", "value", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class MultiHeadSelfAttention(keras.layers.Layer):
-    """Let every position gather from all positions that are not padding.
+    """Let every position attend to all positions that are not padding.
 
         head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
         outputs = concat(head_1, ..., head_H) · W_output + b_output
 
     Goes through `kernels.attention`, so a backend that has a fused kernel uses it: always in inference, and in training unless
-    `attention_dropout` is above 0. Its weights are `query`,
-    `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias` `(D,)`.
+    `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias`
+    `(D,)`.
 
     Args:
         head_num: number of heads; must divide the hidden size.
@@ -30,15 +30,15 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         use_bias: whether the four projections have biases.
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for the
             four projections, each with an initializer of its own.
-        history_only: look only at the position itself and those before it.
+        history_only: attend only to the position itself and those before it.
         attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
-        rotary_theta: base of rotary positions, by which queries and keys are turned; None for none.
-        window: tokens to either side that a token sees; None for all.
+        rotary_theta: base of the rotary positions of queries and keys; None for none.
+        window: tokens on either side that a token attends to; None for all.
 
     Call arguments:
         inputs: `(batch, length, hidden)`.
-        mask: `(batch, length)`, False at padding; filled in by Keras. Given by hand, also `(batch, 1, length, length)`, True where
-            a query may look at a key, as of `block_diagonal_mask`.
+        mask: `(batch, length)`, False at padding; filled in by Keras. Passed explicitly, also `(batch, 1, length, length)`, True
+            where a query may attend to a key; see `block_diagonal_mask`.
         positions: `(batch, length)`, offsets for rotary positions; None counts from 0.
 
     Input shape: `(batch, length, hidden)`.
@@ -86,7 +86,7 @@ class MultiHeadSelfAttention(keras.layers.Layer):
     def build(self, input_shape):
         hidden_size = input_shape[-1]
         if self.head_num < 1 or hidden_size % self.head_num:
-            # The type and the first words are keras_bert's.
+            # The type and the start of the message are keras_bert's.
             raise IndexError(
                 f"Invalid head number {self.head_num} with the given input dim {hidden_size}: "
                 f"the number of heads of {self.name} must divide its hidden size."
@@ -98,32 +98,32 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         self.built = True
 
     def queries_keys_values(self, inputs: Any, positions: Any = None) -> tuple[Any, Any, Any]:
-        """What is compared and gathered, each `(batch, length, heads, width of a head)`, with rotary positions applied."""
+        """Queries, keys and values, each `(batch, length, heads, width of a head)`, with rotary positions applied."""
         query = self._split_heads(kernels.dense(self.query_dense, inputs))
         key = self._split_heads(kernels.dense(self.key_dense, inputs))
         value = self._split_heads(kernels.dense(self.value_dense, inputs))
         if self.rotary_theta is not None:
             offsets = ops.arange(ops.shape(inputs)[1]) if positions is None else positions
-            turned = angles(offsets, query.shape[-1], self.rotary_theta)
-            query, key = turn(query, *turned), turn(key, *turned)
+            rotation = angles(offsets, query.shape[-1], self.rotary_theta)
+            query, key = rotate(query, *rotation), rotate(key, *rotation)
         return query, key, value
 
-    def near(self, length: Any) -> Any:
-        """Which keys a query sees by their distance alone, `(length, length)`; None where that is all of them."""
+    def visible_keys(self, length: Any) -> Any:
+        """Which keys a query may attend to by their distance, `(length, length)`; None if all of them."""
         if not self.history_only and self.window is None:
             return None
-        steps = ops.arange(length)
-        ahead = steps[None, :] - steps[:, None]
-        seen = ahead <= 0 if self.history_only else None
+        positions = ops.arange(length)
+        distance = positions[None, :] - positions[:, None]
+        visible = distance <= 0 if self.history_only else None
         if self.window is not None:
-            within = ops.abs(ahead) <= self.window
-            seen = within if seen is None else ops.logical_and(seen, within)
-        return seen
+            within = ops.abs(distance) <= self.window
+            visible = within if visible is None else ops.logical_and(visible, within)
+        return visible
 
     def call(self, inputs, mask=None, training=None, positions=None):
         query, key, value = self.queries_keys_values(inputs, positions)
         if mask is None:
-            # Never no mask at all: Keras's TPU kernel takes that for a causal one.
+            # Always pass a mask: Keras's TPU kernel takes a missing one for a causal one.
             mask = ops.ones_like(inputs[..., 0], dtype="bool")
         elif len(mask.shape) not in (2, 4):
             raise ValueError(
@@ -131,7 +131,7 @@ class MultiHeadSelfAttention(keras.layers.Layer):
             )
         if self.window is not None:
             mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
-            mask = ops.logical_and(mask, self.near(ops.shape(query)[1])[None, None])
+            mask = ops.logical_and(mask, self.visible_keys(ops.shape(query)[1])[None, None])
         attended = kernels.attention(
             query,
             key,

@@ -10,8 +10,8 @@ from keras import ops
 class MaskedGlobalMaxPool1D(keras.layers.Layer):
     """The largest value of every feature over the positions that are not padding.
 
-    Computed in float32, with keras_bert's offset of 1e6 for padding: a sequence that is nothing but padding gives its own maximum
-    less 1e6, finite and plainly wrong.
+    Computed in float32, with keras_bert's offset of 1e6 for padding: a sequence of nothing but padding gives its own maximum
+    minus 1e6, finite and plainly wrong.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.

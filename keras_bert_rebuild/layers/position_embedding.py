@@ -131,7 +131,7 @@ class PositionEmbedding(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # The reader of legacy .h5 files takes the word "add" for the function `keras.layers.add`.
+        # The reader of legacy .h5 files takes the string "add" for the function `keras.layers.add`.
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _check_length(self, length):

@@ -10,12 +10,12 @@ from keras_bert_rebuild.layers.look_up import Embedding
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class TokenEmbedding(Embedding):
-    """Look up the vector of every token and hand on the whole table for the tied output layer.
+    """Look up the vector of every token and return the whole table for the tied output layer.
 
         outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings
 
-    An id outside the table gives NaN. Left alone, the backends answer with some other row in silence (a negative id counts from
-    the end, compiled code takes the last row).
+    An id outside the table gives NaN. Without this, the backends would silently return another row (a negative id counts from the
+    end, compiled code takes the last row).
 
     Args:
         input_dim: size of the vocabulary.
@@ -24,7 +24,7 @@ class TokenEmbedding(Embedding):
         pad_id: the id of padding.
         **kwargs: those of `keras.layers.Embedding`.
 
-    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, not zero at real tokens.
+    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at real tokens.
     Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
     Mask: the explicit one, else ids ≠ `pad_id` with `mask_zero`, for the first output; none for the second. While the graph is
         built it is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
@@ -79,5 +79,5 @@ class TokenEmbedding(Embedding):
 
 
 def _split(inputs):
-    """Ids and the explicit padding mask, None where there is none."""
+    """Ids and the explicit padding mask, or None."""
     return inputs if isinstance(inputs, (list, tuple)) else (inputs, None)

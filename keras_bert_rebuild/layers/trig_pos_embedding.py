@@ -60,7 +60,7 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config):
-        # The reader of legacy .h5 files takes the word "add" for the function `keras.layers.add`.
+        # The reader of legacy .h5 files takes the string "add" for the function `keras.layers.add`.
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _vectors(self, positions, width):

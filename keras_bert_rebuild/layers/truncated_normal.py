@@ -1,4 +1,4 @@
-"""BERT's initializer, which costs nothing where a checkpoint is about to overwrite what it makes."""
+"""BERT's initializer, which costs nothing where a checkpoint is about to overwrite its values."""
 
 import contextlib
 import threading
@@ -12,10 +12,10 @@ _SKIPPED = threading.local()
 
 @contextlib.contextmanager
 def skipped_initialization(values):
-    """Let every `TruncatedNormal` of this thread draw no numbers: for 110 million that takes longer than to read them.
+    """Let no `TruncatedNormal` of this thread draw numbers: drawing 110 million takes longer than reading them.
 
     Args:
-        values: what it gives instead, a function of a shape and the name of a dtype.
+        values: returns what to use instead, given a shape and the name of a dtype.
     """
     before = getattr(_SKIPPED, "values", None)
     _SKIPPED.values = values

@@ -20,7 +20,7 @@ ID_INPUTS = {
 
 
 def check_inputs(model: keras.Model, x: Any) -> Any:
-    """Inputs with integers for what the host holds; what lies on a device or is symbolic stays as it is.
+    """The inputs, those on the host as integers; what is on a device or symbolic stays as it is.
 
     Args:
         model: a functional model.
@@ -31,7 +31,7 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
     """
     names = [tensor.name for tensor in model.inputs]
     if isinstance(x, dict):
-        # Of a graph whose inputs are a dictionary the keys need not be the names.
+        # If the inputs of a graph are a dictionary, its keys need not be the names.
         if not isinstance(model.input, dict) and not set(names) <= set(x):
             raise ValueError(f"expected the inputs {', '.join(names)}; got {', '.join(map(str, x))}.")
         return {name: _check_input(model, name, value) if name in names else value for name, value in x.items()}
@@ -43,15 +43,15 @@ def check_inputs(model: keras.Model, x: Any) -> Any:
 
 
 def check_labels(graph: PretrainingGraph, plan: StepPlan, x: Any, labels: dict[str, Any]) -> None:
-    """Check labels that are ids; of the MLM head those that count, whatever stands at other positions.
+    """Check labels that are ids; of the MLM head only those that count, not what is at other positions.
 
     Args:
         graph, plan: those of the model.
         x: its inputs.
-        labels: by head, of heads whose labels are ids.
+        labels: by head, for heads whose labels are ids.
 
     Raises:
-        ValueError: an id outside of its table, a shape that does not fit, more positions to predict than `plan.max_predictions`.
+        ValueError: an id outside its table, a shape that does not fit, more positions to predict than `plan.max_predictions`.
     """
     labels = {head: concrete(label) for head, label in labels.items()}
     named = graph.named(x)

@@ -10,7 +10,7 @@ from keras import ops
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.batch_check import check_inputs
-from keras_bert_rebuild.models.checked_data import CheckedPyDataset, checked, is_arrays, let_look, threads_of
+from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, is_arrays
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.label_means import LabelMeans, noted_means
@@ -24,14 +24,14 @@ from keras_bert_rebuild.models.step_plan import PREDICT, TEST, TRAIN, running, r
 class BertModel(keras.Model):
     """A `keras.Model` of BERT inputs whose `fit`, `evaluate`, `predict` and call refuse what no backend reports.
 
-    Ids outside their table, sequences longer than the position table, ragged arrays, floats that are not whole numbers: each is a
-    `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
+    Ids outside their table, sequences longer than the position table, ragged arrays and floats that are not whole numbers each
+    raise a `ValueError` that says what was expected, what came and where. Whole numbers given as floats are accepted.
     """
 
     config: Any = None
-    """The `BertConfig` that the graph was built from, saved with the model; None for a model put together by hand."""
+    """The `BertConfig` that the graph was built from, saved with the model; None for a model assembled by hand."""
 
-    _looked_at = None  # the dataset of a training or an evaluation that has not yet begun
+    _previewed = None  # the dataset of a training or an evaluation that has not yet begun
     _label_means: Any = None
 
     def get_config(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class BertModel(keras.Model):
         self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
-        # Keras's own does nothing but warn where `compile` is overridden.
+        # Keras's own only warns where `compile` is overridden.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
@@ -71,7 +71,7 @@ class BertModel(keras.Model):
         return super().metrics if self._label_means is None else [*super().metrics, self._label_means.metric]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        # Not later: what is computed inside of a gradient of JAX leaves it in the variables of metrics alone.
+        # Now, not later: what JAX computes inside a gradient gets out only through the variables of metrics.
         with noted_means() as notes:
             loss = super().compute_loss(x, y, y_pred, sample_weight, training)
         if self._label_means is not None:
@@ -104,18 +104,18 @@ class BertModel(keras.Model):
         if isinstance(x, CheckedPyDataset):
             kwargs["shuffle"] = x.take_shuffle(kwargs.get("shuffle"))
         elif not is_arrays(x):
-            kwargs.setdefault("shuffle", False)  # it comes in an order of its own; Keras warns of its own default
-        self._looked_at = let_look(x)
+            kwargs.setdefault("shuffle", False)  # it has its own order; Keras warns of its own default
+        self._previewed = begin_preview(x)
         _build_optimizer(self)
-        with threads_of(x, validation_data):
+        with ending_threads(x, validation_data):
             return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("_use_cached_eval_dataset"):  # the validation data of `fit`, which has checked it
             return super().evaluate(x, y, *args, **kwargs)
         x, y = checked(x, y, self._check_batch, parts_of_batch(self), args[0] if args else kwargs.get("batch_size"))
-        self._looked_at = let_look(x)
-        with threads_of(x):
+        self._previewed = begin_preview(x)
+        with ending_threads(x):
             return super().evaluate(x, y, *args, **kwargs)
 
     def predict(
@@ -124,7 +124,7 @@ class BertModel(keras.Model):
         x, _ = checked(x, None, self._check_batch, _parts_of_any(self), batch_size)
         if is_arrays(x):
             check_prediction_fits(self.outputs, x, batch_size, steps)
-        with threads_of(x):
+        with ending_threads(x):
             return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, callbacks=callbacks)
 
     def train_on_batch(self, x: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -140,11 +140,11 @@ class BertModel(keras.Model):
         return super().predict_on_batch(self._check_single(x)[0])
 
     def make_train_function(self, force: bool = False) -> Any:
-        self._end_look()
+        self._end_preview()
         return super().make_train_function(force)
 
     def make_test_function(self, force: bool = False) -> Any:
-        self._end_look()
+        self._end_preview()
         return super().make_test_function(force)
 
     def train_step(self, *args: Any) -> Any:
@@ -160,38 +160,38 @@ class BertModel(keras.Model):
             return super().predict_step(*args)
 
     def _answer_of(self, head, loss):
-        """What a head answers with in a step that is compiled with this loss."""
+        """What a head returns in a step that is compiled with this loss."""
         return answer_of(self, head)
 
     def _labels_for_call(self, batch):
         """The labels of a batch that `call` needs in a training or test step; None where it needs none."""
 
     def _check_batch(self, batch):
-        """A batch as it is to be used, looked at on the host."""
+        """The batch to use, checked on the host."""
         x, *rest = batch if isinstance(batch, tuple) else (batch,)
         return (check_inputs(self, x), *rest)
 
     def _check_single(self, x, y=None):
-        """Check a batch that is given alone."""
+        """Check a batch that is not part of a dataset."""
         return checked(x, y, self._check_batch, _parts_of_any(self), math.inf)
 
-    def _end_look(self):
-        """Tell the dataset of a training or an evaluation that it begins now."""
-        if self._looked_at is not None:
-            self._looked_at.looked_at = False
-        self._looked_at = None
+    def _end_preview(self):
+        """Tell the dataset of a training or an evaluation that it begins now, after the preview."""
+        if self._previewed is not None:
+            self._previewed.in_preview = False
+        self._previewed = None
 
 
 def _check_class_weight(model, class_weight):
     if class_weight is not None and "MLM" in model.output_names:
         raise ValueError(
-            f"class_weight must be None where labels are tokens, such as those of MLM; got {class_weight!r:.80}: weigh "
-            "examples or labels by sample_weight."
+            f"class_weight must be None where labels are tokens, such as those of MLM; got {class_weight!r:.80}: weight "
+            "examples or labels with sample_weight."
         )
 
 
 def _build_optimizer(model):
-    """Let the optimizer make its state here, and take it up where it came from a legacy .h5 file, not inside a traced step.
+    """Let the optimizer create its state here, or restore it from a legacy .h5 file, not inside a traced step.
 
     TensorFlow traces a step that makes variables twice.
     """
@@ -203,5 +203,5 @@ def _build_optimizer(model):
 
 
 def _parts_of_any(model):
-    """How many equal parts a batch must have in any step, also in a prediction or where it comes alone."""
+    """How many equal parts a batch must have in any step, also in a prediction and when it is not part of a dataset."""
     return 1 if traits.gives_replicas_whole_single_batches() else parts_of_batch(model)

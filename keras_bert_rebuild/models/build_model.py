@@ -27,10 +27,10 @@ def build_model(
         config: a `BertConfig`.
         heads: names of heads, a selection of `config.HEADS`; empty for the encoder alone.
         seq_len: static length of the inputs, or None for any.
-        output_layer_num: without heads, the last so many blocks, concatenated first to last; or a list of block indexes, 0 the
+        output_layer_num: without heads, how many of the last blocks, concatenated first to last; or a list of block indexes, 0 the
             first, -1 the last, concatenated in reversed order (as in keras_bert).
         trainable: True or False for all layers, or a list of name prefixes of the layers to train.
-        padding_mask: a further, last input `Input-Mask`, not zero at real tokens, instead of telling padding by its id.
+        padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of recognising padding by its id.
 
     Returns:
         A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
@@ -61,14 +61,14 @@ def build_model(
     else:
         outputs = [_concatenated(blocks, output_layer_num, config.num_hidden_layers)]
     model_class = PretrainingModel if "mlm" in heads else BertModel
-    model = model_class(_bare_if_one(list(inputs.values())), _bare_if_one(outputs))
+    model = model_class(_unwrapped_if_single(list(inputs.values())), _unwrapped_if_single(outputs))
     model.config = config
     set_trainable(model.layers, trainable)
     return model
 
 
 def select_blocks(output_layer_num, num_blocks):
-    """Indexes of the blocks that `output_layer_num` means, in the order in which they are concatenated."""
+    """Indexes of the blocks that `output_layer_num` selects, in the order in which they are concatenated."""
     if hasattr(output_layer_num, "__index__"):
         count = operator.index(output_layer_num)
         if count < 1:
@@ -92,8 +92,8 @@ def set_trainable(layers, trainable):
         layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
 
 
-def _bare_if_one(tensors):
-    """A list of several, and one alone as it is: Keras then takes and gives arrays and no lists of one."""
+def _unwrapped_if_single(tensors):
+    """A list of several, but a single tensor as it is: Keras then takes and returns arrays and not lists of one."""
     return tensors if len(tensors) > 1 else tensors[0]
 
 

@@ -1,4 +1,4 @@
-"""Put a host check between the data that a user gives to `fit` and the device, whatever kind of data it is."""
+"""Put a host check between the data that a user passes to `fit` and the device, whatever its kind."""
 
 import contextlib
 import random
@@ -13,7 +13,7 @@ from keras_bert_rebuild.models.read_ahead import ReadAhead
 
 
 def checked(x, y, check, parts=1, batch_size=None, split=0.0):
-    """Check what a user gives to `fit` and the like: arrays now, anything else batch by batch.
+    """Check what a user passes to `fit` and similar methods: arrays now, anything else batch by batch.
 
     Args:
         x, y: as for `fit`.
@@ -32,12 +32,12 @@ def checked(x, y, check, parts=1, batch_size=None, split=0.0):
 
 
 def is_arrays(x):
-    """Whether these are arrays or nested lists of them, so that they can be checked whole."""
+    """Whether these are arrays or nested lists of them, which can be checked as a whole."""
     return isinstance(x, (dict, np.ndarray, list, tuple)) or keras.ops.is_tensor(x)
 
 
 def checked_data(data, check):
-    """The same data, every batch of it passing through `check`.
+    """The same data, with every batch passed through `check`.
 
     Args:
         data: a `PyDataset`, a generator, a `tf.data.Dataset`, a torch `DataLoader` or arrays.
@@ -62,53 +62,53 @@ def checked_data(data, check):
 
 
 @contextlib.contextmanager
-def threads_of(*data):
-    """Whatever `checked_data` gave, have its threads end behind this, at once after an error or an interrupt."""
+def ending_threads(*data):
+    """End the threads of what `checked_data` returned when the block ends, without waiting after an error or an interrupt."""
     is_over = False
     try:
         yield
         is_over = True
     finally:
-        for one in data:
-            if isinstance(one, CheckedPyDataset):
-                one.close(wait=is_over)
+        for dataset in data:
+            if isinstance(dataset, CheckedPyDataset):
+                dataset.close(wait=is_over)
 
 
-def let_look(data):
-    """Tell a dataset that Keras may take a look at its first batch, to build metrics, before its epochs begin.
+def begin_preview(data):
+    """Tell a dataset that Keras may read its first batch, to build metrics, before its epochs begin.
 
     Args:
-        data: whatever `checked` gave.
+        data: what `checked` returned.
 
     Returns:
-        The dataset if it is one that has to be told, also when `looked_at` is over; else None.
+        The dataset if it must be told, now and when the preview is over; else None.
     """
     if not isinstance(data, CheckedPyDataset):
         return None
-    data.looked_at = True
+    data.in_preview = True
     return data
 
 
 class CheckedPyDataset(keras.utils.PyDataset):
-    """A `PyDataset` that checks the batches of another one, whose length and epoch hooks it has, and makes them ahead.
+    """A `PyDataset` that wraps another one: the same length and epoch hooks, batches checked and prepared ahead.
 
-    Keras hears nothing of the other's workers: what its threads made for a look at the first batch stays in their queue on JAX and
-    torch, and some batches are trained on twice, others never. Here the other's `workers`, if there is more than one, are threads
-    that make and check up to `max_queue_size` batches ahead.
+    Keras does not see the `workers` of the wrapped dataset: batches that its threads read for a preview of the first one would stay
+    in their queue on JAX and torch, so that some batches are trained on twice and others never. Here these `workers`, if there is
+    more than one, are threads that make and check up to `max_queue_size` batches ahead.
 
-    `use_multiprocessing` is answered with a warning and one thread: processes forked beside a running backend can hang, and what
-    was made for processes need not bear several threads.
+    `use_multiprocessing` gives a warning and one thread: processes forked from a running backend can hang, and code written for
+    processes need not be safe for several threads.
 
     Args:
-        dataset: the other. If it has `made_ahead_by`, as `EpochBatches` have, that is the number of threads, its order is not
-            changed, and its epochs are those that a model is trained or evaluated on.
+        dataset: the one to wrap. If it has `made_ahead_by`, as `EpochBatches` do, that is the number of threads, its order is not
+            changed, and its epoch hooks do not run for a preview.
         check: as for `checked_data`.
     """
 
-    looked_at: bool = False
-    """Whether Keras only looks at the first batch now, which is no epoch, though it begins one and ends it.
+    in_preview: bool = False
+    """Whether Keras now only reads the first batch, which is not an epoch although the epoch hooks run.
 
-    Users' datasets are told of it all the same, as Keras does.
+    The hooks of users' datasets are called all the same, as in Keras.
     """
 
     def __init__(self, dataset, check):
@@ -123,7 +123,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
                 "use_multiprocessing=True asks: processes forked from a running backend can hang.",
                 stacklevel=5,
             )
-        self._order = None  # of the pass over the dataset, where it is drawn here
+        self._order = None  # of the batches of this epoch, if it is drawn here
         self._draws = False
         self._ahead = None
 
@@ -145,33 +145,33 @@ class CheckedPyDataset(keras.utils.PyDataset):
         return ahead.at(index)
 
     def take_shuffle(self, shuffle=None):
-        """What Keras is to be told of `shuffle`, since the order of the batches is drawn here where threads have to know it.
+        """The `shuffle` to pass to Keras, since the order of the batches is drawn here where threads must know it.
 
-        It is drawn as Keras does, for every pass, by Python's `random`, which `keras.utils.set_random_seed` sets.
+        It is drawn as in Keras: every epoch, with Python's `random`, which `keras.utils.set_random_seed` seeds.
 
         Args:
-            shuffle: what the user said; None for nothing.
+            shuffle: what the user passed; None for nothing.
         """
         has_end = self.num_batches is not None
         if shuffle is None:
-            shuffle = has_end and not self._in_order  # Keras has it for all, and warns where there is no end
+            shuffle = has_end and not self._in_order  # Keras's default is True, with a warning where there is no end
         self._draws = bool(shuffle and has_end and self._threads and not self._in_order)
         return shuffle and not self._draws
 
     def on_epoch_begin(self):
         self.close()
-        if not (self.looked_at and self._in_order):
+        if not (self.in_preview and self._in_order):
             self.dataset.on_epoch_begin()
-        threads = 0 if self.looked_at else self._threads
+        threads = 0 if self.in_preview else self._threads
         self._ahead = ReadAhead(self._make, self.num_batches, threads, self.dataset.max_queue_size)
 
     def on_epoch_end(self):
         self.close()
-        if not (self.looked_at and self._in_order):
+        if not (self.in_preview and self._in_order):
             self.dataset.on_epoch_end()
 
     def close(self, wait=True):
-        """Let the threads end, of which one may be making a batch that nobody wants; with `wait` it is waited for."""
+        """End the threads; with `wait`, wait for one that is still making a batch, which is discarded."""
         if self._ahead is not None:
             self._ahead.forget(wait)
             self._ahead = None
@@ -181,7 +181,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
 
 
 class CheckedLoader(keras.utils.PyDataset):
-    """A torch `DataLoader` read in its own order, one pass an epoch, with a check of every batch."""
+    """A torch `DataLoader` read in its own order, once per epoch, with a check of every batch."""
 
     def __init__(self, loader, check):
         super().__init__()
@@ -200,7 +200,7 @@ class CheckedLoader(keras.utils.PyDataset):
 
 
 def as_tuples(batch):
-    """The batch with tuples for lists: TensorFlow takes a list for one array."""
+    """The batch with tuples instead of lists: TensorFlow takes a list for one array."""
     if isinstance(batch, (list, tuple)):
         return tuple(as_tuples(item) for item in batch)
     return batch

@@ -4,13 +4,13 @@ import tensorflow as tf
 
 
 def checked_tf_dataset(dataset, check):
-    """The same dataset, every batch of it passing through `check` on the host.
+    """The same dataset, with every batch passed through `check` on the host.
 
     The check runs as a NumPy function inside the pipeline; what it raises arrives as `InvalidArgumentError` with the same text.
     """
 
     def step(*batch):
-        # tf.data hands over a single array or structure bare, and a tuple spread out.
+        # tf.data passes a single array or structure as it is, and a tuple as separate arguments.
         flat = tf.nest.flatten(batch)
 
         def on_host(*arrays):

@@ -2,20 +2,20 @@
 
 from keras import ops
 
-# Where a label stands in what `label_log_probabilities` answers with.
+# The column of the label in what `label_log_probabilities` returns.
 LABEL_COLUMN = 1
-# What stands for a rival where the label itself is the best token.
-NO_RIVAL = -1e30
+# In the other column, where the label itself is the best token.
+NO_BETTER_TOKEN = -1e30
 
 
 def label_log_probabilities(features, table, bias, labels, chunk):
     """The log-probability of every label, and of the token that beats it.
 
-        logits = features · tableᵀ + bias        answer[n] = (log p[best token, if that is not the label], log p[label])
+        logits = features · tableᵀ + bias        outputs[n] = (log p[best token, if that is not the label], log p[label])
 
-    The arg-max of a row is `LABEL_COLUMN` just where the label is the most probable token, so an accuracy can be taken from it.
-    Chunk after chunk is multiplied with the table, and once more in the backward pass, which costs a third of the head's work: what
-    is held is `(chunk, vocabulary)` three times and never `(positions, vocabulary)`. Sums are float32.
+    The arg-max of a row is `LABEL_COLUMN` exactly where the label is the most probable token, so accuracy can be computed from it.
+    Each chunk is multiplied with the table, and again in the backward pass, which adds a third to the head's work: memory holds
+    `(chunk, vocabulary)` three times and never `(positions, vocabulary)`. Sums are float32.
 
     Args:
         features: `(positions, width)`.
@@ -32,20 +32,20 @@ def label_log_probabilities(features, table, bias, labels, chunk):
     labels = _padded(labels, count * chunk)
 
     @ops.custom_gradient
-    def answer(features, table, bias):
+    def outputs(features, table, bias):
         features = _padded(features, count * chunk)
 
-        def forward(i, answers):
+        def forward(i, rows):
             logits = _logits(features, table, bias, i, chunk)
             log_sum = ops.logsumexp(logits, axis=-1)
             label = _slice(labels, i, chunk)
-            own = ops.take_along_axis(logits, label[:, None], axis=-1)[:, 0] - log_sum
+            of_label = ops.take_along_axis(logits, label[:, None], axis=-1)[:, 0] - log_sum
             is_best = ops.equal(ops.cast(ops.argmax(logits, axis=-1), "int32"), label)
-            rival = ops.where(is_best, NO_RIVAL, ops.max(logits, axis=-1) - log_sum)
-            columns = ops.stack([rival, own, log_sum], axis=-1)
-            return ops.slice_update(answers, (i * chunk, 0), columns)
+            of_best_other = ops.where(is_best, NO_BETTER_TOKEN, ops.max(logits, axis=-1) - log_sum)
+            columns = ops.stack([of_best_other, of_label, log_sum], axis=-1)
+            return ops.slice_update(rows, (i * chunk, 0), columns)
 
-        answers = ops.fori_loop(0, count, forward, ops.zeros((count * chunk, 3), "float32"))
+        rows = ops.fori_loop(0, count, forward, ops.zeros((count * chunk, 3), "float32"))
 
         def gradient(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
@@ -54,7 +54,7 @@ def label_log_probabilities(features, table, bias, labels, chunk):
             def backward(i, sums):
                 of_features, of_table, of_bias = sums
                 logits = _logits(features, table, bias, i, chunk)
-                probabilities = ops.exp(logits - _slice(answers[:, 2], i, chunk)[:, None])
+                probabilities = ops.exp(logits - _slice(rows[:, 2], i, chunk)[:, None])
                 is_label = ops.equal(ops.arange(bias.shape[0], dtype="int32")[None, :], _slice(labels, i, chunk)[:, None])
                 of_logits = _slice(scale, i, chunk)[:, None] * (ops.cast(is_label, "float32") - probabilities)
                 low = ops.cast(of_logits, features.dtype)
@@ -66,9 +66,9 @@ def label_log_probabilities(features, table, bias, labels, chunk):
             of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
             return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
 
-        return answers[:positions, :2], gradient
+        return rows[:positions, :2], gradient
 
-    return answer(features, table, bias)
+    return outputs(features, table, bias)
 
 
 def _logits(features, table, bias, i, chunk):
@@ -81,5 +81,5 @@ def _slice(x, i, chunk):
 
 
 def _padded(x, size):
-    """Zeros behind the first axis, up to `size`."""
+    """Zeros after the first axis, up to `size`."""
     return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

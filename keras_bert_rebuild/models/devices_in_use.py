@@ -1,7 +1,7 @@
-"""Which devices a training was told of: those that were chosen and never entered, and those that share its batches evenly.
+"""The devices of a training: those that were chosen but never entered, and those that must share its batches evenly.
 
-JAX does not cut a batch that its devices cannot share evenly. Replicas of TensorFlow do, and Keras takes the mean of their means,
-to which a replica with fewer examples adds as much as the others, and one with none a loss of 0.
+JAX does not split a batch that its devices cannot share evenly. Replicas of TensorFlow do, and Keras takes the mean of their means,
+in which a replica with fewer examples counts as much as the others, and one without any adds a loss of 0.
 """
 
 import functools
@@ -9,10 +9,10 @@ import warnings
 
 import keras
 
-# Kinds and numbers of devices that `distribute` answered with and that nobody has entered.
+# Kinds and numbers of devices that `distribute` returned and that were never entered.
 _waiting: list[tuple[str, int]] = []
 
-# Of the devices that are entered, outermost first: into how many parts they cut a batch that this process makes.
+# For the devices that are entered, outermost first: into how many parts they split a batch of this process.
 _parts: list[int] = []
 
 
@@ -22,7 +22,7 @@ def expect_use(kind, devices):
 
 
 def enter_devices(parts):
-    """Note that devices are entered, which cut a batch of this process into so many parts: whoever does that knows how."""
+    """Note that devices are entered which split a batch of this process into `parts`."""
     _waiting.clear()
     _parts.append(parts)
 
@@ -33,8 +33,8 @@ def leave_devices():
 
 
 def parts_of_batch(model):
-    """Into how many parts a batch of this process is cut in a step of a model."""
-    strategy = getattr(model, "distribute_strategy", None)  # TensorFlow's, the one that the model was built under
+    """Into how many parts a batch of this process is split in a step of a model."""
+    strategy = getattr(model, "distribute_strategy", None)  # TensorFlow's, under which the model was built
     if strategy is not None:
         return strategy.num_replicas_in_sync
     return _parts[-1] if _parts else 1
@@ -47,8 +47,8 @@ def warn_of_unused_devices(model):
     kind, devices = _waiting[-1]
     _waiting.clear()
     warnings.warn(
-        f"distribute({kind!r}) was called and not entered, so that this model trains on one device and not on {devices}: it is to "
-        f"be built, compiled and trained inside of `with distribute({kind!r}):`.",
+        f"distribute({kind!r}) was called but not entered, so this model trains on one device and not on {devices}: build, compile "
+        f"and train it inside `with distribute({kind!r}):`.",
         stacklevel=3,
     )
 
@@ -61,17 +61,17 @@ def check_even(parts, size):
         size: the examples of the batch.
 
     Raises:
-        ValueError: the size is no multiple of the parts.
+        ValueError: the size is not a multiple of the parts.
     """
     if size % parts:
         raise ValueError(
             f"a batch must have a multiple of {parts} examples, the same number for each device; got one of {size}: choose a batch "
-            "size that is such a multiple, and leave out what does not fill the last one."
+            "size that is such a multiple, and drop the last, incomplete batch."
         )
 
 
 def check_even_batches(parts, x, batch_size, split=0.0):
-    """The same of arrays that Keras will cut into batches, before it does.
+    """Like `check_even`, for arrays that Keras will split into batches.
 
     Args:
         parts: as for `check_even`.
@@ -89,13 +89,13 @@ def check_even_batches(parts, x, batch_size, split=0.0):
 
 
 def checking_even(parts, check):
-    """A check of a batch `(x, ...)` that looks at the number of its examples, too."""
+    """`check` of a batch `(x, ...)`, which first checks the number of its examples."""
 
-    def both(batch):
+    def check_both(batch):
         check_even(parts, examples_of(batch[0] if isinstance(batch, tuple) else batch))
         return check(batch)
 
-    return check if parts == 1 else functools.wraps(check)(both)
+    return check if parts == 1 else functools.wraps(check)(check_both)
 
 
 def examples_of(x):

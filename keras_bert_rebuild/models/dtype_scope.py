@@ -7,10 +7,10 @@ import keras
 
 @contextlib.contextmanager
 def dtype_scope(dtype):
-    """Make `dtype` the global dtype policy, and the one before again at the end.
+    """Make `dtype` the global dtype policy, and restore the previous one at the end.
 
     Args:
-        dtype: a dtype policy, such as "mixed_bfloat16"; None leaves the one that is.
+        dtype: a dtype policy, such as "mixed_bfloat16"; None leaves the current one.
     """
     before = keras.config.dtype_policy()
     if dtype is not None:

@@ -1,4 +1,4 @@
-"""Embedding and encoder blocks as a functional graph: what an anatomy becomes."""
+"""Embedding and encoder blocks as a functional graph, built from an anatomy."""
 
 import keras
 
@@ -12,17 +12,17 @@ from keras_bert_rebuild.models.encoder_blocks import (
     run_block,
 )
 
-# The norm behind the last block, where blocks normalise before and not after.
+# The norm after the last block, for blocks that normalise before and not after.
 FINAL_NORM = "Encoder-Norm"
 
 
 def build_inputs(encoder, seq_len, padding_mask=False):
-    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` where there are any.
+    """The inputs of the graph by name, int32: `Input-Token`, and `Input-Segment`, `Input-Task`, `Input-Mask` if the model has them.
 
     Args:
         encoder: an `anatomy.Encoder`.
         seq_len: static length, or None for any.
-        padding_mask: whether padding is told by an input of its own (not zero at real tokens) and not by the id of padding.
+        padding_mask: whether an input of its own (nonzero at real tokens) marks padding, and not the id of padding.
     """
     names = ["Input-Token"]
     if encoder.embedding.segments:
@@ -43,11 +43,11 @@ def build_encoder(encoder, inputs):
 
     Returns:
         The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone;
-        the last behind the final norm, where there is one), and the token table `(vocabulary, embedding)`.
+        the last one after the final norm, if there is one), and the token table `(vocabulary, embedding)`.
     """
     x, table = _build_embedding(encoder, inputs)
-    spread = encoder.initializer_range
-    blocks = {block.number: make_block(block, lambda: make_kernel_settings(spread)) for block in encoder.distinct}
+    stddev = encoder.initializer_range
+    blocks = {block.number: make_block(block, lambda: make_kernel_settings(stddev)) for block in encoder.distinct}
     outputs = []
     for block in encoder.blocks:
         x = run_block(blocks[block.number], x)
@@ -59,7 +59,7 @@ def build_encoder(encoder, inputs):
 
 
 def _build_embedding(encoder, inputs):
-    embedding, spread = encoder.embedding, encoder.initializer_range
+    embedding, stddev = encoder.embedding, encoder.initializer_range
     tokens = inputs["Input-Token"]
     if "Input-Mask" in inputs:
         tokens = [tokens, inputs["Input-Mask"]]
@@ -72,7 +72,7 @@ def _build_embedding(encoder, inputs):
         segment_num=embedding.segments,
         pad_id=embedding.pad_id,
         position_offset=positions.offset,
-        initializer=None if spread is None else lambda: make_initializer(spread),
+        initializer=None if stddev is None else lambda: make_initializer(stddev),
     )
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
@@ -80,5 +80,5 @@ def _build_embedding(encoder, inputs):
     x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
     x = make_norm(embedding.norm, "Embedding-Norm")(x)
     if embedding.widened:
-        x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(spread))(x)
+        x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table

@@ -1,4 +1,4 @@
-"""The encoder blocks: making their layers, finding them in a model, and running them, in a graph or outside of it."""
+"""The encoder blocks: making their layers, finding them in a model, and running them, inside or outside a graph."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
 HALVES = (ATTENTION, FEED_FORWARD)
 BLOCK_ENDS = ("", "-Dropout", "-Adapter", "-Adapter-Add", "-Add", "-Norm")
 
-# An adapter that is nearly nothing changes nearly nothing: the model begins as it was.
+# An adapter that is close to 0 changes little: the model starts as it was.
 # Reference: Houlsby et al., 2019, section 2 (https://arxiv.org/abs/1902.00751); the deviation is keras_transformer's.
 ADAPTER_STDDEV = 0.001
 
 
 class Half(NamedTuple):
     """The layers of half a block. Dropout is None with rate 0, the adapter and its sum are None in a model without adapters, the
-    norm is None where another layer has normalised what the half reads."""
+    norm is None if another layer has already normalised the input."""
 
     sub_layer: Any
     dropout: Any
@@ -43,7 +43,7 @@ class BlockLayers(NamedTuple):
 
 @dataclass(frozen=True)
 class Context:
-    """What a block is run with besides the sequence. In a graph Keras hands on mask and training, and this is empty."""
+    """The inputs of a block besides the sequence. In a graph Keras passes mask and training on, and this is empty."""
 
     mask: Any = None
     """`(batch, length)`, False at padding. Attached to the sequence it would be lost where a backend calls a block again."""
@@ -52,21 +52,21 @@ class Context:
     """`(batch, length)`, the offset of every token for rotary positions; None counts from 0."""
 
     training: bool | None = None
-    """Whether dropout is drawn."""
+    """Whether dropout is applied."""
 
 
-# Of a block in a graph.
+# For a block in a graph.
 IN_GRAPH = Context()
 
 
-def make_initializer(spread):
-    """A new initializer of kernels and tables of this deviation."""
-    return layers.TruncatedNormal(stddev=spread)
+def make_initializer(stddev):
+    """A new initializer of kernels and tables with this standard deviation."""
+    return layers.TruncatedNormal(stddev=stddev)
 
 
-def make_kernel_settings(spread):
-    """The arguments that give a layer an initializer of this deviation; none where it is None."""
-    return {} if spread is None else {"kernel_initializer": make_initializer(spread)}
+def make_kernel_settings(stddev):
+    """The arguments that give a layer an initializer with this standard deviation; none if it is None."""
+    return {} if stddev is None else {"kernel_initializer": make_initializer(stddev)}
 
 
 def make_norm(norm, name, **settings):
@@ -78,7 +78,7 @@ def make_norm(norm, name, **settings):
 
 
 def make_dropout(rate, name):
-    """A dropout layer, or with rate 0 a function that does nothing and leaves no row in the summary."""
+    """A dropout layer, or with rate 0 a function that does nothing and adds no row to the summary."""
     return layers.Dropout(rate, name=name) if rate > 0 else lambda x: x
 
 
@@ -87,10 +87,10 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
 
     Args:
         block: an `anatomy.Block`.
-        kernel_settings: a function that makes the arguments which give a layer its initializer.
+        kernel_settings: a function that returns the arguments for a layer's initializer.
         name: what the names of its layers begin with; None for "Encoder-" and the number of the block.
         adapter_act: activation inside the adapters.
-        trainable: whether attention, feed-forward half and norms are trained. Adapters are there to be trained.
+        trainable: whether attention, feed-forward half and norms are trained. Adapters always are.
 
     Returns:
         `BlockLayers`.
@@ -140,9 +140,9 @@ def block_of(layers_by_name, number, order="post"):
     """An encoder block of a model.
 
     Args:
-        layers_by_name: the layers of a model by name. A half that is not among them is left out: a model may end within a block.
-        number: from 1 on, as in the names of the layers.
-        order: as of `anatomy.Block`.
+        layers_by_name: the layers of a model by name. A missing half is left out: a model may end within a block.
+        number: counted from 1, as in the names of the layers.
+        order: see `anatomy.Block`.
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
     return BlockLayers(
@@ -165,12 +165,12 @@ def blocks_of(model):
 
 
 def run_block(block, x, context=IN_GRAPH):
-    """An encoder block: y = Dropout(layer(x)) for each half, to which an adapter adds what it makes of it.
+    """An encoder block: y = Dropout(layer(x)) for each half; an adapter adds its own output to y.
 
         "post":  x = norm(x + y(x))
         "pre":   x = x + y(norm(x))
 
-    With an empty context this makes the graph. Outside of a call of the model every layer is told whether it trains.
+    With an empty context this builds the graph. Outside a call of the model, `context.training` is passed to every layer.
 
     Args:
         block: `BlockLayers`.
@@ -183,15 +183,15 @@ def run_block(block, x, context=IN_GRAPH):
     Reference: Vaswani et al., 2017, section 3.1 (https://arxiv.org/abs/1706.03762); Xiong et al., 2020, for "pre"
     (https://arxiv.org/abs/2002.04745).
     """
-    flags = {} if context.training is None else {"training": context.training}
+    training = {} if context.training is None else {"training": context.training}
     pre = block.order == "pre"
     for half in block.halves:
         y = half.norm(x) if pre and half.norm is not None else x
-        y = half.sub_layer(y, **flags, **_of_attention(half.sub_layer, context))
+        y = half.sub_layer(y, **training, **_of_attention(half.sub_layer, context))
         if half.dropout is not None:
-            y = half.dropout(y, **flags)
+            y = half.dropout(y, **training)
         if half.adapter is not None:
-            y = half.adapter_add([y, half.adapter(y, **flags)])
+            y = half.adapter_add([y, half.adapter(y, **training)])
         x = half.add([x, y])
         if not pre:
             x = half.norm(x)
@@ -199,7 +199,7 @@ def run_block(block, x, context=IN_GRAPH):
 
 
 def _of_attention(layer, context):
-    """What attention is called with besides the sequence."""
+    """The arguments of attention besides the sequence."""
     if not layer.name.endswith(ATTENTION):
         return {}
     known = {"mask": context.mask, "positions": context.positions}

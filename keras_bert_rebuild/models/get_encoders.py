@@ -35,7 +35,7 @@ def get_encoder_component(
         feed_forward_activation: of the feed-forward half; "gelu" is the tanh form.
         dropout_rate: in [0, 1); 0 leaves the dropout layers out.
         trainable: whether attention, feed-forward half and norms are trained.
-        use_adapter: add an adapter behind either half, as in `get_model`; it is trained.
+        use_adapter: add an adapter after either half, as in `get_model`; it is trained.
         adapter_units: width inside the adapters.
         adapter_activation: inside the adapters.
 
@@ -80,12 +80,12 @@ def get_encoders(
     adapter_units: int | None = None,
     adapter_activation: _Activation = "relu",
 ) -> Any:
-    """Add encoder blocks to a graph, one behind the other, named "Encoder-1" and so on.
+    """Add encoder blocks to a graph, one after the other, named "Encoder-1" and so on.
 
     Args:
         encoder_num: how many.
         input_layer: a tensor `(batch, length, width)`.
-        head_num: as of `get_encoder_component`, and so is all that follows.
+        head_num: this and the rest: see `get_encoder_component`.
 
     Returns:
         A tensor of the shape of `input_layer`.

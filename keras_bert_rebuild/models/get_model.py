@@ -49,14 +49,14 @@ def get_model(
         feed_forward_activation: of the feed-forward blocks and the MLM head; "gelu" is the tanh form.
         training: with the MLM and NSP heads.
         trainable: True or False for all layers, or a list of name prefixes of the layers to train; None means `training`.
-        output_layer_num: without heads, the last so many blocks, concatenated first to last; or a list of block indexes, 0 the
+        output_layer_num: without heads, how many of the last blocks, concatenated first to last; or a list of block indexes, 0 the
             first, -1 the last, concatenated in reversed order (as in keras_bert).
         use_task_embed: add the vector of a task, from a further input.
         task_num: number of tasks.
-        use_adapter: add a small block that learns behind either half of an encoder block, before the sum. Which layers learn is for
-            `trainable` to say: prefixes such as "Encoder-1-FeedForward-Adapter" and "Encoder-1-FeedForward-Norm".
+        use_adapter: add a small trainable block after either half of an encoder block, before the sum. `trainable` selects the
+            layers to train, with prefixes such as "Encoder-1-FeedForward-Adapter" and "Encoder-1-FeedForward-Norm".
         adapter_units: width inside the adapters; None for a hundredth of `embed_dim`, at least 1.
-        padding_mask: a further, last input `Input-Mask`, not zero at real tokens, instead of taking token id 0 for padding.
+        padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of taking token id 0 for padding.
         **config: further fields of `BertConfig`, such as `type_vocab_size` or `attention_probs_dropout_prob`.
 
     Returns:
@@ -67,7 +67,7 @@ def get_model(
     Raises:
         IndexError: `head_num` does not divide `embed_dim`; without `training`, no blocks or `output_layer_num` below 1.
         ValueError: a length beyond `pos_num`, an unknown activation, a block that does not exist, `adapter_units` below 1, an
-            argument that is none or was one of older releases of keras_bert; the sentence says what takes its place.
+            argument that is unknown or belongs to older releases of keras_bert; the error says what replaces it.
 
     Reference: Houlsby et al., 2019 (https://arxiv.org/abs/1902.00751), for adapters, as keras_bert had them from 0.69 to 0.81.
     """

@@ -1,4 +1,4 @@
-"""What the heads of a model answer with, logits or probabilities, and which losses and metrics fit that."""
+"""What the heads of a model return, logits or probabilities, and which losses and metrics fit that."""
 
 import inspect
 
@@ -11,23 +11,23 @@ from keras_bert_rebuild.models.loss_protocols import FromLogits, TakesChains, Ta
 PROBABILITIES, LOGITS, LOG_PROBABILITIES = "probabilities", "logits", "log-probabilities"
 CHAINS = "the outputs of a ConditionalRandomField"
 
-# Words and classes that look only at which class is the greatest, so that anything monotonic will do.
-ONLY_THE_GREATEST = ("accuracy", "acc", "sparse_categorical_accuracy")
+# Metrics that depend only on which class has the largest value, so that logits and probabilities will both do.
+ACCURACIES = ("accuracy", "acc", "sparse_categorical_accuracy")
 
 
 def answer_of(model, head):
-    """What an output of a functional model holds, which its last layer tells.
+    """What an output of a functional model holds, by its last layer.
 
     Args:
         model: a functional model.
         head: one of its `output_names`.
 
     Returns:
-        `PROBABILITIES` behind a softmax, `LOGITS` behind a dense layer without activation, `CHAINS` behind a random field, None
-        where the layer does not tell.
+        `PROBABILITIES` after a softmax, `LOGITS` after a dense layer without activation, `CHAINS` after a random field, None
+        if the layer does not show it.
     """
     layer = model.get_layer(head)
-    if isinstance(layer, Masked):  # passes on what another layer answers with
+    if isinstance(layer, Masked):  # passes on the outputs of another layer
         layer = next((other for other in model.layers if other.output is layer.input[0]), layer)
     if isinstance(layer, (EmbeddingSimilarity, keras.layers.Softmax)):
         return PROBABILITIES
@@ -40,12 +40,12 @@ def answer_of(model, head):
 
 
 def check_losses(heads, loss, answer):
-    """Refuse a loss that would take logits for probabilities, or probabilities for logits, and answer with a number all the same.
+    """Refuse a loss that would take logits for probabilities, or probabilities for logits, and silently return a number.
 
     Args:
         heads: the names of the outputs.
         loss: as for `keras.Model.compile`.
-        answer: a function of a head and its loss, which says what the head answers with; None where it is not known.
+        answer: a function of a head and its loss that returns what the head returns; None if it is not known.
 
     Raises:
         ValueError: such a loss.
@@ -56,19 +56,19 @@ def check_losses(heads, loss, answer):
         losses = dict(zip(heads, loss, strict=False))  # Keras says what is missing
     else:
         losses = dict.fromkeys(heads, loss)
-    for head, own in losses.items():
-        taken, given = _taken(own), answer(head, own)
+    for head, head_loss in losses.items():
+        taken, given = _taken(head_loss), answer(head, head_loss)
         if None not in (taken, given) and taken != given:
-            name = own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
+            name = head_loss if isinstance(head_loss, str) else getattr(head_loss, "__name__", type(head_loss).__name__)
             wanted = "ConditionalRandomFieldLoss" if given == CHAINS else f"from_logits={given == LOGITS}"
             raise ValueError(
-                f"the loss of {head} must take {given}, which it answers with ({wanted}); got {name}, which takes {taken}."
+                f"the loss of {head} must take {given}, which the head returns ({wanted}); got {name}, which takes {taken}."
             )
 
 
 def takes_ids(loss):
     """Whether the labels of a loss are ids: one of ours, or the sparse cross-entropy of Keras. Any other loss, such as one against
-    the probabilities of a teacher, says by itself what its labels are."""
+    the probabilities of a teacher, defines its own labels."""
     if loss is None or takes_logits(loss):
         return loss is not None
     loss = keras.losses.get(loss)
@@ -80,17 +80,17 @@ def needs_of(head, metrics):
     """What the metrics of one head need, all of them.
 
     A metric that `TakesLogits` takes logits, and if it `TakesLogProbabilities` those whose exponentials sum to 1; an accuracy takes
-    anything; what is not known wants probabilities.
+    anything; an unknown metric takes probabilities.
 
     Args:
         head: its name, for the error.
-        metrics: the metrics, words or objects.
+        metrics: the metrics, names or objects.
 
     Returns:
-        `PROBABILITIES`, `LOGITS` or `LOG_PROBABILITIES`; None where anything will do.
+        `PROBABILITIES`, `LOGITS` or `LOG_PROBABILITIES`; None if anything will do.
 
     Raises:
-        ValueError: some want probabilities and some logits.
+        ValueError: some take probabilities and some logits.
     """
     demanding = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
     with_logits = [metric for metric in demanding if takes_logits(metric)]
@@ -109,7 +109,7 @@ def needs_of(head, metrics):
 
 
 def check_needs_no_vocabulary(head, metrics):
-    """Refuse metrics that look at the whole vocabulary where the loss never has it at once."""
+    """Refuse metrics that need the whole vocabulary if the loss never has it at once."""
     if needs_of(head, metrics) == PROBABILITIES:
         wrong = [metric for metric in metrics if metric is not None and not _is_accuracy(metric)]
         raise ValueError(
@@ -118,28 +118,28 @@ def check_needs_no_vocabulary(head, metrics):
         )
 
 
-def as_needed(answer, given, need):
-    """An answer in the form that metrics need.
+def as_needed(output, given, need):
+    """An output in the form that metrics need.
 
     Args:
-        answer: `(..., classes)`.
+        output: `(..., classes)`.
         given: what it is, `LOGITS` or `PROBABILITIES`.
         need: as from `needs_of`.
     """
     if need is None:
-        return answer
+        return output
     if given == PROBABILITIES:
-        return answer if need == PROBABILITIES else log_of(answer)
-    return {PROBABILITIES: ops.softmax, LOGITS: ops.copy, LOG_PROBABILITIES: ops.log_softmax}[need](answer)
+        return output if need == PROBABILITIES else log_of(output)
+    return {PROBABILITIES: ops.softmax, LOGITS: ops.copy, LOG_PROBABILITIES: ops.log_softmax}[need](output)
 
 
 def log_of(probabilities):
-    """Their logarithms, finite for 0 too: logits whose softmax they are."""
+    """Logarithms of probabilities, also finite for 0: logits with these probabilities as softmax."""
     return ops.log(ops.maximum(probabilities, 1e-37))
 
 
 def _taken(loss):
-    """What a loss takes, if it is one of those for which that is a question."""
+    """What a loss takes, logits or probabilities; None if it does not say."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
     if isinstance(loss, TakesChains) and loss.takes_chains:
@@ -151,7 +151,7 @@ def _taken(loss):
 
 
 def _is_accuracy(metric):
-    return metric in ONLY_THE_GREATEST if isinstance(metric, str) else type(metric) is keras.metrics.SparseCategoricalAccuracy
+    return metric in ACCURACIES if isinstance(metric, str) else type(metric) is keras.metrics.SparseCategoricalAccuracy
 
 
 def _names(metrics):

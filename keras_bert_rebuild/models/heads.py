@@ -1,4 +1,4 @@
-"""The heads: what stands on the last encoder block, built from `anatomy.heads`."""
+"""The heads: the layers on top of the last encoder block, built from `anatomy.heads`."""
 
 import functools
 from collections import namedtuple
@@ -10,44 +10,44 @@ from keras_bert_rebuild.anatomy.heads import CRF, HEADS, POOLER
 from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
 # What a head is built from: the `anatomy.Encoder`, the sequence `(batch, length, hidden)`, the token table
-# `(vocabulary, embedding)`, the input that is not zero where a token is to be predicted, and a function that pools the first token,
-# once for all heads that ask.
-Trunk = namedtuple("Trunk", ["encoder", "sequence", "table", "positions", "pooled"])
+# `(vocabulary, embedding)`, the input that is nonzero where a token is to be predicted, and a function that pools the first token,
+# once for all heads that need it.
+HeadInputs = namedtuple("HeadInputs", ["encoder", "sequence", "table", "positions", "pooled"])
 
 
-def build_mlm(trunk):
+def build_mlm(inputs):
     """`MLM`: the probability of every token, `(batch, length, vocabulary)`.
 
     Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` of google-research/bert.
     """
-    encoder = trunk.encoder
+    encoder = inputs.encoder
     activation = layers.get_activation(encoder.mlm_activation)
     dense = keras.layers.Dense(
         encoder.embedding.width, activation=activation, name="MLM-Dense", **make_kernel_settings(encoder.initializer_range)
     )
-    x = make_norm(encoder.embedding.norm, "MLM-Norm")(dense(trunk.sequence))
-    x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, trunk.table])
-    return layers.Masked(name="MLM")([x, trunk.positions])
+    x = make_norm(encoder.embedding.norm, "MLM-Norm")(dense(inputs.sequence))
+    x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, inputs.table])
+    return layers.Masked(name="MLM")([x, inputs.positions])
 
 
-def build_last(trunk, head):
-    """The last layer of a head, dropout before it, and behind it the chain of tags where there is one.
+def build_last(inputs, head):
+    """The last layer of a head, the dropout before it, and the conditional random field after it if there is one.
 
     It is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
 
-    `NSP`, `(batch, 2)`: the probabilities that the second sentence is the next one, 0, or a random one, 1. Devlin et al., 2019,
+    `NSP`, `(batch, 2)`: the probabilities that the second segment is the next one, 0, or a random one, 1. Devlin et al., 2019,
     section 3.1; `get_next_sentence_output` of google-research/bert.
-    `SOP`, `(batch, 2)`: that two spans of text stand in their order, 0, or are swapped, 1. Lan et al., 2020, section 3.1
+    `SOP`, `(batch, 2)`: that two spans of text are in their order, 0, or swapped, 1. Lan et al., 2020, section 3.1
     (https://arxiv.org/abs/1909.11942).
     `Classification`, `(batch, labels)`: a logit for each label. Devlin et al., 2019, section 4.1.
     `Token-Classification`, `(batch, length, labels)`: a logit for each label at every token; with `crf` the layer
-    `Token-Classification-CRF` sets the scores of its transitions below them. Section 5.3; Lample et al., 2016, section 2.2
+    `Token-Classification-CRF` appends the scores of its transitions. Section 5.3; Lample et al., 2016, section 2.2
     (https://arxiv.org/abs/1603.01360).
     `Question-Answering`, `(batch, length, 2)`: logits of being the start and the end of the answer. Section 4.2.
     `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
     """
-    encoder = trunk.encoder
-    x = trunk.pooled() if head.pooled else trunk.sequence
+    encoder = inputs.encoder
+    x = inputs.pooled() if head.pooled else inputs.sequence
     for name in head.reads:
         if name.endswith("-Dropout"):
             x = make_dropout(encoder.head_dropout, name)(x)
@@ -59,10 +59,10 @@ def build_last(trunk, head):
     return layers.ConditionalRandomField(name=CRF, dtype="float32")(x) if chain else x
 
 
-# Name of a head in `config.HEADS`, the layer that shows that a model has it.
+# Name of a head in `config.HEADS` to the layer that shows that a model has it.
 LAYERS = {name: head.layer for name, head in HEADS.items()}
 
-# Name of an output, the layers from the last encoder block up to the one that makes its logits; dropout with rate 0 is not there.
+# Name of an output to the layers between the last encoder block and its logits; a model has no dropout layers for rate 0.
 BEFORE_LOGITS = {head.layer: head.reads for head in HEADS.values() if head.reads} | {POOLER: ("Extract", POOLER)}
 
 
@@ -73,7 +73,7 @@ def build_heads(encoder, sequence, table, positions, heads):
         encoder: an `anatomy.Encoder`.
         sequence: `(batch, length, hidden)`.
         table: the token table, which the MLM head shares.
-        positions: `Input-Masked`, not zero where a token is to be predicted; None without an MLM head.
+        positions: `Input-Masked`, nonzero where a token is to be predicted; None without an MLM head.
         heads: names, keys of `encoder.heads`.
 
     Returns:
@@ -88,21 +88,21 @@ def build_heads(encoder, sequence, table, positions, heads):
         # keras_bert's name; it is BERT's pooler.
         return keras.layers.Dense(encoder.width, activation=activation, name=POOLER, **settings)(first)
 
-    trunk = Trunk(encoder, sequence, table, positions, pooled)
-    return [_build(trunk, name) for name in heads]
+    inputs = HeadInputs(encoder, sequence, table, positions, pooled)
+    return [_build(inputs, name) for name in heads]
 
 
-def _build(trunk, name):
-    head = trunk.encoder.heads[name]
+def _build(inputs, name):
+    head = inputs.encoder.heads[name]
     if head.layer == POOLER:
-        return trunk.pooled()
-    return build_mlm(trunk) if name == "mlm" else build_last(trunk, head)
+        return inputs.pooled()
+    return build_mlm(inputs) if name == "mlm" else build_last(inputs, head)
 
 
 def heads_of(model):
-    """The heads of a model, in the order of its outputs; the pooler only where no other head stands on it."""
-    there = {layer.name for layer in model.layers}
-    return without_implied(name for name, head in HEADS.items() if head.layer in there)
+    """The heads of a model, in the order of its outputs; the pooler only if no other head uses it."""
+    present = {layer.name for layer in model.layers}
+    return without_implied(name for name, head in HEADS.items() if head.layer in present)
 
 
 def named_heads_of(model):
@@ -111,7 +111,7 @@ def named_heads_of(model):
 
 
 def without_implied(heads):
-    """Heads without the pooler where another head stands on it and brings it along."""
+    """Heads without the pooler if another head uses it, which implies it."""
     heads = tuple(heads)
     implied = any(HEADS[head].pooled and head != "pooler" for head in heads)
     return tuple(head for head in heads if head != "pooler" or not implied)

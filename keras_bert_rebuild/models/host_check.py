@@ -10,13 +10,13 @@ CLASSES = {"NSP": "0 the next sentence, 1 a random one", "SOP": "0 in their orde
 
 @dataclass(frozen=True)
 class IdRule:
-    """What the whole numbers of one array may be."""
+    """The allowed whole numbers of one array."""
 
     name: str
-    """The input or label, as the error calls it."""
+    """Name of the input or label, for the error."""
 
     limit: int | None = None
-    """Numbers lie in [0, limit); None means any."""
+    """Numbers must be in [0, limit); None means any."""
 
     table: str = ""
     """What `limit` counts, for the error."""
@@ -49,8 +49,9 @@ def check_ids(rule, values):
     # Two reductions and no mask array: this runs on every batch.
     if rule.limit is not None and array.size and (array.min() < 0 or array.max() >= rule.limit):
         where = np.argwhere((array < 0) | (array >= rule.limit))[0]
-        value, place = array[tuple(where)], _place(where)
-        raise ValueError(f"{rule.name}: expected ids from 0 to {rule.limit - 1} ({rule.table}); got {value} at {place}.")
+        raise ValueError(
+            f"{rule.name}: expected ids from 0 to {rule.limit - 1} ({rule.table}); got {array[tuple(where)]} at {_shown(where)}."
+        )
     return array
 
 
@@ -58,8 +59,8 @@ def check_predictions(masked, real, max_predictions):
     """Check that no example has more positions to predict than there are slots.
 
     Args:
-        masked: `(batch, length)`, not zero where a token is to be predicted.
-        real: `(batch, length)`, not zero where there is a real token.
+        masked: `(batch, length)`, nonzero where a token is to be predicted.
+        real: `(batch, length)`, nonzero where there is a real token.
         max_predictions: slots per example.
     """
     counts = np.sum((masked != 0) & (real != 0), axis=1)
@@ -78,7 +79,7 @@ def _as_array(rule, values):
         lengths = {np.shape(row)[:1] if isinstance(row, np.ndarray) else _length(row) for row in values}
         if len(lengths) > 1:
             shown = ", ".join(str(n[0]) if n else "a single id" for n in sorted(lengths))
-            raise ValueError(f"{rule.name}: expected rows of one length; got a ragged array with rows of {shown}: pad them.")
+            raise ValueError(f"{rule.name}: expected rows of equal length; got a ragged array with rows of {shown}: pad them.")
     array = np.asarray(values)
     if array.dtype.kind not in "iubf" and array.dtype.name != "bfloat16":
         raise ValueError(f"{rule.name}: expected whole numbers; got an array of {array.dtype}.")
@@ -93,9 +94,9 @@ def _as_whole_numbers(rule, array):
     wrong = ~np.isfinite(array) | (array != np.trunc(array))
     if wrong.any():
         where = np.argwhere(wrong)[0]
-        raise ValueError(f"{rule.name}: expected whole numbers; got {array[tuple(where)]} at {_place(where)}.")
+        raise ValueError(f"{rule.name}: expected whole numbers; got {array[tuple(where)]} at {_shown(where)}.")
     return array.astype("int64")
 
 
-def _place(index):
+def _shown(index):
     return "[" + ", ".join(str(i) for i in index) + "]"

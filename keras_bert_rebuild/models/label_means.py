@@ -1,4 +1,4 @@
-"""What a model reports as its losses: means over all labels of an epoch, however these lie in batches."""
+"""What a model reports as its losses: means over all labels of an epoch, however they are batched."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ _NOTES = threading.local()
 
 @contextlib.contextmanager
 def noted_means() -> Iterator[list[Any]]:
-    """A list of what the losses that are computed inside, on this thread, say with `note_mean`."""
+    """A list of what the losses computed inside, on this thread, report with `note_mean`."""
     outer = getattr(_NOTES, "now", None)
     notes: list[Any] = []
     _NOTES.now = notes
@@ -25,12 +25,12 @@ def noted_means() -> Iterator[list[Any]]:
 
 
 def note_mean(loss: keras.losses.Loss, mean: Any, count: Any) -> None:
-    """Tell the model that computes a loss what its value is the mean of; where no model does, nothing happens.
+    """Tell the model that computes a loss what its value is the mean of; does nothing outside a model.
 
     Args:
         loss: the loss.
         mean: the mean over the labels of the batch, a scalar.
-        count: what the sum over the labels was divided by: how many they are, or the sum of their weights.
+        count: what the sum over the labels was divided by: their number, or the sum of their weights.
     """
     notes = getattr(_NOTES, "now", None)
     if notes is not None:
@@ -38,12 +38,12 @@ def note_mean(loss: keras.losses.Loss, mean: Any, count: Any) -> None:
 
 
 class LabelMeans:
-    """The means over labels of one compiled model, in the place of Keras's.
+    """The means over labels of one compiled model, instead of Keras's.
 
-    Keras weighs the loss of a batch by its examples, whatever number of labels it is the mean of, so that the mean of an epoch
-    would depend on how examples lie in batches. Losses that do not note their means are left to Keras.
+    Keras weights the loss of a batch by its number of examples, whatever the number of labels, so that the mean of an epoch would
+    depend on how examples are batched. Losses that do not note their means are left to Keras.
 
-    Not a `keras.metrics.Metric` itself: Keras would write it into the files of the model that has it.
+    Not a `keras.metrics.Metric` itself: Keras would then save it in the files of the model.
 
     Args:
         losses: the loss of every output that has one, by name, in the order in which Keras computes them.
@@ -58,16 +58,16 @@ class LabelMeans:
 
     @classmethod
     def of_compiled(cls, model: keras.Model, loss: Any, loss_weights: Any) -> "LabelMeans | None":
-        """Those of a model, from what it is compiled with; None where that is not a loss for each output."""
+        """The means of a model, from what it is compiled with; None if that is not a loss for each output."""
         losses, weights = _by_output(model, loss), _by_output(model, loss_weights)
         return None if not losses or weights is None else cls(losses, weights)
 
     def update(self, notes: list[Any], added: list[Any], rows: Any) -> None:
-        """Take up a batch.
+        """Add a batch.
 
         Args:
-            notes: what `noted_means` gave.
-            added: what comes to the losses of the outputs, of regularisers for one.
+            notes: what `noted_means` collected.
+            added: losses besides those of the outputs, such as those of regularisers.
             rows: examples of the batch.
         """
         sums = {}
@@ -83,7 +83,7 @@ class LabelMeans:
         self.metric.update_state(totals, counts)
 
     def reported(self, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Keras's results with our means under the same names: of every output that noted some, and of the whole."""
+        """Keras's results with our means under the same names: of every output that noted some, and of the sum."""
         results = dict(results)
         if not self._noted:
             return results
@@ -100,7 +100,7 @@ class LabelMeans:
 
 
 class _Sums(keras.metrics.Metric):
-    """Sums and what to divide them by. It reports nothing by itself."""
+    """Sums and their divisors. It reports nothing itself."""
 
     def __init__(self, size):
         super().__init__(name="label_means")
@@ -115,19 +115,19 @@ class _Sums(keras.metrics.Metric):
         return {}
 
     def means(self):
-        """A mean for every sum, as a list; 0 where there is nothing to divide by."""
+        """A mean for every sum, as a list; 0 where the divisor is 0."""
         totals, counts = ops.unstack(ops.convert_to_tensor(self.sums), 2)
         return ops.unstack(ops.divide_no_nan(totals, counts), self.size)
 
 
 def _by_output(model, values):
-    """What there is for the outputs of a model, by name, in the order in which Keras goes through them.
+    """The values for the outputs of a model, by name, in the order in which Keras visits them.
 
     Args:
         values: a dictionary, a list or one value for all, as `compile` takes them.
 
     Returns:
-        A dictionary, without what is None; None if the values are not one for each output.
+        A dictionary without None values; None if there is not one value for each output.
     """
     in_dictionary = isinstance(model.output, dict)
     names = sorted(model.output) if in_dictionary else model.output_names

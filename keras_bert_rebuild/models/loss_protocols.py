@@ -1,6 +1,6 @@
-"""What losses and metrics say of themselves by attributes, whoever wrote them: the protocols that `compile` looks for.
+"""Attributes by which losses and metrics describe themselves: the protocols that `compile` looks for.
 
-A loss that has none of these attributes is Keras's business alone.
+A loss without any of these attributes is left to Keras.
 """
 
 from typing import Protocol, runtime_checkable
@@ -29,32 +29,32 @@ class TakesChains(Protocol):
 
 @runtime_checkable
 class FromLogits(Protocol):
-    """A loss with Keras's own word for logits, true, or probabilities, false."""
+    """A loss with Keras's own attribute: true for logits, false for probabilities."""
 
     from_logits: bool
 
 
 @runtime_checkable
 class Gathers(Protocol):
-    """A loss of the MLM head that wants so many positions of every example, or all if the attribute is None."""
+    """A loss of the MLM head that takes this many positions of every example, or all if the attribute is None."""
 
     max_predictions: int | None
 
 
 @runtime_checkable
 class TakesChunks(Protocol):
-    """A loss of the MLM head that takes `label_log_probabilities`, computed at so many positions at once; logits if it is None."""
+    """A loss of the MLM head that takes `label_log_probabilities`, computed for this many positions at once; logits if None."""
 
     chunk: int | None
 
 
 @runtime_checkable
 class Ignores(Protocol):
-    """A loss for which a label of this value does not count, so that metrics leave it out too."""
+    """A loss that ignores labels of this value, so that metrics ignore them too."""
 
     ignored: int | None
 
 
-def takes_logits(one: object) -> bool:
+def takes_logits(loss: object) -> bool:
     """Whether a loss or a metric says that it takes logits."""
-    return isinstance(one, TakesLogits) and bool(one.takes_logits)
+    return isinstance(loss, TakesLogits) and bool(loss.takes_logits)

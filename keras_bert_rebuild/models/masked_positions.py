@@ -1,4 +1,4 @@
-"""Labels, predictions and weights at the positions that are to be predicted: functions of arrays that know no model."""
+"""Labels, predictions and weights at the positions that are to be predicted: functions of arrays that need no model."""
 
 import functools
 from typing import Any
@@ -9,10 +9,10 @@ from keras_bert_rebuild.layers import Masked
 
 
 def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
-    """Where a label is: positions chosen for prediction that are not padding.
+    """Where there is a label: positions chosen for prediction that are not padding.
 
     Args:
-        masked: `(batch, length)`, not zero where a token is to be predicted.
+        masked: `(batch, length)`, nonzero where a token is to be predicted.
         given: `(batch, length)`, whose value at padding is `padding`.
 
     Returns:
@@ -22,11 +22,11 @@ def labelled_positions(masked: Any, given: Any, padding: Any) -> Any:
 
 
 def slots_of(labelled: Any, max_predictions: int | None) -> tuple[Any, Any]:
-    """The positions that a head is computed at: those of the labels of every example, in order, and others behind them.
+    """The positions that a head is computed at: those with a label in every example, in order, and then others.
 
     Args:
-        labelled: `(batch, length)`, true where a label is.
-        max_predictions: positions of an example, of which there may be fewer; None for all.
+        labelled: `(batch, length)`, true where there is a label.
+        max_predictions: maximum positions of an example; None for all.
 
     Returns:
         The positions and which of them have a label, `(batch, slots)`; for all positions None and `labelled`.
@@ -60,11 +60,11 @@ def at_positions(values: Any, positions: Any) -> Any:
 
 
 def nan_if_left_out(labelled: Any, in_slots: Any) -> Any:
-    """What is added to predictions so that labels without a slot are not passed over in silence: NaN if there are any, else 0.
+    """What is added to predictions so that labels without a slot are not silently ignored: NaN if there are any, else 0.
 
     Args:
-        labelled: `(batch, length)`, where a label is.
-        in_slots: `(batch, slots)`, where a slot has a label.
+        labelled: `(batch, length)`, true where there is a label.
+        in_slots: `(batch, slots)`, true where a slot has a label.
     """
     left_out = ops.sum(ops.cast(labelled, "int32")) > ops.sum(ops.cast(in_slots, "int32"))
     return ops.where(left_out, float("nan"), 0.0)
@@ -79,7 +79,7 @@ def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:
         positions: `(batch, slots)`, or None for all.
 
     Returns:
-        `(batch, slots)`, a tensor of its own, since Keras multiplies it in place; or None.
+        `(batch, slots)`, a new tensor, since Keras multiplies it in place; or None.
     """
     if weights is None:
         return None
@@ -87,28 +87,29 @@ def weights_at(weights: Any, labelled: Any, positions: Any) -> Any:
     return at_positions(weights * ops.ones_like(labelled, dtype=weights.dtype), positions)
 
 
-def flat_labels(labels: Any, answers: Any, counts: Any, weights: Any = None) -> tuple[Any, Any, Any]:
-    """Labels and predictions as rows of their own, whatever example they are of.
+def flat_labels(labels: Any, predictions: Any, counts: Any, weights: Any = None) -> tuple[Any, Any, Any]:
+    """Labels and predictions as separate rows, whatever example they belong to.
 
-    Keras's metrics take a mean in every row first: they would count a label of a batch of short rows for more than one of a batch
-    of long rows.
+    Keras's metrics first take a mean in every row: a label in a batch of short rows would count more than one in a batch of long
+    rows.
 
     Args:
         labels: `(batch, ...)`, or with further axes, such as those of a distribution.
-        answers: predictions `(batch, ..., classes)`.
-        counts: where a label counts, `(batch, ...)`.
+        predictions: `(batch, ..., classes)`.
+        counts: true where a label counts, `(batch, ...)`.
         weights: `(batch,)`, `(batch, ...)` or None.
 
     Returns:
         Labels `(labels, ...)`; predictions `(labels, classes)` with the mask of those that count; weights `(labels,)` or None.
     """
-    shape = ops.shape(answers)[:-1]
+    shape = ops.shape(predictions)[:-1]
     if weights is not None:
         if _is_of_examples(weights):
             weights = ops.reshape(weights, (-1, *[1] * (len(shape) - 1)))
         weights = ops.reshape(ops.broadcast_to(weights, shape), (-1,))
-    labels, answers = ops.reshape(labels, (-1, *labels.shape[len(shape) :])), ops.reshape(answers, (-1, answers.shape[-1]))
-    return labels, _masked()([answers, ops.cast(ops.reshape(counts, (-1,)), "int32")]), weights
+    labels = ops.reshape(labels, (-1, *labels.shape[len(shape) :]))
+    predictions = ops.reshape(predictions, (-1, predictions.shape[-1]))
+    return labels, _masked()([predictions, ops.cast(ops.reshape(counts, (-1,)), "int32")]), weights
 
 
 def _is_of_examples(weights):

@@ -1,4 +1,4 @@
-"""How much memory this process may still take, and whether what a prediction answers with fits into it."""
+"""How much memory this process may still use, and whether the outputs of a prediction fit into it."""
 
 import math
 import os
@@ -12,7 +12,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes():
-    """Bytes of main memory that can be had without swapping, or None where the system does not say."""
+    """Bytes of main memory that are available without swapping, or None if the system does not say."""
     known = [n for n in (_of_machine(), _of_cgroup()) if n is not None]
     return min(known, default=None)
 
@@ -26,7 +26,7 @@ def check_prediction_fits(outputs: Any, x: Any, batch_size: int | None = None, s
         batch_size, steps: as for `predict`.
 
     Raises:
-        MemoryError: it says how much there would be, and how much room there is.
+        MemoryError: says how much memory is needed, and how much is available.
     """
     arrays = [value for value in keras.tree.flatten(x) if hasattr(value, "shape")]
     if not arrays or not arrays[0].shape:
@@ -41,7 +41,7 @@ def check_prediction_fits(outputs: Any, x: Any, batch_size: int | None = None, s
     if available is not None and needed > available:
         shown = " and ".join(str(shape) for shape in shapes)
         raise MemoryError(
-            f"predict would answer with arrays of shape {shown}, {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB of memory "
+            f"predict would return arrays of shape {shown}, {needed / 1e9:.1f} GB, but only {available / 1e9:.1f} GB of memory "
             "are free: predict fewer examples at a time, or only the outputs you need."
         )
 
@@ -64,7 +64,7 @@ def _of_cgroup():
     limit = limit.read_text().strip()
     if limit == "max":
         return None
-    # What was read from files counts as used, and is given up where something else needs the room.
+    # The cache of files counts as used, and is freed when something else needs the memory.
     counts = (line.split() for line in kinds.read_text().splitlines())
     files = sum(int(count) for kind, count in counts if kind in ("active_file", "inactive_file"))
     return max(int(limit) - int(used.read_text()) + files, 0)

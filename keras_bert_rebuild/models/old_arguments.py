@@ -1,4 +1,4 @@
-"""What became of the arguments that keras_bert's `get_model` had in older releases, and of those that have another name there."""
+"""What replaces the arguments that keras_bert's `get_model` had in older releases, and those that have another name there."""
 
 import difflib
 
@@ -21,7 +21,7 @@ FIELDS = {
 
 COMPILES = "get_model does not compile since keras_bert 0.68: give {name} to compile_model(model, ...)"
 
-# What an argument has become, as the second half of a sentence.
+# What replaces an argument, as the second half of a sentence.
 OLD = {
     "dropout": "it is called dropout_rate",
     "lr": f"{COMPILES.format(name='it')} as learning_rate",
@@ -30,20 +30,20 @@ OLD = {
     "weight_decay_pattern": COMPILES.format(name="it"),
     "decay_steps": COMPILES.format(name="it"),
     "warmup_steps": COMPILES.format(name="it"),
-    "custom_layers": "call the layers, which took the place of the encoder, on the first of the two tensors of "
-    "get_embedding(get_inputs(seq_len), ...), or behind the encoder on the output of get_model(..., training=False)",
+    "custom_layers": "call the layers, which replaced the encoder, on the first of the two tensors of "
+    "get_embedding(get_inputs(seq_len), ...), or after the encoder on the output of get_model(..., training=False)",
 }
 
 
 def check_arguments(names, arguments):
-    """Refuse what is no argument of `get_model`, with the one that takes its place.
+    """Refuse unknown arguments of `get_model`, and name the one to use instead.
 
     Args:
-        names: of what came beside the arguments in the signature; fields of `BertConfig` are taken.
-        arguments: names of those in the signature.
+        names: of the arguments that are not in the signature; fields of `BertConfig` are allowed.
+        arguments: names in the signature.
 
     Raises:
-        ValueError: one of them is none.
+        ValueError: one of them is unknown.
     """
     for name in names:
         if name in FIELDS:

@@ -1,4 +1,4 @@
-"""The graph of a pretraining model in the pieces that a training step runs, made of the model's own layers."""
+"""The graph of a pretraining model in the parts that a training step runs, made of the model's own layers."""
 
 import functools
 from typing import Any
@@ -25,8 +25,8 @@ class PretrainingGraph:
         self.other_heads = [name for name in model.output_names if name != "MLM"]
 
     @functools.cached_property
-    def trunk(self) -> keras.Model:
-        """The graph up to the last layers of the heads: of MLM and the token table, then of the others."""
+    def without_last_layers(self) -> keras.Model:
+        """The graph up to the last layers of the heads. Outputs: for MLM, the token table, then for the other heads."""
         outputs = [self.model.get_layer("MLM-Dense").input, self.model.get_layer("Embedding-Token").output[1]]
         for head in self.other_heads:
             layer = self.model.get_layer(head)
@@ -52,7 +52,7 @@ class PretrainingGraph:
         return {tensor.name: value for tensor, value in zip(self.model.inputs, inputs, strict=True)}
 
     def padding_of(self, named: dict[str, Any]) -> tuple[Any, int]:
-        """The input that tells padding, `(batch, length)`, and its value there."""
+        """The input that shows padding, `(batch, length)`, and its value there."""
         if "Input-Mask" in named:
             return named["Input-Mask"], 0
         return named["Input-Token"], self.model.get_layer("Embedding-Token").pad_id
@@ -62,12 +62,12 @@ class PretrainingGraph:
         named = self.named(inputs)
         return labelled_positions(named["Input-Masked"], *self.padding_of(named))
 
-    def answers(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
-        """What the heads answer with in a training or test step.
+    def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
+        """The outputs of the heads in a training or test step.
 
         Args:
             plan: that of the step.
-            step: the step that runs, with its labels where there is a `plan.chunk`.
+            step: the step that runs, with its labels if there is a `plan.chunk`.
             inputs: those of the model.
             training: as for `call`.
 
@@ -79,7 +79,7 @@ class PretrainingGraph:
             mask = ops.not_equal(*self.padding_of(self.named(inputs)))
             hidden, table, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
         else:
-            hidden, table, *others = self.trunk(inputs, training=training)
+            hidden, table, *others = self.without_last_layers(inputs, training=training)
         everywhere = self.labelled(inputs)
         positions, labelled = slots_of(everywhere, plan.max_predictions)
         hidden = at_positions(hidden, positions)  # (B, L, D) → (B, slots, D)
@@ -94,18 +94,18 @@ class PretrainingGraph:
             mlm = mlm + nan_if_left_out(everywhere, labelled)
         if not plan.gives_logits:
             mlm = self.masked(mlm, labelled)
-        answers = {"MLM": mlm}
+        outputs = {"MLM": mlm}
         for head, x in zip(self.other_heads, others, strict=True):
             layer = self.model.get_layer(head)
-            answers[head] = layer(x, return_logits=takes_logits[head]) if isinstance(layer, Dense) else x
-        return answers
+            outputs[head] = layer(x, return_logits=takes_logits[head]) if isinstance(layer, Dense) else x
+        return outputs
 
     def masked(self, mlm: Any, labelled: Any) -> Any:
-        """Answers of the MLM head with the mask of those that have a label: on JAX it is lost with every transformation."""
+        """Outputs of the MLM head with the mask of those that have a label: on JAX every transformation loses it."""
         return self.model.get_layer("MLM")([mlm, ops.cast(labelled, "int32")])
 
     def _columns(self, features, table, labels, chunk):
-        """What `label_log_probabilities` says of labels; those that do not count become some token of the table."""
+        """`label_log_probabilities` of labels; those that do not count are replaced by some token of the table."""
         layer = self.model.get_layer("MLM-Sim")
         columns = label_log_probabilities(
             ops.reshape(ops.cast(features, table.dtype), (-1, features.shape[-1])),

@@ -21,26 +21,26 @@ from keras_bert_rebuild.models.step_plan import TEST, TRAIN, StepPlan, by_head, 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class PretrainingModel(BertModel):
-    """BERT with an MLM head and what stands beside it: next sentence in `get_model`, sentence order in ALBERT, nothing in RoBERTa.
+    """BERT with an MLM head and a second one: next sentence in `get_model`, sentence order in ALBERT, none in RoBERTa.
 
-    Called or asked to predict, it answers with probabilities. In a training or test step, each head whose compiled loss has a true
-    attribute `takes_logits` answers with logits, and if the loss of the MLM head has a number `max_predictions`, that head runs
-    only at so many gathered positions per example: the product with the vocabulary is most of the work, and 85 % of it would be
-    thrown away. Labels and weights are aligned, and the rest is Keras: `sample_weight`, loss weights, regularisers and metrics.
-    Metrics are given probabilities, or logits if all of a head have a true attribute `takes_logits` or are accuracies.
+    A call and `predict` return probabilities. In a training or test step, each head whose compiled loss has a true attribute
+    `takes_logits` returns logits, and if the loss of the MLM head has a number `max_predictions`, that head runs only at that many
+    gathered positions per example: the product with the vocabulary is most of the work, and 85 % of it would be thrown away.
+    Labels and weights are aligned, and the rest is Keras: `sample_weight`, loss weights, regularisers and metrics. Metrics get
+    probabilities, or logits if all metrics of a head have a true attribute `takes_logits` or are accuracies.
 
-    If the loss of the MLM head has a number `chunk`, the head answers in such a step with two columns, `label_log_probabilities`,
-    and the label of each row is `LABEL_COLUMN`: the logits of all positions are never held at once.
+    If the loss of the MLM head has a number `chunk`, the head returns two columns in such a step, `label_log_probabilities`, and
+    the label of each row is `LABEL_COLUMN`: the logits of all positions are never in memory at once.
 
-    All of this is settled by `compile`.
+    `compile` decides all of this.
 
     An example with more positions to predict than `max_predictions` is a `ValueError` from the host check, and makes the loss NaN
-    where no check came before.
+    if there was no check.
     """
 
     remat = False
-    """Whether a training step keeps only the input of every encoder block and computes what is in it again in the backward pass:
-    less memory, a third more work. Saved with the model; to be set before it is compiled."""
+    """Whether a training step retains only the input of every encoder block and recomputes its inner values in the backward pass:
+    less memory, a third more work. Saved with the model; set it before `compile`."""
 
     _plan = StepPlan()
 
@@ -52,7 +52,7 @@ class PretrainingModel(BertModel):
         step = running_step(self)
         if step is None or not self._plan.changes(step.kind):
             return super().call(inputs, training=training, mask=mask, **kwargs)
-        return in_order(self.output_names, self._graph.answers(self._plan, step, inputs, training))
+        return in_order(self.output_names, self._graph.outputs(self._plan, step, inputs, training))
 
     def compile(
         self,
@@ -65,7 +65,7 @@ class PretrainingModel(BertModel):
     ) -> None:
         plan = StepPlan.of_compiled(self.output_names, loss, (metrics, weighted_metrics), self.remat)
         if plan.remat:
-            blocks_of(self)  # the error of a model without a config, before a step
+            blocks_of(self)  # raises now, not in a step, if the model has no config
         super().compile(optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs)
         self._plan = plan
 
@@ -89,7 +89,7 @@ class PretrainingModel(BertModel):
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if self._plan.gives_logits:
             y_pred = self._planned(by_head(self.output_names, y_pred))
-            y_pred = {head.name: self._for_metrics(head, answer) for head, answer in y_pred}
+            y_pred = {head.name: self._for_metrics(head, output) for head, output in y_pred}
             y, y_pred, sample_weight = self._aligned(x, y, y_pred, sample_weight, flat=True)
         return super().compute_metrics(x, y, y_pred, sample_weight)
 
@@ -109,7 +109,7 @@ class PretrainingModel(BertModel):
         return (x, *rest)
 
     def _in_planned_step(self):
-        """Whether this thread is in a step whose answers are those of the plan."""
+        """Whether this thread is in a step whose outputs follow the plan."""
         step = running_step(self)
         return step is not None and step.kind in (TRAIN, TEST)
 
@@ -117,12 +117,12 @@ class PretrainingModel(BertModel):
         """The heads of the plan, each with its value."""
         return [(head, values[head.name]) for head in self._plan.heads]
 
-    def _for_metrics(self, head, answer):
-        """The answer of a head in the form that its metrics need."""
+    def _for_metrics(self, head, output):
+        """The output of a head in the form that its metrics need."""
         in_step = self._in_planned_step()
         if in_step and self._plan.chunk is not None and head.name == "MLM":
-            return answer
-        return as_needed(answer, LOGITS if in_step and head.takes_logits else PROBABILITIES, head.metrics)
+            return output
+        return as_needed(output, LOGITS if in_step and head.takes_logits else PROBABILITIES, head.metrics)
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
         """Labels, predictions and weights in the order of the outputs; of the MLM head `(batch, slots)`, flat `(positions,)`."""

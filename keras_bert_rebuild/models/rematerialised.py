@@ -1,4 +1,4 @@
-"""Rematerialisation: an encoder block whose inner values are computed again in the backward pass instead of being kept."""
+"""Rematerialisation: an encoder block whose inner values are recomputed in the backward pass instead of being retained."""
 
 import functools
 
@@ -15,13 +15,13 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
 
     Args:
         model: a model with a config, as from `build_model`.
-        embedding: the model of its graph up to the first block, which answers with that and the token table.
+        embedding: the model of its graph up to the first block; its outputs are the sequence and the token table.
         inputs: those of the model.
         mask: `(batch, length)`, False at padding.
-        heads: names of outputs beside the MLM head.
+        heads: names of outputs besides the MLM head.
 
     Returns:
-        The last block's output, the token table, and for each head what its last layer is to be called with.
+        The last block's output, the token table, and for each head the input of its last layer.
     """
     x, table = embedding(inputs, training=True)
     context = Context(mask=mask, training=True)
@@ -40,11 +40,11 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
 
 
 def rematerialised(layers, function):
-    """A function of one tensor through `layers` that keeps for the backward pass only that tensor and the weights.
+    """A function of one tensor through `layers` that retains only that tensor and the weights for the backward pass.
 
     It is `keras.remat` of a pure function: weights and the seeds of dropout go in and seeds come out, so that the second run draws
-    what the first drew and no tracer of JAX stays in a variable. (On torch dropout has no seed; there `keras.remat` keeps the state
-    of torch's generator.)
+    the same numbers and no JAX tracer stays in a variable. (On torch, dropout has no seed; there `keras.remat` saves the state of
+    torch's generator.)
 
     Args:
         layers: the layers that `function` calls; all their variables.

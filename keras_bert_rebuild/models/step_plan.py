@@ -1,4 +1,4 @@
-"""What a step of a pretraining model computes, settled when it is compiled, and which step a thread is in."""
+"""What a step of a pretraining model computes, decided when it is compiled, and which step a thread is in."""
 
 import contextlib
 import threading
@@ -20,16 +20,16 @@ class HeadPlan:
     """One head in a training or test step."""
 
     name: str
-    """That of its output."""
+    """The name of its output."""
 
     takes_logits: bool
-    """Whether its loss takes logits, so that the head answers with them."""
+    """Whether its loss takes logits, so that the head returns them."""
 
     takes_ids: bool
     """Whether its labels are ids."""
 
     metrics: str | None
-    """What its metrics are to be given, as from `needs_of`."""
+    """What its metrics need, as from `needs_of`."""
 
 
 @dataclass(frozen=True)
@@ -43,33 +43,33 @@ class StepPlan:
     """Positions of an example that the MLM head is computed at; None for all."""
 
     chunk: int | None = None
-    """Positions of a batch whose logits of the MLM head are held at once; None for all."""
+    """Positions of a batch whose MLM logits are in memory at once; None for all."""
 
     remat: bool = False
-    """Whether a training step computes what is in an encoder block again in the backward pass."""
+    """Whether a training step recomputes the inner values of an encoder block in the backward pass."""
 
     @classmethod
     def of_compiled(cls, heads: Sequence[str], loss: Any, metrics: Sequence[Any] = (), remat: bool = False) -> "StepPlan":
-        """The plan of what is given to `compile`.
+        """The plan for the arguments of `compile`.
 
         Args:
             heads: the names of the outputs, with "MLM" among them.
             loss: as for `compile`.
-            metrics: what was given as metrics, and as weighted metrics.
-            remat: as the field.
+            metrics: the metrics and the weighted metrics.
+            remat: see the field.
 
         Raises:
-            ValueError: losses by other names; metrics of one head that need different things, or logits that the loss never has.
+            ValueError: losses by unknown names; metrics of one head that need different things, or logits that the loss never has.
         """
-        metrics_of = {head: [one for given in metrics for one in _metrics_of(heads, head, given)] for head in heads}
-        needs = {head: needs_of(head, own) for head, own in metrics_of.items()}
+        metrics_of = {head: [metric for given in metrics for metric in _metrics_of(heads, head, given)] for head in heads}
+        needs = {head: needs_of(head, of_head) for head, of_head in metrics_of.items()}
         losses = by_head(heads, loss)
         mlm = losses["MLM"] if takes_logits(losses["MLM"]) else None
         chunk = mlm.chunk if isinstance(mlm, TakesChunks) else None
         if chunk is not None:
             check_needs_no_vocabulary("MLM", metrics_of["MLM"])
         return cls(
-            tuple(HeadPlan(head, takes_logits(own), takes_ids(own), needs[head]) for head, own in losses.items()),
+            tuple(HeadPlan(head, takes_logits(loss), takes_ids(loss), needs[head]) for head, loss in losses.items()),
             max_predictions=mlm.max_predictions if isinstance(mlm, Gathers) else None,
             chunk=chunk,
             remat=remat,
@@ -77,11 +77,11 @@ class StepPlan:
 
     @property
     def gives_logits(self) -> bool:
-        """Whether any head answers with logits."""
+        """Whether any head returns logits."""
         return any(head.takes_logits for head in self.heads)
 
     def changes(self, kind: str) -> bool:
-        """Whether a step of a kind computes anything else than a call of the model does."""
+        """Whether a step of this kind differs from a call of the model."""
         return (self.remat and kind == TRAIN) or (self.gives_logits and kind in (TRAIN, TEST))
 
 
@@ -94,11 +94,11 @@ class RunningStep:
     """`TRAIN`, `TEST` or `PREDICT`."""
 
     labels: Any = None
-    """Those of the MLM head where it is computed in chunks, else None. Keras calls a model with the inputs alone; what comes after
+    """The labels of the MLM head if it is computed in chunks, else None. Keras calls a model with the inputs only; what comes after
     the call would have to compute every chunk twice, for the loss and for the metrics."""
 
 
-# Replicas of MirroredStrategy are threads: an attribute of the model would leak from one to the other.
+# Replicas of MirroredStrategy are threads: an attribute of the model would leak from one to another.
 _THREAD = threading.local()
 
 
@@ -136,13 +136,13 @@ def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
 
 
 def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """The values in the order of the outputs; that of a single output alone."""
+    """The values in the order of the outputs; for a single output its value, not a list."""
     listed = [values[head] for head in heads]
     return listed if len(listed) > 1 else listed[0]
 
 
 def _metrics_of(heads, head, metrics):
-    """The metrics of one head, from what was given to `compile` for all."""
+    """The metrics of one head, from the `compile` argument for all."""
     if isinstance(metrics, dict):
         metrics = metrics.get(head)
     elif len(heads) > 1 and isinstance(metrics, (list, tuple)):

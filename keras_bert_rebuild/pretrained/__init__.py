@@ -1,4 +1,4 @@
-"""Checkpoints of every format into models, and models back out."""
+"""Load checkpoints of every format into models, and save models."""
 
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.pretrained.keras_bert_loaders import (

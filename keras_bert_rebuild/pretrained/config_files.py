@@ -1,4 +1,4 @@
-"""`BertConfig` from the config files of others, and back: all of it or a list of what cannot be said."""
+"""`BertConfig` from the config files of other libraries, and back: everything is converted, or what cannot be is listed."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.text.json_file import json_object
 
-# Fields that change nothing in what a trained model computes, so that a format may have no word for them.
+# Fields that do not change what a trained model computes, so a format need not represent them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf")
 
 # Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
@@ -38,7 +38,7 @@ def read_json(path, what):
 
 
 def config_from_google(values, where="bert_config.json"):
-    """The config that Google's `bert_config.json` means.
+    """The config in Google's `bert_config.json`.
 
     Args:
         values: the dictionary in the file.
@@ -54,17 +54,17 @@ def config_to_google(config):
     """The dictionary for `bert_config.json`.
 
     Raises:
-        ValueError: the config has something that the file cannot say, which Google's code would compute otherwise.
+        ValueError: the file cannot represent a value of the config, with which Google's code would compute something else.
     """
     values = _values(config, GOOGLE_CONFIG, activations.GOOGLE)
     if config.initializer_range is None:
         values["initializer_range"] = BertConfig.initializer_range
-    _check_nothing_is_lost(config, config_from_google(values), "Google's bert_config.json")
+    _check_lossless(config, config_from_google(values), "Google's bert_config.json")
     return values
 
 
 def config_from_huggingface(values, where="config.json"):
-    """The config that a `config.json` of Hugging Face means.
+    """The config in a `config.json` of Hugging Face.
 
     Args:
         values: the dictionary in the file.
@@ -73,7 +73,7 @@ def config_from_huggingface(values, where="config.json"):
     Raises:
         ValueError: an unknown family or activation, or a value that means another architecture.
     """
-    # Files of 2019 do not name the family; then there was only one.
+    # Files of 2019 do not name the family; there was only one.
     family = values.get("model_type", "bert")
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
@@ -82,9 +82,11 @@ def config_from_huggingface(values, where="config.json"):
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
-    defaults = {"family": family, **module.DEFAULTS, **module.UNSAID[family]}
+    defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
-    defaults["crf"] = values.get("crf") is True  # our own word: transformers has no such head, and keeps what it does not know
+    defaults["crf"] = (
+        values.get("crf") is True
+    )  # our own key: transformers has no such head, and preserves keys that it does not know
     config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
@@ -98,10 +100,10 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         dtype: of the weights in the file.
 
     Raises:
-        ValueError: the config has something that the file cannot say, or no class has these heads.
+        ValueError: the file cannot represent a value of the config, or no class has these heads.
     """
     module = FAMILIES[config.family]
-    if config.classifier_dropout is None and "classifier_dropout" in module.UNSAID[config.family]:
+    if config.classifier_dropout is None and "classifier_dropout" in module.CLASS_DEFAULTS[config.family]:
         config = config.replace(classifier_dropout=config.hidden_dropout_prob)
     values = {
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
@@ -111,7 +113,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     }
     if config.initializer_range is None:
         values["initializer_range"] = BertConfig.initializer_range
-    # Of labels transformers makes the outputs of any head, also of the one for answers, which has two whatever the labels are.
+    # transformers sizes every head by the number of labels, even question answering, which always has two outputs.
     if config.labels and "question_answering" not in heads:
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}
         values["label2id"] = {label: i for i, label in enumerate(config.labels)}
@@ -119,12 +121,12 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         values["problem_type"] = config.problem_type
     if config.crf and "token_classification" in heads:
         values["crf"] = True
-    _check_nothing_is_lost(config, config_from_huggingface(values), f"Hugging Face's config.json of {config.family}")
+    _check_lossless(config, config_from_huggingface(values), f"Hugging Face's config.json of {config.family}")
     return values
 
 
 def heads_of_class(values):
-    """The heads that the class named in a `config.json` has, or None where it names none that is known."""
+    """The heads of the class that a `config.json` names, or None if it names no known class."""
     prefixes = FAMILIES[values.get("model_type", "bert")].MODEL_TYPES.values()
     names = values.get("architectures")
     for name in names if isinstance(names, list) else ():
@@ -142,18 +144,18 @@ def _class_suffix(heads):
     raise ValueError(f"expected the heads of one class of Hugging Face ({classes}); got {', '.join(heads)}.")
 
 
-def _config(defaults, keys, words, values, where):
+def _config(defaults, keys, activation_names, values, where):
     fields = dict(defaults)
     for field, key in keys:
         if values.get(key) is not None:
             fields[field] = values[key]
     if fields.get("hidden_act") is not None and not isinstance(fields["hidden_act"], str):
-        # Keras would make an object of what its dictionary names.
+        # Keras would create the object that a dictionary names.
         raise ValueError(f"{where}: hidden_act must be the name of an activation; got {fields['hidden_act']!r:.80}.")
     if isinstance(fields.get("hidden_act"), str) and any(
         values.get(key) is not None for field, key in keys if field == "hidden_act"
     ):
-        fields["hidden_act"] = _our_activation(fields["hidden_act"], words, where)
+        fields["hidden_act"] = _our_activation(fields["hidden_act"], activation_names, where)
     try:
         config = BertConfig.from_dict(fields)
     except (ValueError, TypeError, OverflowError) as error:
@@ -162,22 +164,22 @@ def _config(defaults, keys, words, values, where):
 
 
 def check_heads_divide(config, where):
-    """The config of a file, if its heads share the width; for `get_model` it is keras_bert's IndexError that says so."""
+    """The config of a file, if its heads divide the width; `get_model` raises keras_bert's IndexError instead."""
     width, heads = config.hidden_size, config.num_attention_heads
     if width % heads:
         raise ValueError(f"{where}: num_attention_heads must divide hidden_size={width}; got {heads}.")
     return config
 
 
-def _our_activation(word, words, where):
-    ours = dict(words)
-    if word not in ours:
-        raise ValueError(f"{where}: expected an activation among {', '.join(ours)}; got {word!r:.80}.")
-    return ours[word]
+def _our_activation(name, names, where):
+    ours = dict(names)
+    if name not in ours:
+        raise ValueError(f"{where}: expected an activation among {', '.join(ours)}; got {name!r:.80}.")
+    return ours[name]
 
 
-def _values(config, keys, words):
-    theirs = {ours: word for word, ours in reversed(words)}
+def _values(config, keys, activation_names):
+    theirs = {ours: name for name, ours in reversed(activation_names)}
     values = {key: getattr(config, field) for field, key in keys if getattr(config, field) is not None}
     for field, key in keys:
         if field == "hidden_act":
@@ -187,7 +189,7 @@ def _values(config, keys, words):
     return values
 
 
-def _check_nothing_is_lost(config, back, format):
+def _check_lossless(config, back, format):
     fields = config.to_dict()
     if fields["mlm_act"] is None:
         fields["mlm_act"] = fields["hidden_act"]
@@ -196,7 +198,7 @@ def _check_nothing_is_lost(config, back, format):
         read["mlm_act"] = read["hidden_act"]
     lost = [f"{name}={value!r}" for name, value in fields.items() if name not in WITHOUT_EFFECT and value != read[name]]
     if lost:
-        raise ValueError(f"{format} cannot say {', '.join(lost)}, so that others would compute something else.")
+        raise ValueError(f"{format} cannot represent {', '.join(lost)}, so other programs would compute something else.")
 
 
 def _labels(values, where):

@@ -1,4 +1,4 @@
-"""What lies at a path, told from what is in it."""
+"""The checkpoint at a path, recognised by its contents."""
 
 import math
 import re
@@ -20,11 +20,11 @@ from keras_bert_rebuild.pretrained.config_files import config_from_google, confi
 from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
 from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
-# A format in words, the config, the table of names, the file with the arrays, the heads it holds, and the folder it lies in. Files
-# of our own have neither table nor arrays to read by name: Keras reads them.
+# The format in words, the config, the table of names, the reader of the arrays, the heads it has, its folder and its file. Our own
+# files have neither table nor arrays to read by name: Keras reads them.
 Checkpoint = namedtuple("Checkpoint", ["format", "config", "table", "source", "heads", "folder", "file"])
 
-# Hugging Face's weights, best first, and what reads them.
+# Hugging Face's weights, best first, and their readers.
 HUGGINGFACE_FILES = (
     ("model.safetensors", SafetensorsFiles),
     (INDEX, SafetensorsFiles),
@@ -37,17 +37,17 @@ HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 
 
 def find_checkpoint(path, config=None):
-    """Find out what lies at a path and read its config and names, but no weights.
+    """Find the checkpoint at a path and read its config and names, but no weights.
 
     Args:
         path: a folder or a file of one of the formats that `from_pretrained` lists.
-        config: a `BertConfig` or the path of a config file, for a file of weights that has none beside it.
+        config: a `BertConfig` or the path of a config file, for a file of weights without one next to it.
 
     Returns:
         A `Checkpoint`.
 
     Raises:
-        ValueError: nothing is there, or what is there cannot be read, in one sentence.
+        ValueError: the path does not exist or cannot be read.
     """
     path = Path(path)
     if path.is_dir():
@@ -103,7 +103,7 @@ def _find_prefix(path, config):
 
 
 def _config_beside(path, config, names, what):
-    """The values of a config file and its path: the given one, or the first of these names beside the weights."""
+    """The values of a config file and its path: the given one, or the first of these names next to the weights."""
     if isinstance(config, BertConfig):
         return config, None
     if config is not None:
@@ -123,21 +123,21 @@ def _huggingface(path, reader, config):
         config, of_class = config_from_huggingface(values, where), heads_of_class(values)
     table = FAMILIES[config.family].HUGGINGFACE
     _check_size(config, source, path, where)
-    held = _heads_in(table, config, source)
-    if of_class is not None and set(of_class) <= set(held):
-        held = tuple(head for head in held if head in of_class)
+    found = _heads_in(table, config, source)
+    if of_class is not None and set(of_class) <= set(found):
+        found = tuple(head for head in found if head in of_class)
     else:
-        held = tuple(head for head in held if head not in _other_heads_of_the_same_names(held, table, config, source))
-    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, held, path.parent, path)
+        found = tuple(head for head in found if head not in _heads_ruled_out(found, table, config, source))
+    return Checkpoint(f"Hugging Face, {path.name}", config, table, source, found, path.parent, path)
 
 
-def _other_heads_of_the_same_names(held, table, config, source):
-    """The heads that the weights are not of, where no class is named: "classifier.weight" is in the files of three."""
-    if "classification" in held:
+def _heads_ruled_out(found, table, config, source):
+    """The heads to rule out if no class is named: the files of three heads have "classifier.weight"."""
+    if "classification" in found:
         return ("token_classification", "multiple_choice")
-    if "multiple_choice" not in held:
+    if "multiple_choice" not in found:
         return ()
-    # RoBERTa has other names for a classification. Of the two left only one has a pooler, which both may have been given.
+    # RoBERTa names a classification differently. Of the other two only multiple choice needs a pooler, but both may have one.
     known = {row.name for row in table.rows(config.num_distinct_blocks)}
     outputs = [source.shape(name)[0] for name in source.names if table.canonical(name, known) == "classifier.bias"]
     return ("token_classification",) if outputs == [1] else ("multiple_choice",)
@@ -189,22 +189,22 @@ def _keras_file(path):
 
 
 def _check_size(config, source, path, where):
-    """Refuse a config that describes far more than its file holds, before names of its layers are made or layers are built."""
-    if isinstance(config, BertConfig) and where is None:  # the caller's own
+    """Refuse a config that describes far more than its file holds, before layer names or layers are created."""
+    if isinstance(config, BertConfig) and where is None:  # passed by the caller
         return
     names = source.names
     if config.num_distinct_blocks > len(names):
         raise ValueError(
             f"{where} describes {config.num_distinct_blocks:,} layers with weights; {path.name} holds {len(names):,} arrays."
         )
-    parameters, held = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
-    if parameters > 4 * held + limit("missing_parameters"):
-        raise ValueError(f"{where} describes {parameters:,} numbers; {path.name} holds {held:,}.")
+    parameters, found = config.num_params(("pooler",)), sum(math.prod(source.shape(name)) for name in names)
+    if parameters > 4 * found + limit("missing_parameters"):
+        raise ValueError(f"{where} describes {parameters:,} numbers; {path.name} holds {found:,}.")
 
 
 def _heads_in(table, config, source):
-    """The heads whose names all are in a file, without the pooler where another head stands on it."""
+    """The heads whose names are all in a file."""
     known = {row.name for row in table.rows(config.num_distinct_blocks)}
     names = {table.canonical(name, known) for name in source.names}
-    held = table.heads_in(config.num_distinct_blocks, names)
-    return tuple(head for head in HEADS if head in held)
+    found = table.heads_in(config.num_distinct_blocks, names)
+    return tuple(head for head in HEADS if head in found)

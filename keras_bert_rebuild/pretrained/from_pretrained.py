@@ -33,37 +33,37 @@ def from_pretrained(
     config: BertConfig | str | os.PathLike[str] | None = None,
     padding_mask: bool = False,
 ) -> BertModel:
-    """Load a model of BERT's family from whatever lies at a path.
+    """Load a model of BERT's family from the checkpoint at a path.
 
-    Read are folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin where torch is installed;
+    It reads folders and files of Hugging Face (model.safetensors, also in shards; pytorch_model.bin if torch is installed;
     tf_model.h5), Google's TensorFlow checkpoints and those of the Model Garden (folder, prefix or any of their files, without
     TensorFlow), keras_bert's .h5 files, and Keras files of this library (.keras, .h5, .weights.h5).
 
     Args:
         path: the folder or file.
-        heads: names of the heads to bring, a selection of `config.HEADS`; empty for the encoder alone. None brings all that the
-            checkpoint has, or none where `output_layer_num` is given. A .keras or .h5 file of this library comes with those it has.
+        heads: names of the heads to load, a selection of `config.HEADS`; empty for the encoder alone. None loads all that the
+            checkpoint has, or none if `output_layer_num` is given. A .keras or .h5 file of this library always loads with its own.
         seq_len: static length of the inputs, at most the positions of the checkpoint; the position table is cut to it. None for any
             length.
-        output_layer_num: without heads, the blocks to put out, as in `get_model`.
+        output_layer_num: without heads, the blocks to output, as in `get_model`.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
-        strict: refuse a checkpoint that leaves a variable of the model without its weights, or whose encoder has weights that the
-            model has no place for. Else what is missing stays random, with a warning.
+        strict: refuse a checkpoint that lacks the weights of a variable, or whose encoder has weights that the model does not use.
+            Otherwise missing weights stay random, with a warning.
         trainable: True, False, or a list of prefixes of the names of the layers to train.
-        extend_positions: "repeat", "interpolate" or "hierarchical", how to make the position table longer for a larger `seq_len`.
-        config: a `BertConfig` or the path of a config file, where none lies beside the weights.
-        padding_mask: tell padding by a further input `Input-Mask` instead of by its id.
+        extend_positions: "repeat", "interpolate" or "hierarchical": how to extend the position table for a larger `seq_len`.
+        config: a `BertConfig` or the path of a config file, if there is none next to the weights.
+        padding_mask: recognise padding by a further input `Input-Mask` instead of by its id.
 
     Returns:
-        A `BertModel`, as from `build_model`; `model.load_report` says what was loaded from where, `model.config` what was built.
+        A `BertModel`, as from `build_model`; `model.load_report` says what was loaded from where, and `model.config` is its config.
 
     Raises:
-        ValueError: in one sentence what is wrong, or one list of everything that does not fit.
+        ValueError: what is wrong in one sentence, or a list of everything that does not fit.
     """
     if extend_positions is not None and extend_positions not in METHODS:
         raise ValueError(f"extend_positions must be one of {', '.join(METHODS)}; got {extend_positions!r}.")
     checkpoint = find_checkpoint(path, config)
-    # What is filled from the file need not be drawn first; what may stay as it is must be.
+    # Weights that are filled from the file need no initial values; those that may stay as they are do.
     initialization = skipped_initialization(unwritten) if strict else contextlib.nullcontext()
     with dtype_scope(dtype), initialization:
         if checkpoint.format.startswith("Keras,"):
@@ -108,21 +108,21 @@ def _load(model, checkpoint, strict, extend_positions):
             + (", ..." if len(report.missing) > 5 else ""),
             stacklevel=3,
         )
-    _warn_of_strangers(report, checkpoint)
+    _warn_of_unknown_weights(report, checkpoint)
     return report
 
 
-def _warn_of_strangers(report, checkpoint):
-    """Name weights that no head of the family has: layers of the user's own, without which the model answers otherwise."""
+def _warn_of_unknown_weights(report, checkpoint):
+    """Warn of weights that no head of the family has: the user's own layers, without which the outputs differ."""
     known = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
-    strangers = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
-    if strangers:
+    unknown = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
+    if unknown:
         is_whole = getattr(checkpoint.source, "model_config", None) is not None
         remedy = "; load_keras_2_model opens the whole model" if is_whole else "; load_report.unused has them all"
         warnings.warn(
-            f"{checkpoint.file} has {len(strangers)} weights that do not belong to {checkpoint.config.family} and were ignored: "
-            + ", ".join(strangers[:5])
-            + (", ..." if len(strangers) > 5 else "")
+            f"{checkpoint.file} has {len(unknown)} weights that do not belong to {checkpoint.config.family} and were ignored: "
+            + ", ".join(unknown[:5])
+            + (", ..." if len(unknown) > 5 else "")
             + f"{remedy}.",
             stacklevel=4,
         )
@@ -140,11 +140,11 @@ def _load_keras(checkpoint, trainable, heads, chosen):
         raise ValueError(f"{checkpoint.file} holds a whole model: {', '.join(chosen)} cannot be chosen.")
     check_heads(heads or ())
     model = load_keras_model(checkpoint.file)
-    held = heads_of(model)
-    if heads is not None and set(without_implied(heads)) != set(held):
+    present = heads_of(model)
+    if heads is not None and set(without_implied(heads)) != set(present):
         raise ValueError(
             f"{checkpoint.file} holds a whole model: heads cannot be chosen; "
-            f"it has {', '.join(held) or 'none'}, and {', '.join(heads) or 'none'} were asked for."
+            f"it has {', '.join(present) or 'none'}, and {', '.join(heads) or 'none'} were requested."
         )
     if trainable is not True:
         set_trainable(model.layers, trainable)

@@ -1,4 +1,4 @@
-"""What lies at a path, name by name, without loading it."""
+"""The contents of a checkpoint, name by name, without loading it."""
 
 import math
 import os
@@ -10,8 +10,8 @@ import numpy as np
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
-# A name of the file, its shape, type and number of values, and our variable it goes to; several, with commas, where it holds them
-# one behind the other, "-" for what holds no weights, and "?" for what no table knows.
+# A name of the file, its shape, dtype and number of values, and our variable for it: several, with commas, if they are concatenated
+# in it, "-" if it holds no weights, and "?" if it is unknown.
 NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
 
 
@@ -24,10 +24,10 @@ def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | 
 
     Returns:
         A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, `names`, a list of `NameRow`.
-        A Keras file of this library is read whole, since only Keras knows its names.
+        A Keras file of this library is loaded, since only Keras knows its names.
 
     Raises:
-        ValueError: nothing is there, or what is there cannot be read.
+        ValueError: the path does not exist or cannot be read.
     """
     checkpoint = find_checkpoint(path, config)
     if checkpoint.source is None:
@@ -35,7 +35,7 @@ def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | 
     table, source = checkpoint.table, checkpoint.source
     rows = table.rows(checkpoint.config.num_distinct_blocks)
     path_of: dict[str, str] = {}
-    for row in rows:  # heads that share a name: the one that the file holds
+    for row in rows:  # if heads share a name, the next loop chooses the one in the file
         path_of.setdefault(row.name, ", ".join(row.paths) or row.path)
     for row in table.rows(checkpoint.config.num_distinct_blocks, checkpoint.heads):
         path_of[row.name] = ", ".join(row.paths) or row.path

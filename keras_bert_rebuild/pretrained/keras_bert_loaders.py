@@ -36,9 +36,9 @@ def build_model_from_config(
         training: with the MLM and NSP heads.
         trainable: as for `get_model`; None means `training`.
         output_layer_num: as for `get_model`.
-        seq_len: static length, cut to the positions of the config; positions behind it are left out. None for any length, with all
-            positions.
-        **kwargs: further arguments of `get_model`, such as `dropout_rate`, which comes from the config otherwise.
+        seq_len: static length, at most the positions of the config; positions beyond it are left out. None for any length, with
+            all positions.
+        **kwargs: further arguments of `get_model`, such as `dropout_rate`, which by default comes from the config.
 
     Returns:
         The model and the config as a dictionary.
@@ -73,17 +73,17 @@ def load_model_weights_from_checkpoint(
 ) -> None:
     """Fill a model with the weights of a checkpoint, in place.
 
-    Blocks that the model has not are left out, and so are the heads without `training`. Layers that no checkpoint has keep their
-    values: a task embedding, and whatever else stands in or on the model, which may be another model's layer.
+    Blocks that the model does not have are skipped, and without `training` the heads too. Layers that no checkpoint has keep their
+    values: a task embedding, and any other layer inside the model or on top of it; the model may itself be a layer of another.
 
     Args:
         model: as from `build_model_from_config`.
-        config: the dictionary that came with it.
+        config: the dictionary returned with it.
         checkpoint_file: prefix of the checkpoint, such as `bert_model.ckpt`.
         training: fill the heads too.
 
     Raises:
-        ValueError: the model has no token embedding; or a list of every name that is missing and every shape that does not fit.
+        ValueError: the model has no token embedding; or a list of all missing names and all shapes that do not fit.
     """
     checkpoint = TensorFlowCheckpoint(checkpoint_file)
     rows = bert.GOOGLE.rows(config["num_hidden_layers"], heads_of(model))
@@ -92,9 +92,9 @@ def load_model_weights_from_checkpoint(
     known = {row.path for row in rows}
     if "Embedding-Token/embeddings" not in {v.path for v in variables}:
         raise ValueError(f"the model must have layers of get_model, such as Embedding-Token; it has {_some_names(model)}.")
-    own = [v.path for v in model.weights if v.path not in known]
-    # What the checkpoint has beyond the model is left out, as in keras_bert: a pruned model takes the blocks that it has.
-    load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=own, leftovers=True)
+    not_in_checkpoint = [v.path for v in model.weights if v.path not in known]
+    # Other weights of the checkpoint are skipped, as in keras_bert: a pruned model takes only the blocks that it has.
+    load_variables(variables, checkpoint, bert.GOOGLE, rows, optional=not_in_checkpoint, leftovers=True)
 
 
 def load_trained_model_from_checkpoint(

@@ -1,4 +1,4 @@
-"""Whole models and weights that Keras reads: looked at before Keras sees them, and with errors of one sentence."""
+"""Whole models and weights that Keras reads: checked before Keras opens them, with one-sentence errors."""
 
 import contextlib
 import struct
@@ -18,10 +18,10 @@ from keras_bert_rebuild.pretrained.zip_member import opened_member
 
 WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 
-# What hold programs, under their names in configs of Keras. No model of this library has one.
+# Objects that hold programs, by their names in Keras configs. No model of this library has one.
 PROGRAMS = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 
-# What reading of damaged bytes ends in, in Keras, h5py and zipfile.
+# The errors of Keras, h5py and zipfile for damaged bytes.
 DAMAGED = (
     ArithmeticError,
     AssertionError,
@@ -42,17 +42,17 @@ DAMAGED = (
 
 
 def load_keras_model(path):
-    """A model that Keras has saved whole, not compiled.
+    """A whole model that Keras saved, not compiled.
 
     Args:
         path: a .keras or .h5 file.
 
     Raises:
-        ValueError: the file is damaged, holds programs, or has more in it than its size allows.
+        ValueError: the file is damaged, holds programs, or unpacks to more than its size allows.
     """
     check_keras_file(path)
     with _reading(path, "a model of Keras"):
-        # An .h5 file has the names of classes without the package that they are registered in.
+        # An .h5 file names classes without the package in which they are registered.
         return keras.saving.load_model(path, custom_objects={"BertModel": BertModel}, safe_mode=True, compile=False)
 
 
@@ -68,7 +68,7 @@ def load_keras_weights(model, path):
 
 
 def check_keras_file(path):
-    """Refuse a file whose parts are too large for it, that names programs, or that leads elsewhere.
+    """Refuse a file whose parts are too large for it, or that names programs or links to other files.
 
     Raises:
         ValueError: what is wrong with it.
@@ -91,10 +91,10 @@ def check_keras_file(path):
 
 
 def check_config(config, path):
-    """Refuse a config with an object that is a program; `safe_mode` of Keras does so for some of them, in one of its formats.
+    """Refuse a config with an object that is a program; Keras's `safe_mode` refuses only some of them, and in one format.
 
     Args:
-        config: what the JSON holds; nests no deeper than `parse_json` lets through.
+        config: the parsed JSON; `parse_json` limits its depth.
         path: the file, for errors.
     """
     if isinstance(config, dict):
@@ -116,15 +116,15 @@ def _check_members(archive, size, path):
         if names.count(name) != 1:
             raise ValueError(f"{path} is not a Keras file: it holds {names.count(name)} files named {name}.")
     unpacked = sum(member.file_size for member in members)
-    most = max(limit("unpacked_floor_bytes"), limit("hdf5_ratio") * size)
-    if unpacked > most:
-        raise ValueError(f"{path} unpacks to {unpacked:,} bytes; a file of {size:,} bytes may have {most:,}.")
+    maximum = max(limit("unpacked_floor_bytes"), limit("hdf5_ratio") * size)
+    if unpacked > maximum:
+        raise ValueError(f"{path} unpacks to {unpacked:,} bytes; a file of {size:,} bytes may have {maximum:,}.")
     check_limit("json_bytes", archive.getinfo(CONFIG).file_size, f"{CONFIG} of {path}")
 
 
 @contextlib.contextmanager
 def _reading(path, what):
-    """Errors of a reader as one sentence with the file, over those that name it already."""
+    """Turn errors of a reader into one sentence with the file, unless they already name it."""
     try:
         yield
     except DAMAGED as error:

@@ -1,4 +1,4 @@
-"""A model into the formats of others."""
+"""Save a model in the formats of other libraries."""
 
 import json
 import os
@@ -39,11 +39,11 @@ def save_pretrained(
     dtype: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> None:
-    """Write a model into a folder that others can read.
+    """Write a model into a folder that other libraries can read.
 
-    The folder appears whole or not at all, in one step. A model that is in it is replaced: files of the same names, a
-    model.safetensors by its shards and the other way round, and the files of another tokenizer where one is written. Other files of
-    yours are kept; a folder of something else, such as a token store or the run of a training, is refused.
+    The folder appears complete or not at all, in one step. A model in it is replaced: files of the same names, a
+    model.safetensors by shards and the other way round, and the files of another tokenizer if one is written. Your other files are
+    kept; a folder of something else, such as a token store or a training run, is refused.
 
     Args:
         model: as from `get_model`, `build_model` or `from_pretrained`.
@@ -51,14 +51,14 @@ def save_pretrained(
         format: "huggingface" (model.safetensors, config.json and the tokenizer's files, for `AutoModel` and `AutoTokenizer`),
             "google" (bert_model.ckpt, bert_config.json, vocab.txt) or "keras" (model.keras and the tokenizer's files).
         vocabulary: a tokenizer of this library, a dictionary from token to id, a list of tokens or the path of a vocab.txt; None
-            for the tokenizer files that came with the model.
-        config: the `BertConfig` of a model that was put together by hand and has none.
-        dtype: type of the arrays, "float32" or "float16"; None for that of the variables.
-        max_shard_bytes: a larger model.safetensors is written as several.
+            for the tokenizer files that were loaded with the model.
+        config: the `BertConfig` of a model that was assembled by hand and has none.
+        dtype: of the arrays, "float32" or "float16"; None for that of the variables.
+        max_shard_bytes: a larger model.safetensors is split into several files.
 
     Raises:
-        ValueError: a variable has no name in the format, or the config cannot be said in it: all of it in one list; or the folder
-            holds something else.
+        ValueError: the format has no name for a variable or cannot represent the config, all listed; or the folder holds something
+            else.
         OSError: the folder cannot be written, or another run is writing it.
     """
     if format not in FORMATS:
@@ -70,7 +70,7 @@ def save_pretrained(
         write_huggingface(model, path, files, config=config, dtype=dtype, max_shard_bytes=max_shard_bytes)
         return
     if format == "keras":
-        with written_folder(path, replaced=_earlier_tokenizers(files)) as folder:
+        with written_folder(path, replaced=_files_to_replace(files)) as folder:
             model.save(folder / "model.keras")
             _write_files(folder, files)
         return
@@ -79,7 +79,7 @@ def save_pretrained(
         raise ValueError(f"Google's format has no names for the family {config.family}.")
     arrays = _arrays(model, table, config, dtype)
     values = config_to_google(config)
-    if isinstance(vocabulary, WordPieceTokenizer):  # whose added tokens have no other file
+    if isinstance(vocabulary, WordPieceTokenizer):  # its added tokens have no other file
         files = vocabulary_files(vocabulary.vocabulary, config.max_length)
     with written_folder(path) as folder:
         write_tensorflow_checkpoint(folder / "bert_model.ckpt", arrays)
@@ -91,8 +91,8 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
     """Write model.safetensors, config.json and further files.
 
     Args:
-        model, path, dtype, max_shard_bytes: as of `save_pretrained`.
-        files: name to bytes; with files of a tokenizer those of another one go.
+        model, path, dtype, max_shard_bytes: see `save_pretrained`.
+        files: name to bytes; files of a tokenizer replace those of another one.
         config: None for that of the model.
     """
     check_folder(path, MODEL)
@@ -102,7 +102,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
     values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
     if set(heads) <= {"pooler"}:  # a file of the encoder alone
         arrays = ((name.removeprefix(table.prefix), array) for name, array in arrays)
-    with written_folder(path, replaced=(*WEIGHTS, *_earlier_tokenizers(files))) as folder:
+    with written_folder(path, replaced=(*WEIGHTS, *_files_to_replace(files))) as folder:
         write_safetensors(folder, arrays, max_shard_bytes)
         _write_json(folder / "config.json", values)
         _write_files(folder, files)
@@ -111,7 +111,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
 def _config(model, config):
     config = getattr(model, "config", None) if config is None else config
     if config is None:
-        raise ValueError("the model was put together by hand and has no config: give its BertConfig as config=.")
+        raise ValueError("the model was assembled by hand and has no config: give its BertConfig as config=.")
     return config
 
 
@@ -122,13 +122,13 @@ def _tokenizer_files(model, vocabulary, config):
     return with_vocabulary(report.tokenizer_files if report else {}, config.max_length)
 
 
-def _earlier_tokenizers(files):
-    """Names of the files of any tokenizer, where some of one are written."""
+def _files_to_replace(files):
+    """Names of the files of any tokenizer, if files of one are written."""
     return NAMES if set(NAMES).intersection(files) else ()
 
 
 def _arrays(model, table, config, dtype):
-    """Names and arrays of a format, in its dtype."""
+    """Names and arrays of a format, in this dtype."""
     arrays = arrays_to_write(model.weights, table.rows(config.num_distinct_blocks, named_heads_of(model)))
     return ((name, array if dtype is None else array.astype(np.dtype(dtype))) for name, array in arrays)
 

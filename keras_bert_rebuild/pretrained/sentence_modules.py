@@ -1,4 +1,4 @@
-"""What sentence-transformers puts behind the pooling: dense layers, norms, unit length, as data."""
+"""The modules of sentence-transformers after the pooling: dense layers, norms, unit length, as data."""
 
 from collections import namedtuple
 
@@ -20,17 +20,17 @@ ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "ge
 
 
 def read_module(kind, folder):
-    """A module behind the pooling.
+    """A module after the pooling.
 
     Args:
         kind: the last part of its type in modules.json.
         folder: where its files are.
 
     Returns:
-        A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, as dropout.
+        A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
 
     Raises:
-        ValueError: the module, or a setting of it, is not known here; or its weights are not there.
+        ValueError: the module or one of its settings is not supported, or its weights are missing.
     """
     if kind not in READERS:
         raise ValueError(f"the modules after the pooling must be some of {', '.join(READERS)}; {folder} is of {kind}.")
@@ -46,7 +46,7 @@ def _dense(folder, values):
     file = folder / "config.json"
     if values.get("use_residual"):
         raise ValueError(f"{file} must have use_residual false; got {values['use_residual']!r}.")
-    # sentence-transformers takes Tanh where nothing is said, and for a class that is not of torch.
+    # sentence-transformers uses Tanh by default, and for a class outside torch.
     path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     name = str(path).rsplit(".", 1)[-1]
     if not str(path).startswith("torch.nn.") or name not in ACTIVATIONS:
@@ -68,12 +68,12 @@ def _weights(folder):
     for name, reader in (("model.safetensors", SafetensorsFiles), ("pytorch_model.bin", TorchFile)):
         if (folder / name).is_file():
             return reader(folder / name)
-    raise ValueError(f"expected model.safetensors or pytorch_model.bin in {folder}; there is neither.")
+    raise ValueError(f"expected model.safetensors or pytorch_model.bin in {folder}; neither exists.")
 
 
 def _array(weights, name, folder):
     if name not in weights.names:
-        raise ValueError(f"{folder} must have weights called {name}; there are {', '.join(weights.names[:5]) or 'none'}.")
+        raise ValueError(f"{folder} must have weights called {name}; it has {', '.join(weights.names[:5]) or 'none'}.")
     return weights.read(name).astype("float32")
 
 

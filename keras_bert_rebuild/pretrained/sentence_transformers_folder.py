@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: which vectors of a model's tokens make that of a text, as in its version 6, or a refusal."""
+"""Folders of sentence-transformers 6: how the vectors of the tokens are pooled into that of a text, or a refusal."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
 from keras_bert_rebuild.text.json_file import parsed_json
 
-# Older key of 1_Pooling/config.json, name of the pooling there and here; several are joined in this order.
+# Older key of 1_Pooling/config.json and name of the pooling there and here; several are concatenated in this order.
 OLD_KEYS = (
     ("pooling_mode_cls_token", "cls"),
     ("pooling_mode_max_tokens", "max"),
@@ -18,12 +18,12 @@ OLD_KEYS = (
 )
 POOLINGS = ("cls", "max", "mean")
 
-# Names of the file with the limits, of which the first that is there counts.
+# Names of the file with the limits; the first one that exists is used.
 LIMITS = tuple(
     f"sentence_{family}_config.json" for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 )
 
-# Settings of the first module with which it computes something else, and what they may be.
+# Settings of the first module that change what it computes, and their allowed values.
 PLAIN: tuple = (
     ("transformer_task", (None, "feature-extraction")),
     ("module_output_name", (None, "token_embeddings")),
@@ -36,41 +36,41 @@ PLAIN: tuple = (
 
 @dataclass(frozen=True)
 class SentencePooling:
-    """What a folder of sentence-transformers says besides the weights."""
+    """The settings of a folder of sentence-transformers."""
 
     folder: Path
     """Where the weights and the tokenizer are."""
 
     poolings: tuple
-    """Names of poolings, joined in that order."""
+    """Names of poolings, concatenated in this order."""
 
     normalize: bool
-    """Whether vectors are scaled to length 1, in the end."""
+    """Whether vectors are finally scaled to length 1."""
 
     max_len: int | None
-    """Tokens of a text at the most; None where the folder does not say."""
+    """Maximum tokens of a text; None if the folder does not set it."""
 
     modules: tuple = ()
-    """What comes between pooling and unit length: a `DenseModule`, `NormModule` or `UnitModule` each."""
+    """The modules between pooling and unit length, each a `DenseModule`, `NormModule` or `UnitModule`."""
 
     prompt: str = ""
-    """What stands before every text."""
+    """The text that is put before every text."""
 
     lower_case: bool = False
-    """Whether the tokenizer has to lower-case, whatever its own settings."""
+    """Whether the tokenizer must lower-case, whatever its own settings."""
 
 
 def read_sentence_pooling(path):
-    """Read modules.json and what it names, or the task.json of a `SentenceEmbedder`.
+    """Read modules.json and the modules that it names, or the task.json of a `SentenceEmbedder`.
 
     Args:
         path: the folder.
 
     Returns:
-        A `SentencePooling`; None where neither is there.
+        A `SentencePooling`; None if neither exists.
 
     Raises:
-        ValueError: a module, a pooling or a setting that is not known here.
+        ValueError: a module, a pooling or a setting is not supported.
     """
     path = Path(path)
     if not (path / "modules.json").is_file():
@@ -79,32 +79,32 @@ def read_sentence_pooling(path):
     kinds = [_kind(module, path) for module in modules]
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ValueError(f"{path / 'modules.json'} must name the modules Transformer and Pooling first; got {', '.join(kinds)}.")
-    folder, pooling, *places = (_inside(path, module.get("path", "")) for module in modules)
-    behind = [read_module(kind, place) for kind, place in zip(kinds[2:], places, strict=True)]
-    behind = [module for module in behind if module is not None]
-    normalize = behind[-1:] == [UnitModule()]
+    folder, pooling, *folders = (_inside(path, module.get("path", "")) for module in modules)
+    further = [read_module(kind, inner) for kind, inner in zip(kinds[2:], folders, strict=True)]
+    further = [module for module in further if module is not None]
+    normalize = further[-1:] == [UnitModule()]
     limits = next((read_json(folder / name, "the limits of a text") for name in LIMITS if (folder / name).is_file()), {})
     _check_plain(limits, folder)
     poolings, include_prompt = _poolings(pooling / "config.json")
     prompt = _prompt(path / "config_sentence_transformers.json")
     if prompt and not include_prompt:
-        raise ValueError(f"{pooling / 'config.json'} must have include_prompt true where there is a default prompt; got false.")
+        raise ValueError(f"{pooling / 'config.json'} must have include_prompt true if there is a default prompt; got false.")
     return SentencePooling(
         folder,
         poolings,
         normalize,
         _max_len(limits, folder),
-        tuple(behind[:-1] if normalize else behind),
+        tuple(further[:-1] if normalize else further),
         prompt,
         bool(limits.get("do_lower_case")),
     )
 
 
-def check_case(told, tokenizer):
-    """Refuse a tokenizer that keeps case where the folder says otherwise; it says so of the one that lies in it."""
+def check_case(pooling, tokenizer):
+    """Refuse a cased tokenizer if the folder asks for lower case, which it does for its own tokenizer."""
     lowers = not getattr(tokenizer, "cased", True) or getattr(tokenizer, "lower", False)
-    if told is not None and told.lower_case and not lowers:
-        raise ValueError(f"{told.folder} has do_lower_case true; the tokenizer must have it, too, but is cased.")
+    if pooling is not None and pooling.lower_case and not lowers:
+        raise ValueError(f"{pooling.folder} has do_lower_case true; expected a tokenizer that lower-cases, but it is cased.")
 
 
 def _of_task(path):
@@ -127,7 +127,7 @@ def _kind(module, path):
 
 
 def _poolings(file):
-    """The poolings in their order, and whether the tokens of a prompt are among the pooled."""
+    """The poolings in order, and whether the tokens of a prompt are pooled too."""
     values = read_json(file, "the pooling of sentence-transformers")
     if "pooling_mode" in values:
         named = values["pooling_mode"] if isinstance(values["pooling_mode"], list) else [values["pooling_mode"]]
@@ -142,7 +142,7 @@ def _poolings(file):
 
 
 def _prompt(file):
-    """The default prompt of the folder, which stands before every text."""
+    """The default prompt of the folder, which is put before every text."""
     values = read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
     for key, plain in (("model_type", (None, "SentenceTransformer")), ("truncate_dim", (None,))):
         if values.get(key) not in plain:
@@ -151,27 +151,25 @@ def _prompt(file):
     if name is None:
         return ""
     if not isinstance(prompts, dict) or not isinstance(name, str) or not isinstance(prompts.get(name) or "", str):
-        raise ValueError(f"{file} must have prompts by name, and among them the default; got {name!r:.80} and {prompts!r:.80}.")
-    if name not in prompts and name not in ("query", "document"):  # those two are there in any case, and empty
-        raise ValueError(
-            f"{file} must have the default prompt {name!r} among its prompts; there are {', '.join(prompts) or 'none'}."
-        )
+        raise ValueError(f"{file} must have prompts by name, including the default one; got {name!r:.80} and {prompts!r:.80}.")
+    if name not in prompts and name not in ("query", "document"):  # these two always exist, and are empty
+        raise ValueError(f"{file} must have the default prompt {name!r} among its prompts; it has {', '.join(prompts) or 'none'}.")
     return prompts.get(name) or ""
 
 
 def _check_plain(limits, folder):
     other = [f"{key} must be {plain[-1]!r}, got {limits[key]!r:.80}" for key, plain in PLAIN if limits.get(key) not in plain]
     if other:
-        raise ValueError(f"{folder} describes another way to vectors: {'; '.join(other)}.")
+        raise ValueError(f"{folder} describes another computation of vectors: {'; '.join(other)}.")
 
 
 def _max_len(limits, folder):
-    """The limit of the file; without one that of the tokenizer, where the model has more positions."""
-    said = limits.get("max_seq_length")
-    if said is not None:
-        if not isinstance(said, int) or isinstance(said, bool):
-            raise ValueError(f"{folder} must have a whole number as max_seq_length; got {said!r:.80}.")
-        return said
+    """The limit of the file; without one that of the tokenizer, if the model has more positions."""
+    limit = limits.get("max_seq_length")
+    if limit is not None:
+        if not isinstance(limit, int) or isinstance(limit, bool):
+            raise ValueError(f"{folder} must have a whole number as max_seq_length; got {limit!r:.80}.")
+        return limit
     values = [
         read_json(folder / name, "a config") if (folder / name).is_file() else {}
         for name in ("tokenizer_config.json", "config.json")
@@ -183,8 +181,8 @@ def _max_len(limits, folder):
 
 
 def _inside(folder, name):
-    """A folder of a module, which must not lie elsewhere."""
-    place = folder / name
-    if not place.resolve().is_relative_to(folder.resolve()):
+    """The folder of a module, which must be inside `folder`."""
+    inner = folder / name
+    if not inner.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"the modules of {folder} must be inside it; got {name!r}.")
-    return place
+    return inner

@@ -1,4 +1,4 @@
-"""The files of a tokenizer that lie beside a model's weights."""
+"""The files of a tokenizer next to a model's weights."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from keras_bert_rebuild.text.tokenizer_json import is_googles
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
-# What tokenizers of the family are made of.
+# The files of the tokenizers of BERT's families.
 NAMES = TOKENIZER_NAMES
 
 # File and class of transformers by the family of a `SentencePieceTokenizer`.
@@ -33,9 +33,9 @@ SENTENCEPIECE = {
 def read_tokenizer_files(folder):
     """The tokenizer files of a folder: name to bytes.
 
-    They are copied into what is saved and exported, so a link is followed only to a file in the same folder, to one of the same
-    name, or within a cache of Hugging Face (`models--...`, whose snapshots are links): a folder from elsewhere whose vocab.txt is a
-    link to a private file of yours would have it published. Other links are left out, with a warning.
+    They are copied when a model is saved or exported, so a link is followed only to a file in the same folder, to one of the same
+    name, or within a Hugging Face cache (`models--...`, whose snapshots are links): otherwise a downloaded folder whose vocab.txt
+    links to one of your private files would publish it. Other links are skipped, with a warning.
     """
     found = {}
     for path in (Path(folder) / name for name in NAMES):
@@ -43,7 +43,7 @@ def read_tokenizer_files(folder):
             continue
         target = Path(os.path.realpath(path))
         if path.is_symlink() and not _may_follow(path, target):
-            warnings.warn(f"{path} is a link to {target}, outside of its folder, and is not read: put a copy there.", stacklevel=2)
+            warnings.warn(f"{path} is a link to {target}, outside its folder, and is not read: put a copy there.", stacklevel=2)
             continue
         found[path.name] = path.read_bytes()
     return found
@@ -52,19 +52,19 @@ def read_tokenizer_files(folder):
 def _may_follow(path, target):
     folder = Path(os.path.realpath(path.parent))
     caches = [above for above in (folder, *folder.parents) if above.name.startswith("models--")]
-    return target.name == path.name or any(target.is_relative_to(place) for place in (folder, *caches[:1]))
+    return target.name == path.name or any(target.is_relative_to(root) for root in (folder, *caches[:1]))
 
 
 def vocabulary_files(vocabulary, max_length):
-    """The files of a tokenizer, from which `load_tokenizer` and transformers make the same one.
+    """The files of a tokenizer, from which `load_tokenizer` and transformers load the same tokenizer.
 
     Args:
         vocabulary: a `BatchTokenizer`; or for a WordPiece tokenizer a dictionary from token to id, a list of tokens or the path of
-            a vocab.txt, whose texts are to be lower-cased if it has no upper-case letter.
-        max_length: the longest sequence of the model, in tokens.
+            a vocab.txt, which lower-cases texts if it has no upper-case letter.
+        max_length: maximum sequence length of the model, in tokens.
 
     Returns:
-        Name to bytes; none for a tokenizer of a class of your own.
+        Name to bytes; empty for a tokenizer of your own class.
     """
     if not isinstance(vocabulary, BatchTokenizer):
         return _files_of_vocabulary(vocabulary, max_length)
@@ -77,7 +77,7 @@ def vocabulary_files(vocabulary, max_length):
     settings = {
         **settings,
         "model_max_length": max_length,
-        # keras_bert's own vocabularies pad with the empty word, which nobody else knows.
+        # keras_bert's own vocabularies pad with the empty string, which no other library does.
         **{f"{name}_token": vocabulary.tokens[i] or "[PAD]" for name, i in special.items() if i is not None},
     }
     return {**files, "tokenizer_config.json": _json(settings)}
@@ -105,7 +105,7 @@ def _files_of_vocabulary(vocabulary, max_length):
 def _tokens(vocabulary):
     """The tokens in the order of their ids."""
     token_of = {i: token for token, i in vocabulary.items()}
-    # Ids that no token has, after a repeated line, keep a line of their own, so that none behind them shifts.
+    # Ids without a token, after a repeated line, keep their own line, so that the ids after them do not shift.
     tokens = [token_of.get(i, f"[gap {i}]") for i in range(max(token_of, default=-1) + 1)]
     return tokens if "[PAD]" in tokens else [token or "[PAD]" for token in tokens]
 
@@ -116,7 +116,7 @@ def _wordpiece(tokenizer):
         settings["added_tokens_decoder"] = added_tokens_decoder(tokenizer)
     pieces = tokenizer.pieces
     following = range(max(pieces.values()) + 1, max(tokenizer.tokens) + 1)
-    # Added tokens have the ids that transformers gives them, or must be in the file to have others.
+    # Added tokens have the ids that transformers assigns, or must be in the file.
     whole = any(i not in tokenizer.tokens for i in following)
     return {"vocab.txt": _lines(_tokens(tokenizer.vocabulary if whole else pieces))}, settings
 
@@ -156,7 +156,7 @@ _WRITERS: dict[type, Any] = {
 
 
 def with_vocabulary(files, max_length):
-    """Tokenizer files with a vocab.txt, taken from a tokenizer.json with Google's rules where there is none."""
+    """Tokenizer files with a vocab.txt; if there is none, it is made from a tokenizer.json with Google's rules."""
     if "vocab.txt" in files or "tokenizer.json" not in files:
         return files
     path = Path("tokenizer.json")
@@ -167,12 +167,11 @@ def with_vocabulary(files, max_length):
 
 
 def tokenizer_of_files(files, config=None):
-    """The tokenizer of files by their names.
+    """The tokenizer of some files.
 
     Args:
         files: name to bytes.
-        config: what a config.json beside them says, a dictionary: where files of several kinds lie together, its `model_type`
-            decides.
+        config: the dictionary in their config.json: if there are files of several kinds, its `model_type` decides.
     """
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():

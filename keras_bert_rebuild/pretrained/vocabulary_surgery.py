@@ -1,4 +1,4 @@
-"""Tokens added to a model and its vocabulary, or taken from both."""
+"""Add tokens to a model and its vocabulary, or remove them."""
 
 import itertools
 import operator
@@ -28,20 +28,20 @@ TABLE, BIAS = "Embedding-Token/embeddings", "MLM-Sim/bias"
 def add_tokens(
     model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
 ) -> tuple[BertModel, dict[str, int]]:
-    """Give new tokens rows behind the old ones, each the mean of the rows of the pieces that the token was cut into so far.
+    """Append rows for new tokens, each the mean of the rows of the pieces that the token was split into so far.
 
     Args:
-        model: a model with a config, as from `get_model`, `build_model` or `from_pretrained`; it stays as it is.
-        token_dict: its vocabulary, token to id; rows that have no token are named `[unused0]` and so on.
+        model: a model with a config, as from `get_model`, `build_model` or `from_pretrained`; it is not changed.
+        token_dict: its vocabulary, token to id; rows without a token are named `[unused0]` and so on.
         tokens: the new tokens; those that continue a word start with `##`.
-        cased: keep case and accents when a token is cut into pieces; the token itself is added as it is written.
+        cased: keep case and accents when a token is split into pieces; the token itself is added as written.
 
     Returns:
         A new model, not compiled, with a token table `(vocabulary + tokens, embedding)`, and its vocabulary. The bias of the MLM
-        head, `(vocabulary + tokens,)`, has the means too.
+        head, `(vocabulary + tokens,)`, is extended with means too.
 
     Raises:
-        ValueError: a token is there already or given twice, is empty or has white space; the model has no config or is quantised,
+        ValueError: a token already exists or is given twice, is empty or has white space; the model has no config or is quantised,
             or the vocabulary is not that of the model.
     """
     vocabulary, rows = _opened(model, token_dict)
@@ -54,23 +54,23 @@ def add_tokens(
 def reuse_unused(
     model: keras.Model, token_dict: Mapping[str, int], tokens: Sequence[str], cased: bool = False
 ) -> tuple[BertModel, dict[str, int]]:
-    """Put new tokens in the places of `[unused…]` ones, lowest id first; the vocabulary keeps its size.
+    """Replace `[unused…]` tokens with new ones, lowest id first; the vocabulary keeps its size.
 
     Args:
-        model, token_dict, tokens, cased: as in `add_tokens`, and as there a row is the mean of those of the pieces.
+        model, token_dict, tokens, cased: as in `add_tokens`; rows are means of those of the pieces as well.
 
     Returns:
         A new model, not compiled, with a token table `(vocabulary, embedding)`, and its vocabulary.
 
     Raises:
-        ValueError: there are fewer unused tokens than new ones, and as in `add_tokens`.
+        ValueError: there are fewer unused tokens than new ones; or as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
     tokens = _new_tokens(vocabulary, tokens)
-    places = [i for token, i in vocabulary.items() if UNUSED.fullmatch(token) and i != model.config.pad_token_id]
-    if len(places) < len(tokens):
-        raise ValueError(f"{len(tokens)} unused tokens were requested, but the vocabulary has {len(places)}.")
-    new_names = dict(zip(places, tokens, strict=False))
+    free_ids = [i for token, i in vocabulary.items() if UNUSED.fullmatch(token) and i != model.config.pad_token_id]
+    if len(free_ids) < len(tokens):
+        raise ValueError(f"{len(tokens)} unused tokens were requested, but the vocabulary has {len(free_ids)}.")
+    new_names = dict(zip(free_ids, tokens, strict=False))
     rows[list(new_names)] = _mean_rows(vocabulary, rows, tokens, cased)
     return _with_rows(model, rows), {new_names.get(i, token): i for token, i in vocabulary.items()}
 
@@ -78,21 +78,21 @@ def reuse_unused(
 def prune_vocabulary(
     model: keras.Model, token_dict: Mapping[str, int], keep: Iterable[str | int]
 ) -> tuple[BertModel, dict[str, int]]:
-    """Keep the special tokens and some others; ids are counted anew, in the same order.
+    """Keep the special tokens and some others; they get new ids in the same order.
 
-    Where every token of a text is kept (`tokens_of_corpus` tells them), it is cut as before and has the same hidden states, and
-    the probabilities of the MLM head are the old ones, divided by their sum over the kept tokens.
+    If every token of a text is kept (see `tokens_of_corpus`), it is split as before and has the same hidden states, and the
+    probabilities of the MLM head are the old ones, divided by their sum over the kept tokens.
 
     Args:
         model, token_dict: as in `add_tokens`.
-        keep: tokens or ids. Padding, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` are kept in any case.
+        keep: tokens or ids. Padding, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]` are always kept.
 
     Returns:
-        A new model, not compiled, with a token table `(kept tokens, embedding)`, and its vocabulary. Where padding has another id
-        than before, so has `config.pad_token_id`.
+        A new model, not compiled, with a token table `(kept tokens, embedding)`, and its vocabulary. If the id of padding
+        changes, so does `config.pad_token_id`.
 
     Raises:
-        ValueError: `keep` has tokens that are not there, and as in `add_tokens`.
+        ValueError: `keep` has unknown tokens; or as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
     keep = list(_several("keep", keep))
@@ -100,15 +100,15 @@ def prune_vocabulary(
     unknown = [x for x in keep if x not in known]
     if unknown:
         raise ValueError(f"keep must hold tokens of the vocabulary or their ids; it does not have {unknown}.")
-    kept = sorted({known[x] for x in keep} | _indispensable(model, vocabulary))
-    new_ids = {old: new for new, old in enumerate(kept)}
+    kept_ids = sorted({known[x] for x in keep} | _required_ids(model, vocabulary))
+    new_ids = {old: new for new, old in enumerate(kept_ids)}
     pad = model.config.pad_token_id
-    pruned = _with_rows(model, rows[kept], pad_token_id=new_ids.get(pad, pad))
+    pruned = _with_rows(model, rows[kept_ids], pad_token_id=new_ids.get(pad, pad))
     return pruned, {token: new_ids[i] for token, i in vocabulary.items() if i in new_ids}
 
 
 def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased: bool = False) -> set[str]:
-    """The tokens of a vocabulary that texts are cut into; `[UNK]` among them where a piece is not in it.
+    """The tokens of a vocabulary that texts are split into, with `[UNK]` if a piece is not in it.
 
     Args:
         token_dict: token to id.
@@ -133,7 +133,7 @@ def tokens_of_corpus(token_dict: Mapping[str, int], texts: Iterable[str], cased:
 
 
 def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: int) -> tuple[BertModel, dict[str, int]]:
-    """Cut the last tokens off, or add `[unused…]` ones whose rows are the mean of all rows.
+    """Remove the last tokens, or add `[unused…]` ones whose rows are the mean of all rows.
 
     Args:
         model, token_dict: as in `add_tokens`.
@@ -143,10 +143,10 @@ def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: i
         A new model, not compiled, with a token table `(size, embedding)`, and its vocabulary.
 
     Raises:
-        ValueError: padding or a special token would be cut off, and as in `add_tokens`.
+        ValueError: padding or a special token would be removed; or as in `add_tokens`.
     """
     vocabulary, rows = _opened(model, token_dict)
-    smallest = 1 + max(_indispensable(model, vocabulary), default=0)
+    smallest = 1 + max(_required_ids(model, vocabulary), default=0)
     if size < smallest:
         raise ValueError(f"size must be at least {smallest}, so that padding and the special tokens stay; got {size}.")
     mean = rows.mean(axis=0, keepdims=True, dtype="float64").astype(rows.dtype)
@@ -157,7 +157,7 @@ def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: i
 def _opened(model, token_dict):
     """The vocabulary in the order of ids, and its rows, vector and MLM bias (0 without the head): `(vocabulary, embedding + 1)`."""
     if not isinstance(getattr(model, "config", None), BertConfig):
-        raise ValueError("the model must have a config, from which it is built again; one put together by hand has none.")
+        raise ValueError("the model must have a config, from which it is rebuilt; a model assembled by hand has none.")
     if any(getattr(layer, "quantization_mode", None) for layer in model.layers):
         raise ValueError("the model must not be quantised yet, as rows are averaged; change the vocabulary first.")
     size, counts = model.config.vocab_size, Counter(token_dict.values())
@@ -169,7 +169,7 @@ def _opened(model, token_dict):
 
 
 def _with_rows(model, rows, **changes):
-    """The model built again with other rows, all else as it was but for `changes` of the config."""
+    """The model rebuilt with other rows and `changes` of the config, everything else as it was."""
     heads = heads_of(model)
     with dtype_scope(model.get_layer("Embedding-Token").dtype_policy):
         new = build_model(
@@ -182,20 +182,20 @@ def _with_rows(model, rows, **changes):
     old = {variable.path: variable for variable in model.weights}
     different = sorted(old.keys() ^ {variable.path for variable in new.weights})
     if different:
-        raise ValueError(f"the model must have the weights that its config says and no others; it differs in {different}.")
+        raise ValueError(f"the model must have exactly the weights that its config describes; it differs in {different}.")
     for layer in new.layers:
         layer.trainable = model.get_layer(layer.name).trainable
     given = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
     for variable in new.weights:
         source = old[variable.path]
-        # A copy on the host: two models that share a buffer of JAX lose it when one of them is trained.
+        # A copy on the host: if two models share a JAX buffer, training one of them deletes it.
         variable.assign(given[source.path] if source.path in given else to_numpy(source).copy())
-        variable.trainable = source.trainable  # layers within layers may be frozen by themselves
+        variable.trainable = source.trainable  # nested layers may be frozen separately
     return new
 
 
 def _output_blocks(model):
-    """The indexes of the blocks that a model without heads puts out, as `output_layer_num`, read from the graph."""
+    """The indexes of the blocks that a model without heads outputs, as `output_layer_num`, read from the graph."""
     graph = model.get_config()
     outputs = [keras.tree.flatten(graph["output_layers"])]
     for layer in graph["layers"]:
@@ -204,19 +204,19 @@ def _output_blocks(model):
     layers_of_block = {}
     for i in range(model.config.num_hidden_layers):
         layers_of_block.setdefault(f"Encoder-{model.config.block_of_layer(i) + 1}-FeedForward-Norm", []).append(i)
-    # A block that several layers share is told by the number of the call; `output_layer_num` lists the last output first.
+    # If layers share a block, the number of the call tells them apart; `output_layer_num` lists the last output first.
     return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]
 
 
 def _named(token_dict, size):
-    """A vocabulary in the order of ids, in which ids without a token have `[unused…]` names that were free."""
+    """A vocabulary in the order of ids, in which ids without a token get free `[unused…]` names."""
     taken = set(token_dict.values())
     names = (name for n in itertools.count() if (name := f"[unused{n}]") not in token_dict)
     unused = {next(names): i for i in range(size) if i not in taken}
     return dict(sorted({**token_dict, **unused}.items(), key=operator.itemgetter(1)))
 
 
-def _indispensable(model, vocabulary):
+def _required_ids(model, vocabulary):
     """The ids of padding and the special tokens."""
     padding = {model.config.pad_token_id} & set(range(len(vocabulary)))
     return padding | {vocabulary[token] for token in SPECIAL if token in vocabulary}
@@ -228,7 +228,7 @@ def _mean_rows(vocabulary, rows, tokens, cased):
     for token in tokens:
         words = split_words(token.removeprefix("##"), cased)
         if token.startswith("##") and words:
-            words[0] = "\0" + words[0]  # no piece has a NUL: it stands for the start of the word, which this token continues
+            words[0] = "\0" + words[0]  # no piece has a NUL: it marks the start of the word, which this token continues
         pieces = [piece for word in words for piece in split_pieces(word, vocabulary) if piece != "\0"]
         ids = [vocabulary.get(piece, vocabulary.get(TOKEN_UNK)) for piece in pieces]
         if not ids or None in ids:
@@ -244,7 +244,7 @@ def _new_tokens(vocabulary, tokens):
         raise ValueError(f"tokens must be strings, not empty and without white space; got {wrong}.")
     known = [token for token, count in Counter(tokens).items() if count > 1 or token in vocabulary]
     if known:
-        raise ValueError(f"tokens must not be in the vocabulary and each be given once; got {known}.")
+        raise ValueError(f"tokens must not be in the vocabulary, and each may be given only once; got {known}.")
     return tokens
 
 

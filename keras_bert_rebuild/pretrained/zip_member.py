@@ -1,4 +1,4 @@
-"""A member of a zip file as a file, without its bytes in memory where it is not packed."""
+"""A member of a zip file as a file, without its bytes in memory if it is not compressed."""
 
 import io
 import struct
@@ -8,7 +8,7 @@ _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
 def opened_member(archive, name):
-    """A file of the bytes of a member, which can be read from any place.
+    """A seekable file of the bytes of a member.
 
     Args:
         archive: an open `zipfile.ZipFile`.
@@ -24,12 +24,12 @@ def opened_member(archive, name):
         file.seek(member.header_offset)
         header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size:
-        raise zipfile.BadZipFile(f"{name} begins after the end")
+        raise zipfile.BadZipFile(f"{name} begins after the end of the file")
     *_, name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)
-    return _Stretch(archive.filename, member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes, member.file_size)
+    return _FilePart(archive.filename, member.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes, member.file_size)
 
 
-class _Stretch(io.RawIOBase):
+class _FilePart(io.RawIOBase):
     """A part of a file."""
 
     def __init__(self, path, start, size):

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model, explain, from_pretrained, save_pretrained
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.layers.rotary import angles, turn
+from keras_bert_rebuild.layers.rotary import angles, rotate
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
 from keras_bert_rebuild.recipes.plan_memory import step_memory
@@ -200,5 +200,5 @@ def test_its_onnx_export_gives_the_same_outputs(model, ids, tmp_path):
 @given(theta=st.floats(2, 1e6), length=st.sampled_from([1, 2, 40]), half=st.sampled_from([1, 8]))  # shapes are compiled
 def test_rotary_heads_equal_a_rotation_of_complex_numbers(theta, length, half):
     x = np.random.default_rng(length).normal(size=(1, length, 2, 2 * half)).astype("float32")
-    got = turn(keras.ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))
+    got = rotate(keras.ops.convert_to_tensor(x), *angles(np.arange(length), 2 * half, theta))
     np.testing.assert_allclose(got, plain_rotation(x.astype("float64"), theta), atol=1e-4)

@@ -114,7 +114,7 @@ def test_a_number_that_would_allocate_memory_is_refused(tmp_path, zipped):
 
     path = tmp_path / "pytorch_model.bin"
     torch.save({"a": Filled()}, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(ValueError, match=r"pytorch_model.bin .*: it holds a bytearray, and should hold tensors\."):
+    with pytest.raises(ValueError, match=r"pytorch_model.bin .*: expected tensors; it holds a bytearray\."):
         TorchFile(path)
 
 

@@ -211,7 +211,7 @@ def test_ids_with_a_tokenizer_have_token_names(kind):
 
 def test_a_fully_masked_query_has_zero_attention(rng):
     q, k = rng.normal(size=(2, 1, 1, 3, 4)).astype("float32")
-    got = attention_probabilities(q, k, np.array([[False, True, True]]), near=np.tri(3, dtype=bool))
+    got = attention_probabilities(q, k, np.array([[False, True, True]]), visible=np.tri(3, dtype=bool))
     assert not got[0, 0, 0].any()
     np.testing.assert_allclose(got[0, 0, 1:].sum(-1), 1, atol=1e-6)
 
@@ -230,7 +230,7 @@ def test_what_does_not_fit_is_one_sentence():
         ({"inputs": [[[1, 2], [1]], inputs[0]]}, r"Input-Token must be an array \(batch, length\); got rows of different lengths"),
         ({"inputs": [[1, 2], [0, 0]]}, r"Input-Token must be an array \(batch, length\); got shape \(2,\)"),
         ({"inputs": inputs, "tokenizer": VOCABULARY}, "tokenizer must be one of this library"),
-        ({"texts": ["a"], "tokenizer": Tokenizer(VOCABULARY, pad_index=6)}, "padding of the one is a token to the other"),
+        ({"texts": ["a"], "tokenizer": Tokenizer(VOCABULARY, pad_index=6)}, "padding of the tokenizer is a token to the model"),
         ({"texts": "a", "tokenizer": tokenizer}, "texts must be a list"),
         ({"texts": ["a"], "pairs": ["b", "c"], "tokenizer": tokenizer}, "pairs must be a list with a text for each of the 1"),
         ({"texts": ["a"], "tokenizer": VOCABULARY}, "tokenizer must be one of this library"),

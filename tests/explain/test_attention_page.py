@@ -70,7 +70,7 @@ def test_packed_arrays_come_back_within_the_stated_error(precision, rng):
 def test_values_that_are_nan_or_too_large_are_refused():
     with pytest.raises(ValueError, match="must hold finite numbers; 1 of 3 values are not finite"):
         pack([0, np.nan, 1], "uint16")
-    with pytest.raises(ValueError, match="below 65504; got 70000"):
+    with pytest.raises(ValueError, match="must be below 65504; got 70000"):
         pack([70000.0], "float16")
 
 
@@ -125,7 +125,7 @@ def test_a_page_shows_one_text_with_tokens(rng):
     maps = random_maps(rng)
     with pytest.raises(ValueError, match="one text and its tokens; got 1 texts without"):
         attention_page(replace(maps, tokens=None))
-    with pytest.raises(ValueError, match="9 tokens; it is of another one, 5 tokens"):
+    with pytest.raises(ValueError, match="9 tokens; it is that of another text, 5 tokens"):
         attention_page(maps, random_anatomy(rng, random_maps(rng, length=5)))
 
 

@@ -110,8 +110,8 @@ def test_nearest_tokens_have_the_largest_cosine(rng):
 def test_nearest_in_texts_finds_the_same_token_in_the_same_context(rng):
     model = spread(small_model(token_num=len(WORDS)), rng)
     texts = ["the cat sat .", "unaffable", "the cat sat ."]
-    first, *_ = nearest_in_texts(model, tokenizer(), texts, text=0, place=2)
-    assert (first.text, first.place, first.token, first.cosine) == (2, 2, "cat", pytest.approx(1))
+    first, *_ = nearest_in_texts(model, tokenizer(), texts, text=0, position=2)
+    assert (first.text, first.position, first.token, first.cosine) == (2, 2, "cat", pytest.approx(1))
     assert len(nearest_in_texts(model, tokenizer(), texts, 0, 2, layer=0, count=3)) == 3
     with pytest.raises(ValueError, match="texts of 6, 5, 6 tokens; got 1 and 5"):
         nearest_in_texts(model, tokenizer(), texts, 1, 5)

@@ -26,5 +26,5 @@ def test_the_blocks_run_and_give_the_figures_of_the_text():
     assert anatomy.norms.max() == anatomy.norms[2, 0]
     near = said["nearest_tokens"](said["model"], said["tokenizer"], "king", 3)
     assert ", ".join(f"{row.token} {row.cosine:.2f}" for row in near) in PAGE
-    near = said["nearest_in_texts"](said["model"], said["tokenizer"], said["texts"], text=0, place=5, count=2)
+    near = said["nearest_in_texts"](said["model"], said["tokenizer"], said["texts"], text=0, position=5, count=2)
     assert [(row.text, row.token, round(row.cosine, 2)) for row in near] == [(2, "bank", 0.92), (1, "bank", 0.82)]

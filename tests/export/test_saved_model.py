@@ -105,7 +105,7 @@ def _served_answer(monkeypatch, **config):
     monkeypatch.setattr(saved_model, "TensorFlowWordPiece", lambda *arguments: None)  # it is given ids
     served = saved_model._Served(small_encoder(["classification"], **config), TOKENIZER, 40)
     ids = np.array([[2, 5, 6, 3]])
-    return served.answer_ids({"input_ids": ids, "token_type_ids": ids * 0})
+    return served.on_ids({"input_ids": ids, "token_type_ids": ids * 0})
 
 
 def test_a_folder_of_another_kind_is_not_changed(tmp_path, rng):

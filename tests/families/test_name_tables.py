@@ -22,7 +22,7 @@ POOLED = {ours.POOLER: "toy.pooler"}
 TOY = SimpleNamespace(
     **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "CONFIG", "FIXED")},
     MODEL_TYPES={"toy": "Toy"},
-    UNSAID={"toy": {}},
+    CLASS_DEFAULTS={"toy": {}},
     HUGGINGFACE=PYTORCH.table(
         embeddings=under("toy.emb.", {ours.TOKEN: "tok", ours.SEGMENT: "type", ours.POSITION: "pos", ours.EMBEDDING_NORM: "ln"}),
         block=under(
@@ -157,7 +157,7 @@ def test_numbers_that_are_not_finite_are_reported_for_their_part(folder):
     rewrite(folder, **{f"{WQKV}.weight": joined})
     with pytest.warns(UserWarning, match="not finite") as warned:
         from_pretrained(folder)
-    assert [str(one.message).split("; ")[1] for one in warned] == [f"{PARTS[1]}/kernel now holds them too."]
+    assert [str(one.message).split("; ")[1] for one in warned] == [f"{PARTS[1]}/kernel now has them too."]
 
 
 def test_inspect_names_all_parts_of_an_array(folder):

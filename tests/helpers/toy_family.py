@@ -98,6 +98,6 @@ TOY = SimpleNamespace(
     **{name: getattr(bert, name) for name in ("DEFAULTS", "DERIVED", "ALIASES", "FIXED")},
     CONFIG=(*bert.CONFIG, ("rope_theta", "rope_theta"), ("local_attention", "local_attention")),
     MODEL_TYPES={"gated_toy": "GatedToy"},
-    UNSAID={"gated_toy": {}},
+    CLASS_DEFAULTS={"gated_toy": {}},
     HUGGINGFACE=HUGGINGFACE,
 )

@@ -158,7 +158,7 @@ def test_a_config_with_adapters_round_trips_through_a_dictionary():
 
 
 def test_a_format_without_names_for_adapters_refuses_them(tmp_path):
-    with pytest.raises(ValueError, match="cannot say adapter_size=3, so that others would compute something else"):
+    with pytest.raises(ValueError, match="cannot represent adapter_size=3, so other programs would compute something else"):
         save_pretrained(with_adapters(), tmp_path / "model", "huggingface")
     assert not (tmp_path / "model").exists()
 

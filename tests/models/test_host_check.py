@@ -183,7 +183,7 @@ def test_a_prediction_that_would_fill_the_memory_says_so_before_it_starts(monkey
     monkeypatch.setattr("keras_bert_rebuild.models.memory.available_bytes", lambda: 20e9)
     model = small_model(token_num=30000, seq_len=512, pos_num=512)
     ids = np.ones((1000, 512), int)
-    with pytest.raises(MemoryError, match=r"\(1000, 512, 30000\) and \(1000, 2\), 61.4 GB, and 20.0 GB of memory are free"):
+    with pytest.raises(MemoryError, match=r"\(1000, 512, 30000\) and \(1000, 2\), 61.4 GB, but only 20.0 GB of memory are free"):
         model.predict((ids, ids * 0, ids * 0))
 
 

@@ -128,7 +128,7 @@ def test_a_tied_matrix_may_be_in_the_file_and_must_agree(folder):
 
 def test_a_name_in_two_spellings_is_refused(folder):
     rewrite(folder, lambda arrays: {**arrays, "embeddings.LayerNorm.gamma": arrays["bert.embeddings.LayerNorm.weight"]})
-    with pytest.raises(ValueError, match=r"bert.embeddings.LayerNorm.weight: it is there twice"):
+    with pytest.raises(ValueError, match=r"bert.embeddings.LayerNorm.weight: the file has it twice"):
         from_pretrained(folder)
 
 
@@ -184,7 +184,7 @@ def test_layers_are_frozen_by_prefix(folder):
 
 def test_weights_that_are_not_finite_are_named_in_a_warning(folder):
     rewrite(folder, lambda arrays: {**arrays, "bert.pooler.dense.bias": np.full(12, np.nan, "float32")})
-    with pytest.warns(UserWarning, match=r"bert.pooler.dense.bias holds numbers that are not finite"):
+    with pytest.warns(UserWarning, match=r"bert.pooler.dense.bias has numbers that are not finite"):
         from_pretrained(folder)
 
 

@@ -209,11 +209,11 @@ def test_what_a_format_cannot_express_is_refused(tmp_path):
     roberta = from_pretrained(GOLDEN / "roberta_masked_lm")
     with pytest.raises(ValueError, match="Google's format has no names for the family roberta"):
         save_pretrained(roberta, tmp_path / "x", "google")
-    with pytest.raises(ValueError, match=r"bert_config.json cannot say layer_norm_eps=1e-05"):
+    with pytest.raises(ValueError, match=r"bert_config.json cannot represent layer_norm_eps=1e-05"):
         save_pretrained(from_pretrained(GOLDEN / "bert_odd"), tmp_path / "x", "google")
-    with pytest.raises(ValueError, match="cannot say num_tasks=10"):
+    with pytest.raises(ValueError, match="cannot represent num_tasks=10"):
         save_pretrained(small_model(use_task_embed=True), tmp_path / "x")
-    with pytest.raises(ValueError, match=r"cannot say attention_act='relu'"):
+    with pytest.raises(ValueError, match=r"cannot represent attention_act='relu'"):
         save_pretrained(small_model(attention_activation="relu"), tmp_path / "x")
     with pytest.raises(ValueError, match="format must be one of huggingface, google, keras; got 'onnx'"):
         save_pretrained(roberta, tmp_path / "x", "onnx")

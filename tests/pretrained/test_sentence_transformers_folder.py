@@ -88,7 +88,7 @@ def test_the_default_prompt_is_prepended_and_settings_that_change_vectors_are_re
     assert read_sentence_pooling(tmp_path).prompt == prompt
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps({"include_prompt": False}))
     if prompt:
-        with pytest.raises(ValueError, match="include_prompt true where there is a default prompt"):
+        with pytest.raises(ValueError, match="include_prompt true if there is a default prompt"):
             read_sentence_pooling(tmp_path)
 
 

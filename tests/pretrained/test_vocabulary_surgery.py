@@ -229,8 +229,8 @@ def test_a_table_in_bfloat16_is_averaged_too(token_dict):
 @pytest.mark.parametrize(
     ("function", "argument", "message"),
     [
-        (add_tokens, ["aa", "a", "##z"], r"must not be in the vocabulary and each be given once; got \['a', '##z'\]\.$"),
-        (add_tokens, ["aa", "bb", "aa"], r"must not be in the vocabulary and each be given once; got \['aa'\]\.$"),
+        (add_tokens, ["aa", "a", "##z"], r"must not be in the vocabulary, and each may be given only once; got \['a', '##z'\]\.$"),
+        (add_tokens, ["aa", "bb", "aa"], r"must not be in the vocabulary, and each may be given only once; got \['aa'\]\.$"),
         (add_tokens, "aa", "tokens must be a list; got the string 'aa'"),
         (add_tokens, ["a b", "", 3], r"without white space; got \['a b', '', 3\]\."),
         (add_tokens, ["\u0301"], "must be made of pieces of the vocabulary"),
@@ -266,7 +266,7 @@ def test_models_that_cannot_be_built_again_are_refused(model, token_dict):
     with pytest.raises(ValueError, match="the model must have a config"):
         add_tokens(by_hand, token_dict, ["aa"])
     model.get_layer("Encoder-1-FeedForward").intermediate_dense.enable_lora(2)
-    with pytest.raises(ValueError, match=r"the weights that its config says and no others; it differs in .*lora"):
+    with pytest.raises(ValueError, match=r"exactly the weights that its config describes; it differs in .*lora"):
         add_tokens(model, token_dict, ["aa"])
 
 

@@ -25,8 +25,8 @@ def told():
 @on_two_devices
 @pytest.mark.slow
 def test_a_training_outside_of_the_chosen_devices_warns_at_its_call(told):
-    words = "distribute({!r}) was called and not entered, so that this model trains on one device and not on 2: it is to be built, "
-    words += "compiled and trained inside of `with distribute({!r}):`."
+    words = "distribute({!r}) was called but not entered, so this model trains on one device and not on 2: build, compile "
+    words += "and train it inside `with distribute({!r}):`."
     expected = [[words.format(KIND, KIND), "unused_devices.py"]]
     assert told["forgotten"] == told["kept"] == expected
     if BACKEND == "jax":
