@@ -261,7 +261,7 @@ WRONG = [
         {"class_weights": {"mouse": 2}},
         "",
         "",
-        "class_weights must be of labels of the examples, cat, dog; got mouse",
+        "class_weights must be for labels of the examples, cat, dog; got mouse",
     ),
     ("classification", {"freeze": ["nothing"]}, "", "", "'nothing' is in none"),
     ("regression", {}, "", "", r"expected a number as score; got 'cat' in .*train\.tsv, line 1"),
