@@ -44,7 +44,7 @@ def read_text(path):
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        seems = next((f"; it begins as {name} does" for mark, name in _MARKS if content.startswith(mark)), "")
+        seems = next((f"; it begins like {name}" for mark, name in _MARKS if content.startswith(mark)), "")
         raise ValueError(f"expected text in UTF-8; {path}, line {line} is not, at byte {error.start} of the file{seems}.") from None
     if not text.strip():
         raise ValueError(f"expected at least one example; {path} is empty.")

@@ -171,7 +171,7 @@ WRONG = [
         "the name t; FILE, line 1 has text, label.",
     ),
     ("a.tsv", b"a\tx\nb\xe9\ty\n", "classification", {}, "expected text in UTF-8; FILE, line 2 is not, at byte 5 of the file."),
-    ("a.tsv", "a\tx\n".encode("utf-16"), "classification", {}, "at byte 0 of the file; it begins as UTF-16 does."),
+    ("a.tsv", "a\tx\n".encode("utf-16"), "classification", {}, "at byte 0 of the file; it begins like UTF-16."),
     ("a.tsv.xz", lzma.compress(b"a\tx\n")[:-9], "classification", {}, "FILE is damaged"),
     ("a.csv", 'text,label\na,"x\n', "classification", {}, "expected cells that are quoted as in csv; FILE, line 2 is not"),
     ("a.tsv", "a\tmuch\n", "regression", {}, "expected a number as score; got 'much' in FILE, line 1."),
