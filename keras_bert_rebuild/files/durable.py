@@ -63,8 +63,8 @@ def written_file(path, claimed=False):
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     lock = contextlib.nullcontext(True) if claimed else locked(lock_file(path), path)
-    with naming_full_disk(path), lock as alone:
-        if alone:
+    with naming_full_disk(path), lock as has_lock:
+        if has_lock:
             remove_leftovers(path)
         handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
         try:

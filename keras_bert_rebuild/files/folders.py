@@ -34,8 +34,8 @@ def written_folder(path, replaced=()):
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming_full_disk(path), locked(lock_file(path), path) as alone:
-        if alone:
+    with naming_full_disk(path), locked(lock_file(path), path) as has_lock:
+        if has_lock:
             put_back(path)
             remove_leftovers(path)
         partial = partial_folder(path)

@@ -94,8 +94,8 @@ def claimed_file(path, kind, inputs=(), overwrite=True):
     """Check a file, hold its lock while the block runs, and fail at once if it cannot be written at all."""
     check_file(path, kind, inputs, overwrite)
     path = Path(path)
-    with naming_full_disk(path), locked(lock_file(path), path) as alone:
-        if alone:
+    with naming_full_disk(path), locked(lock_file(path), path) as has_lock:
+        if has_lock:
             remove_leftovers(path)
         check_file(path, kind, inputs, overwrite)  # another run may have ended in between
         yield path
@@ -106,8 +106,8 @@ def claimed_folder(path, kind, inputs=(), overwrite=True):
     """The same for a folder that is swapped in as a whole."""
     check_folder(path, kind, inputs, overwrite)
     target = Path(os.path.realpath(path))
-    with _parents_of(target), naming_full_disk(path), locked(lock_file(target), path) as alone:
-        if alone:
+    with _parents_of(target), naming_full_disk(path), locked(lock_file(target), path) as has_lock:
+        if has_lock:
             put_back(target)
             remove_leftovers(target)
         check_folder(path, kind, inputs, overwrite)  # another run may have ended in between

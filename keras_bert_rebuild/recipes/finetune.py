@@ -14,7 +14,7 @@ from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.written_again import written_again
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback, judge
+from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback, evaluate_task
 from keras_bert_rebuild.recipes.finetune_data import check_examples, count_in_training, examples_of, loss_weights, name_of
 from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
@@ -151,12 +151,12 @@ def _evaluate(callback, spec, settings, folder, examples, described, started):
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
     }
-    judged, name = callback.best, "dev"
+    evaluation, name = callback.best, "dev"
     if "test" in examples:
-        judged, name = judge(best, examples["test"], settings.batch_size), "test"
-        found["test"] = judged.scores
+        evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
+        found["test"] = evaluation.scores
     found["seconds"] = round(time.perf_counter() - started, 2)
-    found.update(best.details(examples[name], judged.answers))
+    found.update(best.details(examples[name], evaluation.answers))
     write_report(folder, found, described)
     return Finetuned(best, found["dev"], found.get("test"), found)
 

@@ -14,10 +14,10 @@ COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
 
 
 # Numbers by the name of the score, and the answers in the order of the examples.
-Judgement = namedtuple("Judgement", ["scores", "answers"])
+Evaluation = namedtuple("Evaluation", ["scores", "answers"])
 
 
-def judge(task, examples, batch_size, progress=None, choose_threshold=False):
+def evaluate_task(task, examples, batch_size, progress=None, choose_threshold=False):
     """Answer examples and compare with the right answers.
 
     Args:
@@ -29,7 +29,7 @@ def judge(task, examples, batch_size, progress=None, choose_threshold=False):
     """
     answered = task.tuned_answers if choose_threshold else task.predict_examples
     answers = answered(examples, batch_size=batch_size, progress=progress)
-    return Judgement(task.scores(examples, answers), answers)
+    return Evaluation(task.scores(examples, answers), answers)
 
 
 def chosen_metric(spec, scores, wanted=None):
@@ -115,12 +115,12 @@ class FinetuneCallback(CountedCallback):
     def _evaluate(self, step):
         _ = self.model  # on JAX, this fetches the weights from the trainer
         progress = lambda done, rows: self.report({"step": step, "evaluated": done / rows})  # noqa: E731
-        judged = judge(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
-        self.metric = chosen_metric(self.spec, judged.scores, self.metric)
-        score = judged.scores[self.metric]
+        evaluation = evaluate_task(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
+        self.metric = chosen_metric(self.spec, evaluation.scores, self.metric)
+        score = evaluation.scores[self.metric]
         self.evaluated += 1
         self.waited += 1
         if self.best is None or is_better(self.metric, score, self.best_score, self.task.lower_is_better):
-            self.best, self.best_score, self.best_step, self.waited = judged, score, step, 0
+            self.best, self.best_score, self.best_step, self.waited = evaluation, score, step, 0
             self.save()
-        return {f"dev_{name}": value for name, value in judged.scores.items()}
+        return {f"dev_{name}": value for name, value in evaluation.scores.items()}

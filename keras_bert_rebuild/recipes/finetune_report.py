@@ -24,10 +24,12 @@ def write_report(folder, found, settings):
         settings: the resolved settings.
     """
     # JSON has no NaN, which the correlation with a constant is.
-    numbers = {part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _judged(found)}
+    numbers = {
+        part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _evaluated(found)
+    }
     found, picture = {**found, **numbers}, "confusion" in found
     if picture:
-        title = f"rows: true, columns: predicted ({_judged(found)[-1]})"
+        title = f"rows: true, columns: predicted ({_evaluated(found)[-1]})"
         write_text(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title), claimed=True)
     write_text(
         folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
@@ -37,7 +39,7 @@ def write_report(folder, found, settings):
 
 def report_text(found, settings, picture):
     """The report as Markdown."""
-    judged = _judged(found)
+    evaluated = _evaluated(found)
     model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
     lines = [
         f"# {in_markdown(found['task'])}",
@@ -47,13 +49,13 @@ def report_text(found, settings, picture):
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *_in_train(found),
         "",
-        f"| score | {' | '.join(judged)} |",
-        f"|---|{'---:|' * len(judged)}",
+        f"| score | {' | '.join(evaluated)} |",
+        f"|---|{'---:|' * len(evaluated)}",
     ]
-    names = dict.fromkeys(name for part in judged for name in found[part])
-    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in judged)} |" for name in names]
+    names = dict.fromkeys(name for part in evaluated for name in found[part])
+    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in evaluated)} |" for name in names]
     if "classes" in found:
-        lines += ["", f"On {judged[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
+        lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
         rows = list(found["classes"].items())
         lines += [
             f"| {in_markdown(label)} | {row['precision']:.4f} | {row['recall']:.4f} | {row['f1']:.4f} | {row['support']:,} |"
@@ -79,7 +81,7 @@ def _in_train(found):
     return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
 
 
-def _judged(found):
+def _evaluated(found):
     return [name for name in ("dev", "test") if name in found]
 
 
