@@ -85,8 +85,8 @@ class FinetuneSettings:
     pairs have scores."""
 
     crf: bool = False
-    """For token_classification: a conditional random field at the end of the head, which learns at 100 times the rate which tags
-    follow each other."""
+    """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
+    each other."""
 
     dtype: str = "float32"
     """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
