@@ -25,7 +25,7 @@ wrappers = keras.wrappers
 # What programs use of Keras 2's `keras.engine`, which Keras 3 lacks.
 engine = types.SimpleNamespace(InputSpec=keras.InputSpec, Layer=keras.layers.Layer, Model=keras.Model)
 
-# As keras_bert without its variables in the environment: Keras is `keras`.
+# As in keras_bert without its environment variables: Keras is `keras`.
 TF_KERAS = False
 EAGER_MODE = False
 
@@ -38,7 +38,7 @@ SAME = (
     "stop_gradient", "sum", "tanh", "tile", "transpose", "var", "zeros", "zeros_like",
 )  # fmt: skip
 
-# Those that have another name or other defaults there.
+# Functions that have another name or other defaults there.
 OTHER: dict[str, Any] = {
     "argmax": lambda x, axis=-1: ops.argmax(x, axis),
     "argmin": lambda x, axis=-1: ops.argmin(x, axis),
@@ -69,7 +69,7 @@ OTHER: dict[str, Any] = {
 GONE = {
     "batch_dot": "keras.ops.einsum or keras.ops.matmul",
     "eval": "keras.ops.convert_to_numpy(x)",
-    "function": "keras.Model(inputs, outputs), which is called or asked to predict",
+    "function": "keras.Model(inputs, outputs), to be called or used with predict",
     "get_session": "nothing: there are no sessions",
     "gradients": "keras_bert_rebuild.explain, or the gradients of the backend (tf.GradientTape, jax.grad, torch.autograd.grad)",
     "in_train_phase": "the argument training of call",

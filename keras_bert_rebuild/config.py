@@ -13,7 +13,7 @@ from keras_bert_rebuild.files.limits import check_limit, limit
 # The heads that a model can have, in the order of its outputs.
 HEADS = tuple(heads.HEADS)
 
-# Fields that count something, and the least they may be.
+# Fields that are whole numbers, and their minimums.
 WHOLE_NUMBERS = (
     ("vocab_size", 1),
     ("hidden_size", 1),
@@ -29,8 +29,8 @@ WHOLE_NUMBERS = (
     ("embedding_size", 1),
     ("num_hidden_groups", 1),
 )
-# Fields whose limit is that of another.
-MOST = {
+# Fields that have the limit of another field.
+LIMIT_OF = {
     "position_offset": "max_position_embeddings",
     "pad_token_id": "vocab_size",
     "adapter_size": "intermediate_size",
@@ -41,7 +41,7 @@ ACTIVATION_FIELDS = ("hidden_act", "mlm_act", "pooler_act", "attention_act")
 RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
 NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
-# Family, the class of its configs; `BertConfig` where a family is not here.
+# From a family to the class of its configs; `BertConfig` for those that are not here.
 CONFIG_CLASSES: dict[str, Any] = {}
 
 
@@ -53,7 +53,7 @@ def check_heads(heads: Sequence[str]) -> None:
     """Refuse anything but a list of names of heads.
 
     Raises:
-        ValueError: a name that is none, or a string, which would be taken letter by letter.
+        ValueError: a name is unknown, or `heads` is a string, which would be read letter by letter.
     """
     if isinstance(heads, str) or any(head not in HEADS for head in heads):
         raise ValueError(f"heads must be a list of some of {', '.join(HEADS)}; got {heads!r}.")
@@ -72,7 +72,7 @@ class BertConfig:
     """
 
     family: str = "bert"
-    """The word for the family in `config.json`, there called `model_type`: which names its weights have in files of others."""
+    """The name of the family, `model_type` in `config.json`, which decides the names of weights in other libraries' files."""
 
     vocab_size: int = 30522
     """Tokens of the vocabulary."""
@@ -87,7 +87,7 @@ class BertConfig:
     """Encoder blocks."""
 
     num_hidden_groups: int | None = None
-    """Distinct encoder blocks, each used for an equal stretch of the stack. None: every block has weights of its own."""
+    """Distinct encoder blocks, each used for an equal span of the stack. None: every block has its own weights."""
 
     num_attention_heads: int = 12
     """Heads of a block; must divide `hidden_size`."""
@@ -112,7 +112,7 @@ class BertConfig:
     """Rate at which the embedding and every sub-layer's output is dropped in training; 0 leaves the dropout layers out."""
 
     attention_probs_dropout_prob: float = 0.1
-    """Rate at which attention probabilities are dropped in training; above 0 training leaves the fused attention kernel."""
+    """Rate at which attention probabilities are dropped in training; above 0, training does not use the fused attention kernel."""
 
     classifier_dropout: float | None = None
     """Rate before the output layer of a task head; None: `hidden_dropout_prob`."""
@@ -121,7 +121,7 @@ class BertConfig:
     """Rows of the position table."""
 
     position_offset: int = 0
-    """Row of the first position; the longest sequence is so much shorter than the table."""
+    """Row of the first position; the longest sequence is shorter than the table by this number."""
 
     type_vocab_size: int = 2
     """Rows of the segment table; 0 for a model without segments."""
@@ -145,14 +145,14 @@ class BertConfig:
     """Names of the classes of a classification head, in the order of its outputs."""
 
     problem_type: str | None = None
-    """What the head "classification" tells, in Hugging Face's words: "single_label_classification", "multi_label_classification" or
-    "regression". None: not said, as in most files."""
+    """What the head "classification" predicts, in Hugging Face's terms: "single_label_classification",
+    "multi_label_classification" or "regression". None: not given, as in most files."""
 
     crf: bool = False
     """Whether the head "token_classification" ends in a `ConditionalRandomField`."""
 
     def __init_subclass__(cls, families: Sequence[str] = (), **kwargs: Any) -> None:
-        """Families whose anatomy has fields of its own have a class of their own, which names them."""
+        """Families whose anatomy has additional fields have their own class, which names them."""
         super().__init_subclass__(**kwargs)
         CONFIG_CLASSES.update(dict.fromkeys(families, cls))
 
@@ -164,13 +164,13 @@ class BertConfig:
             raise ValueError(f"crf must be True or False; got {self.crf!r}.")
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
-        for name, least in WHOLE_NUMBERS:
+        for name, minimum in WHOLE_NUMBERS:
             value = getattr(self, name)
             if value is None and name in ("embedding_size", "num_hidden_groups"):
                 continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r:.80}.")
-            check_limit(MOST.get(name, name), value, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
+                raise ValueError(f"{name} must be a whole number of at least {minimum}; got {value!r:.80}.")
+            check_limit(LIMIT_OF.get(name, name), value, name)
         for name in RATES:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
@@ -190,7 +190,7 @@ class BertConfig:
         for name in ("family", "problem_type"):
             value = getattr(self, name)
             if not isinstance(value, str) and not (value is None and name == "problem_type"):
-                raise ValueError(f"{name} must be a word; got {value!r:.80}.")
+                raise ValueError(f"{name} must be a string; got {value!r:.80}.")
         if self.position_offset >= self.max_position_embeddings:
             raise ValueError(
                 f"position_offset must be below max_position_embeddings={self.max_position_embeddings}; got {self.position_offset}."
@@ -206,7 +206,7 @@ class BertConfig:
 
     @property
     def num_distinct_blocks(self) -> int:
-        """Encoder blocks with weights of their own."""
+        """The number of encoder blocks with their own weights."""
         return min(self.num_hidden_groups or self.num_hidden_layers, self.num_hidden_layers)
 
     @property
@@ -228,22 +228,22 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A config from the fields among `values`, of the class that the family has; other keys are not looked at."""
+        """A config from the fields among `values`, of the class of the family; other keys are ignored."""
         cls = CONFIG_CLASSES.get(str(values.get("family")), cls)
         return cls(**{name: values[name] for name in cls.__dataclass_fields__ if name in values})
 
     def encoder(self) -> Encoder:
-        """What the model is made of, from which it is built, counted and explained. A family of another anatomy has its own."""
+        """The anatomy of the model, from which it is built, counted and explained. A family with another anatomy overrides it."""
         return bert_encoder(self)
 
     def num_params(self, heads: Sequence[str] = ("mlm", "nsp")) -> int:
         """Parameters of the model, counted without building it.
 
         Args:
-            heads: names of heads; empty for the encoder alone. Several that stand on the pooled first token share its dense layer.
+            heads: names of heads; empty for the encoder alone. Several that use the pooled first token share its dense layer.
 
         Raises:
-            ValueError: a head that is none.
+            ValueError: a head is unknown.
 
         Example:
 

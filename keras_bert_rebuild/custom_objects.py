@@ -9,11 +9,11 @@ from keras_bert_rebuild.training.optimizer import AdamWarmup
 
 
 def get_custom_objects() -> dict[str, Any]:
-    """A new dictionary from class name to class, for loaders that ask for one.
+    """A new dictionary from class name to class, for loaders that need one.
 
     Files that this library saves need none: its classes are registered. In a model loaded with this, `LayerNormalization`, `Add`,
     `Embedding` and `Dropout` replace Keras's classes of the same name. They must: Keras's have another epsilon, lose the mask, have
-    gradients with which Keras's optimizers take wrong steps on TensorFlow, and drop the same on all replicas there.
+    gradients with which Keras's optimizers take wrong steps on TensorFlow, and drop the same units on all replicas there.
     """
     return {
         "gelu": layers.gelu,

@@ -1,4 +1,4 @@
-"""Whole models that Keras 2 saved, BERT and the user's own layers."""
+"""Whole models that Keras 2 saved, with BERT and the user's own layers."""
 
 import copy
 import os

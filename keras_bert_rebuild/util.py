@@ -1,4 +1,4 @@
-"""keras_bert's import path of the extraction of vectors."""
+"""keras_bert's import path of the functions that extract embeddings."""
 
 from keras_bert_rebuild.tasks.extract_embeddings import (
     POOL_AVE,

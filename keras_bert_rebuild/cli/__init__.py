@@ -1,1 +1,1 @@
-"""The command `keras-bert`, one file a verb."""
+"""The command `keras-bert`, one file per verb."""

@@ -1,4 +1,4 @@
-"""`keras-bert attention`: who looks at whom in a text, as one HTML file."""
+"""`keras-bert attention`: which tokens of a text attend to which, as one HTML file."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ def add_arguments(parser):
     parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
     add_overwrite(parser, "the page")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    parser.add_argument("--layers", help="numbers of layers from 0, with commas between (all, of a long text as many as fit)")
-    parser.add_argument("--heads", help="numbers of heads from 0, with commas between (all, of a long text as many as fit)")
+    parser.add_argument("--layers", help="numbers of layers from 0, separated by commas (all, or as many as fit for a long text)")
+    parser.add_argument("--heads", help="numbers of heads from 0, separated by commas (all, or as many as fit for a long text)")
     parser.add_argument("--max-len", type=positive, help="tokens to cut the text to")
 
 
@@ -47,4 +47,4 @@ def _numbers(name, text):
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise ValueError(f"--{name} must be numbers with commas between, such as 0,3,11; got {text!r}.") from None
+        raise ValueError(f"--{name} must be numbers separated by commas, such as 0,3,11; got {text!r}.") from None

@@ -1,4 +1,4 @@
-"""`keras-bert convert`: a checkpoint of one format into another."""
+"""`keras-bert convert`: convert a checkpoint to another format."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def add_arguments(parser):
     from keras_bert_rebuild.pretrained.save_pretrained import FORMATS
 
     parser.add_argument("source", type=str, help="a folder or file of any format that from_pretrained reads")
-    parser.add_argument("target", type=Path, help="the folder to write; it appears whole or not at all")
+    parser.add_argument("target", type=Path, help="the folder to write; it is written completely or not at all")
     parser.add_argument("--to", choices=FORMATS, required=True, dest="format", help="the format to write")
     parser.add_argument("--config", type=Path, help="the config file, if it is not next to the weights")
     parser.add_argument("--vocabulary", type=Path, help="a vocab.txt, if no tokenizer files are next to the weights")
@@ -24,7 +24,7 @@ def add_arguments(parser):
 def run(args):
     """Convert and print what was done; return the exit code."""
     if args.dtype and args.format == "keras":
-        raise ValueError(f"--dtype {args.dtype} is for huggingface and google; a file of Keras has the type of the model.")
+        raise ValueError(f"--dtype {args.dtype} is for huggingface and google; a Keras file has the type of the model.")
     with claimed_folder(args.target, MODEL, [args.source, args.config, args.vocabulary], args.overwrite):
         report, parameters = _convert(args)
     print(f"read     {printable(report.source)}")
@@ -37,7 +37,7 @@ def run(args):
 
 
 def _convert(args):
-    """Write the target; what was read, and the number of parameters."""
+    """Write the target; return the load report and the number of parameters."""
     from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
     from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
@@ -49,6 +49,6 @@ def _convert(args):
 
 
 def _dtype_of(source):
-    """float16 where all arrays of a source are of it; None for all else, which is loaded as float32."""
+    """float16 if all arrays of a source have it; otherwise None, and the arrays are loaded as float32."""
     kinds = set() if source is None else {source.dtype(name) for name in source.names if source.dtype(name).startswith("float")}
     return "float16" if kinds == {"float16"} else None

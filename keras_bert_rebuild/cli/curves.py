@@ -19,10 +19,10 @@ def run(args):
     """Draw the curves and return the exit code."""
     from keras_bert_rebuild.recipes.curves import draw_curves, read_curves
 
-    beside = args.folder if args.folder.is_dir() else args.folder.parent
-    output = args.output or beside / "curves.svg"
+    folder = args.folder if args.folder.is_dir() else args.folder.parent
+    output = args.output or folder / "curves.svg"
     curves = read_curves(args.folder)
-    with claimed_file(output, CURVES, [beside / "metrics.csv", args.folder if args.folder.is_file() else None], args.overwrite):
-        write_text(output, draw_curves(curves, beside.resolve().name))
+    with claimed_file(output, CURVES, [folder / "metrics.csv", args.folder if args.folder.is_file() else None], args.overwrite):
+        write_text(output, draw_curves(curves, folder.resolve().name))
     print(f"Wrote {output}: open it in a browser.")
     return 0

@@ -1,4 +1,4 @@
-"""`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
+"""`keras-bert demo`: the whole library in one run, on text that is on every machine."""
 
 import contextlib
 import shutil
@@ -31,7 +31,7 @@ LEARNING_RATE = 1e-3
 DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
 
-# How names begin of what is not yet in its place.
+# Prefix of the names of unfinished files.
 UNFINISHED = ".demo-"
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
@@ -45,7 +45,7 @@ SENTENCES = (
     "see the documentation for [MASK] information .",
 )
 
-STANDARD_LIBRARY_AND = ("numpy", "keras")
+PACKAGES = ("numpy", "keras")
 
 
 def add_arguments(parser):
@@ -67,9 +67,9 @@ def run(args):
     """Run the demo and return the exit code."""
     check_folder(args.output, DEMO, [args.corpus], args.overwrite)
     with claimed_run(args.output, DEMO, [args.corpus]):
-        for left in args.output.glob(f"{UNFINISHED}*"):  # by one that was killed
+        for left in args.output.glob(f"{UNFINISHED}*"):  # by a demo that was killed
             shutil.rmtree(left, ignore_errors=True)
-        for name in DEMO.names:  # parts of two demos would not fit
+        for name in DEMO.names:  # files of two demos would not match
             (args.output / name).unlink(missing_ok=True)
         return _run(args)
 
@@ -109,8 +109,8 @@ def _run(args):
 
 
 @contextlib.contextmanager
-def _beside(path):
-    """Yield a path of the same name in a folder of its own, from where the file is moved to its place in the end."""
+def _moved_to(path):
+    """Yield a path of the same name in a temporary folder; in the end, the file is moved to `path`."""
     with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as folder:
         yield Path(folder) / path.name
         (Path(folder) / path.name).replace(path)
@@ -126,21 +126,21 @@ def _show_article_model(console, output):
     print_summary(model)
     picture = output / "bert-base.png"
     try:
-        with _beside(picture) as beside:
-            keras.utils.plot_model(model, to_file=str(beside), show_shapes=True, show_layer_names=True, dpi=80)
+        with _moved_to(picture) as temporary:
+            keras.utils.plot_model(model, to_file=str(temporary), show_shapes=True, show_layer_names=True, dpi=80)
         console.print(f"Drawn to {picture}.")
     except ImportError:
         console.print("For a drawing of it: pip install pydot, and install Graphviz (its command is dot).")
 
 
 def _read_docstrings(console):
-    """A document for every file of the installed libraries that documents something."""
+    """A document for every file of the installed libraries that has docstrings in prose."""
     import keras
 
     from keras_bert_rebuild.cli.progress import track
     from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
 
-    packages = (*STANDARD_LIBRARY_AND, keras.backend.backend())
+    packages = (*PACKAGES, keras.backend.backend())
     console.print(f"The docstrings of the standard library, {', '.join(packages)}:")
     files = docstring_files(packages)
     documents = [docstring_document(file) for file in track(console, files, "reading", "files")]
@@ -162,11 +162,11 @@ def _learn_vocabulary(console, documents, output):
 
 
 def _encode_parts(console, train, test, vocabulary):
-    """The documents to train on and what those to test on have that training does not: two corpora of ids."""
+    """Two corpora of ids: the training documents, and the test documents without passages that are also in training."""
     from keras_bert_rebuild.data.held_out import unseen
 
     train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
-    test_corpus = unseen(test_corpus, train_corpus)  # of the ids: of different texts they may be the same
+    test_corpus = unseen(test_corpus, train_corpus)  # compares ids, since different texts may have the same
     passages = [f"{len(corpus.passage_starts) - 1:,}" for corpus in (train_corpus, test_corpus)]
     console.print(
         f"{len(train):,} documents of {passages[0]} passages to train on; {len(test):,} of {passages[1]} held out, "
@@ -193,7 +193,7 @@ def _encode(console, documents, vocabulary, name):
 
 
 def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
-    """The model, its training batches and the batches held out: functions of the seed alone."""
+    """The model, its training batches and the held-out batches, which depend on the seed alone."""
     import keras
 
     from keras_bert_rebuild import compile_model, get_model
@@ -210,7 +210,7 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
         max_predictions=MAX_PREDICTIONS,
         jit_compile=keras.backend.backend() in COMPILED,
     )
-    # The head starts at what the words alone tell, and learns what the context adds.
+    # The head starts with the frequencies of the tokens, and learns what the context adds.
     log_probabilities = unigram_log_probabilities(train_corpus.ids, len(vocabulary))
     model.get_layer("MLM-Sim").bias.assign(log_probabilities.astype("float32"))
     shape = (BATCH_SIZE, SEQ_LEN, MAX_PREDICTIONS)
@@ -222,7 +222,7 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
 
 
 def _steps_for(minutes, model, batches):
-    """How many steps the model makes in so many minutes; what it learns on the way is thrown away."""
+    """The number of steps that the model makes in this time; the weights are discarded."""
     x, y = batches[0]
     for _ in range(3):
         model.train_on_batch(x, y)
@@ -258,7 +258,7 @@ def _evaluate(console, model, batches, held_out, train_corpus, vocab_size):
     chosen = np.concatenate(chosen)
     unigram_loss = -log_probabilities[chosen].mean()
     unigram_accuracy = (chosen == log_probabilities.argmax()).mean()
-    # What lengths and edges of the segments tell is not understanding.
+    # What lengths and edges of the segments reveal needs no understanding.
     probe = probe_of_pairs(batches, held_out)
     gain = unigram_loss - logs["MLM_loss"]
     console.print(f"On {len(chosen):,} masked words of documents never seen:")
@@ -283,8 +283,8 @@ def _save_and_reload(console, model, held_out, path):
     import keras
     import numpy as np
 
-    with _beside(path) as beside:
-        model.save(beside)
+    with _moved_to(path) as temporary:
+        model.save(temporary)
     reloaded = keras.models.load_model(path)
     x, _ = held_out[0]
     pairs = zip(model.predict(x, verbose=0), reloaded.predict(x, verbose=0), strict=True)

@@ -9,7 +9,7 @@ from keras_bert_rebuild.files.output import claimed_file
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("file", type=Path, help="a text file, plain, .gz or .xz; a line is a text")
+    parser.add_argument("file", type=Path, help="a text file, plain, .gz or .xz, one text per line")
     parser.add_argument(
         "--model",
         type=Path,
@@ -17,7 +17,9 @@ def add_arguments(parser):
         help="a folder or file that from_pretrained reads, also one of sentence-transformers or of keras-bert export for OpenVINO",
     )
     parser.add_argument("--output", type=Path, required=True, help="the file to write: .npy, or .parquet with the texts")
-    parser.add_argument("--pooling", help="cls, max, mean, or several with commas between (as sentence-transformers says, or mean)")
+    parser.add_argument(
+        "--pooling", help="cls, max, mean, or several separated by commas (that of a sentence-transformers folder, or mean)"
+    )
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
@@ -56,7 +58,7 @@ def _embed(args):
 
 
 def _stream(args):
-    """The `EmbeddingStream` of what lies at `--model`."""
+    """The `EmbeddingStream` of the model at `--model`."""
     from keras_bert_rebuild.export.export_model import SETTINGS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
@@ -66,10 +68,10 @@ def _stream(args):
 
         given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
         if given:
-            raise ValueError(f"{args.model} was exported whole: --{', --'.join(given)} cannot be chosen.")
+            raise ValueError(f"{args.model} was exported with its settings: --{', --'.join(given)} cannot be chosen.")
         runner = OpenVINORunner(args.model)
         if not runner.gives_vectors:
-            raise ValueError(f"{args.model} must give a vector for a text: export it with --pooling mean.")
+            raise ValueError(f"{args.model} must give one vector per text: export it with --pooling mean.")
         if (args.max_len or 0) > runner.max_len:
             raise ValueError(f"--max-len must be at most {runner.max_len}, as {args.model} was exported; got {args.max_len}.")
         return EmbeddingStream(runner, runner.tokenizer, args.max_len or runner.max_len)
@@ -78,22 +80,22 @@ def _stream(args):
     from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    told = read_sentence_pooling(args.model)
-    poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ("mean",)
+    sentence = read_sentence_pooling(args.model)
+    poolings = tuple(args.pooling.split(",")) if args.pooling else sentence.poolings if sentence else ("mean",)
     if not set(poolings) <= set(POOLINGS):
-        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, with commas between; got {args.pooling!r}.")
-    if args.pooling and told and told.modules:
+        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
+    if args.pooling and sentence and sentence.modules:
         raise ValueError(f"{args.model} has layers after its own pooling: --pooling cannot be chosen; got {args.pooling!r}.")
-    folder = told.folder if told else args.model
+    folder = sentence.folder if sentence else args.model
     tokenizer = load_tokenizer(args.tokenizer or folder)
-    check_case(told, tokenizer)
+    check_case(sentence, tokenizer)
     model = from_pretrained(folder, heads=(), dtype=args.dtype)
     return EmbeddingStream.of_model(
         model,
         tokenizer,
         poolings,
-        bool(told.normalize if args.normalize is None and told else args.normalize),
-        args.max_len or (told.max_len if told else None),
-        told.modules if told else (),
-        prompt=told.prompt if told else "",
+        bool(sentence.normalize if args.normalize is None and sentence else args.normalize),
+        args.max_len or (sentence.max_len if sentence else None),
+        sentence.modules if sentence else (),
+        prompt=sentence.prompt if sentence else "",
     )

@@ -1,4 +1,4 @@
-"""Texts from a file, and their vectors into one, a part at a time."""
+"""Read texts from a file, and write their vectors to a file, a part at a time."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file
 
-# Vectors of a group of rows in a parquet file.
+# Vectors per row group of a parquet file.
 GROUP = 8192
 
 
@@ -31,17 +31,17 @@ def count_lines(path):
 
 @contextlib.contextmanager
 def written_vectors(path, count):
-    """Write vectors to a file, which is there whole in the end or as it was.
+    """Write vectors to a file, atomically.
 
     Args:
         path: ends in .npy, for an array `(count, width)`, or in .parquet, for the columns `text` and `vector`.
-        count: how many there will be.
+        count: the number of vectors.
 
     Yields:
-        A function of a text and its vector, to be called in their order, which gives the width of the vector.
+        A function of a text and its vector, to be called in order, which returns the width of the vector.
 
     Raises:
-        ValueError: another end, a file that holds something else, or no package pyarrow for .parquet.
+        ValueError: the suffix is another, the file holds something else, or the package pyarrow is missing for .parquet.
     """
     check_file(path, VECTORS)
     writer = {".npy": _npy_writer, ".parquet": _parquet_writer}[path.suffix.lower()]
@@ -51,7 +51,7 @@ def written_vectors(path, count):
 
 @contextlib.contextmanager
 def _npy_writer(file, count):
-    # Appended and not mapped: pages of a mapped file would count as memory of the process.
+    # Appended, not mapped: pages of a mapped file would count as memory of the process.
     def write(text, vector):
         if file.tell() == 0:
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, len(vector))}

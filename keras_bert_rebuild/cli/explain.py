@@ -14,11 +14,11 @@ def add_arguments(parser):
         help="a released model such as bert-base-uncased, a config.json, or a folder or file that from_pretrained reads; without "
         "it the BERT-base of the article",
     )
-    parser.add_argument("--heads", help=f"heads of a config, with commas between: some of {', '.join(HEADS)}, or none")
+    parser.add_argument("--heads", help=f"heads of a config, separated by commas: some of {', '.join(HEADS)}, or none")
     parser.add_argument("--batch", type=int, help="texts of a batch, for operations and activations (1)")
     parser.add_argument("--length", type=int, help="tokens of a text (as many as the model takes)")
     parser.add_argument("--predictions", type=int, help="tokens of a text whose word is predicted (all)")
-    parser.add_argument("--dtype", help="dtype policy that bytes are of, such as mixed_bfloat16 (float32)")
+    parser.add_argument("--dtype", help="dtype policy to count bytes for, such as mixed_bfloat16 (float32)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it (table)")
     parser.add_argument(
         "--names",

@@ -15,12 +15,12 @@ def add_arguments(parser):
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("--format", default="saved_model", choices=FORMATS, help="what to write (saved_model)")
     parser.add_argument("--heads", help="heads to export, separated by commas; none for the encoder only (all of the checkpoint)")
-    parser.add_argument("--pooling", help="cls, max, mean, or several with commas between: one vector for a text, without heads")
+    parser.add_argument("--pooling", help="cls, max, mean, or several separated by commas: one vector per text, without heads")
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument(
-        "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts as the model will see them, in lines"
+        "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts like those that the model will see, one per line"
     )
     add_overwrite(parser, "the export")
 
@@ -52,17 +52,17 @@ def _export(args):
     from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    told = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
-    folder = told.folder if told else args.model
-    if told and args.heads is None and (told.modules or told.prompt):
-        more = "layers behind the pooling" if told.modules else "a default prompt"
-        raise ValueError(f"{args.model} has {more}, which no export has: keras-bert embed computes its vectors.")
+    sentence = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
+    folder = sentence.folder if sentence else args.model
+    if sentence and args.heads is None and (sentence.modules or sentence.prompt):
+        more = "layers after the pooling" if sentence.modules else "a default prompt"
+        raise ValueError(f"{args.model} has {more}, which no export supports: keras-bert embed computes its vectors.")
     if args.heads is not None:  # heads instead of the vectors that the folder is for
-        told = None
-    poolings = tuple(args.pooling.split(",")) if args.pooling else told.poolings if told else ()
+        sentence = None
+    poolings = tuple(args.pooling.split(",")) if args.pooling else sentence.poolings if sentence else ()
     heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
     tokenizer = load_tokenizer(args.tokenizer or folder)
-    check_case(told, tokenizer)
+    check_case(sentence, tokenizer)
     model = from_pretrained(folder, heads=() if poolings else heads)
     return export(
         model,
@@ -70,7 +70,7 @@ def _export(args):
         args.output,
         args.format,
         poolings=poolings,
-        normalize=bool(told.normalize if args.normalize is None and told else args.normalize),
-        max_len=args.max_len or (told.max_len if told else None),
+        normalize=bool(sentence.normalize if args.normalize is None and sentence else args.normalize),
+        max_len=args.max_len or (sentence.max_len if sentence else None),
         texts=None if args.calibrate is None else list(lines_of_file(args.calibrate)),
     )

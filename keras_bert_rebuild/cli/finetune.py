@@ -24,7 +24,7 @@ def add_arguments(parser):
         "--train", type=Path, required=True, help="examples to learn: tsv, csv, jsonl, conll, conllu or SQuAD json, also .gz or .xz"
     )
     parser.add_argument("--dev", type=Path, required=True, help="examples to choose the best weights by")
-    parser.add_argument("--test", type=Path, help="examples to judge the best weights by, once, in the end")
+    parser.add_argument("--test", type=Path, help="examples to evaluate the best weights on, once, in the end")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     helps = docs(FinetuneSettings)
@@ -33,7 +33,7 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Train, show how it goes, and return the exit code."""
+    """Train, show the progress, and return the exit code."""
     from rich.console import Console
 
     from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
@@ -46,7 +46,7 @@ def run(args):
     names = (field.name for field in dataclasses.fields(FinetuneSettings))
     given.update({name: value for name in names if (value := getattr(args, name)) is not None})
     settings = FinetuneSettings.from_dict(given)
-    args.used = settings.batch_size, settings.max_len or "as many as the model takes, 512 at most,"
+    args.used = settings.batch_size, settings.max_len or "as many as the model takes, at most 512,"
     inputs = [args.model, args.train, args.dev, args.test, args.config]
     with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
         done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
@@ -59,7 +59,7 @@ def run(args):
 
 
 def _check_options_of_task(args):
-    """Refuse options that say nothing to the task."""
+    """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
         raise ValueError(f"--objective is for similarity; the task is {spec.name}.")

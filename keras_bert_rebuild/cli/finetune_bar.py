@@ -17,7 +17,7 @@ SHOWN = (
 
 
 class FinetuneBar(TrainingBar):
-    """Steps done, the time taken and left, and below it loss and scores.
+    """Steps done, the time taken and left, and below them loss and scores.
 
     Example: `with FinetuneBar(console) as bar: finetune("classification", model, train, dev, output, report=bar)`.
     """
@@ -28,14 +28,14 @@ class FinetuneBar(TrainingBar):
         super().__init__(console, None)
 
     def __enter__(self):
-        return self  # nothing to show before the first row: there may be but an error
+        return self  # nothing to show before the first row: there may be only an error
 
     def __exit__(self, *error):
         if self.live.is_started:
             super().__exit__(*error)
 
     def __call__(self, row):
-        """Show a row of the curve; the first says how many steps there are."""
+        """Show a row of the curve; the first has the number of steps."""
         if "steps" in row:
             self.update(self._task, total=row["steps"])
             self.start()

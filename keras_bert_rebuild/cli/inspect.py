@@ -1,4 +1,4 @@
-"""`keras-bert inspect`: what lies at a path."""
+"""`keras-bert inspect`: the contents of a checkpoint."""
 
 import json
 from pathlib import Path
@@ -46,5 +46,5 @@ def _print(found):
 
 
 def _shown(value):
-    # A label is escaped by its repr; of a million labels nobody reads more than the first.
+    # repr escapes labels; of a million labels nobody reads more than the first.
     return printable(repr(value))

@@ -20,13 +20,13 @@ VERBS = (
     ("finetune", "keras_bert_rebuild.cli.finetune", "train a model for a task on files of examples, and measure it"),
     ("predict", "keras_bert_rebuild.cli.predict", "answer a file of examples with a fine-tuned model"),
     ("curves", "keras_bert_rebuild.cli.curves", "draw the curves of a training from its folder"),
-    ("plan", "keras_bert_rebuild.cli.plan", "will a training fit, how fast is it, what does it take, before a machine is rented"),
+    ("plan", "keras_bert_rebuild.cli.plan", "estimate memory, speed and device hours of a training before a machine is rented"),
     ("convert", "keras_bert_rebuild.cli.convert", "convert a checkpoint to another format"),
     ("embed", "keras_bert_rebuild.cli.embed", "write a vector for every line of a file"),
     ("export", "keras_bert_rebuild.cli.export", "write a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
-    ("attention", "keras_bert_rebuild.cli.attention", "show who looks at whom in a text, as one HTML file"),
+    ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 
 
@@ -37,10 +37,10 @@ def main(argv=None):
         argv: the arguments, or None for those of the process.
 
     Returns:
-        The exit code: 0, or 2 where the user can mend it, with one sentence on standard error.
+        The exit code: 0, or 2 for an error that the user can fix, with one sentence on standard error.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
-    _print_whatever_a_name_is()
+    _escape_unprintable_names()
     args = _parser().parse_args(argv)
     if args.version:
         from keras_bert_rebuild import __version__
@@ -56,16 +56,16 @@ def main(argv=None):
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _reader_is_gone()
+        return _output_is_closed()
     except SystemExit as exit_:
-        if isinstance(exit_.__context__, BrokenPipeError):  # that of rich
-            return _reader_is_gone()
+        if isinstance(exit_.__context__, BrokenPipeError):  # raised by rich
+            return _output_is_closed()
         raise
     except ModuleNotFoundError as error:
         return _refuse(args, _missing(error))
     except (ValueError, OSError) as error:
         return _refuse(args, _sentence(error))
-    except ImportError as error:  # of a package of others that is damaged or asks for another one
+    except ImportError as error:  # another package is damaged or needs one that is missing
         return _refuse(args, " ".join(str(error).split()))
     except memory_errors() as error:
         if not is_of_memory(error):
@@ -88,8 +88,8 @@ def _parser():
     return parser
 
 
-def _print_whatever_a_name_is():
-    """Names of files need not be UTF-8, and a terminal need not know every letter: what cannot be written is escaped."""
+def _escape_unprintable_names():
+    """File names may not be UTF-8, and a terminal may not know every character: escape what cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -100,15 +100,15 @@ def _refuse(args, sentence):
     return 2
 
 
-def _reader_is_gone():
-    """Whoever read what is printed has read enough: end as other programs do in a pipe."""
-    with contextlib.suppress(OSError, ValueError):  # what waits to be written would be tried again at the end of the process
+def _output_is_closed():
+    """The reader of the output has closed it: end as other programs do in a pipe."""
+    with contextlib.suppress(OSError, ValueError):  # buffered output would be written again at the end of the process
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + 13
 
 
 def _missing(error):
-    """A package that is not installed, with the command that installs it where this runs."""
+    """The message for a package that is not installed, with the command that installs it for this Python."""
     name = (error.name or "").partition(".")[0]
     if not name:
         return " ".join(str(error).split())
@@ -116,7 +116,7 @@ def _missing(error):
 
 
 def _sentence(error):
-    """What an error says, without the number of the operating system."""
+    """The message of an error, without the error number of the operating system."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

@@ -1,4 +1,4 @@
-"""Options from the fields of settings: how one is read, and its words."""
+"""Options from the fields of settings: how they are parsed, and their help."""
 
 import argparse
 import inspect
@@ -10,9 +10,9 @@ def option_kind(field, choices=(), metavars=()):
     """The arguments of `add_argument` for a field of a dataclass.
 
     Args:
-        field: of type bool, int, float or str, or one of these or None.
+        field: a field of type bool, int, float or str, or one of these or None.
         choices: a list of values by the name of a field.
-        metavars: what stands for the value of an option, by the name of a field.
+        metavars: the placeholder of a value in the help, by the name of a field.
     """
     if field.name in choices:
         return {"choices": choices[field.name]}
@@ -33,7 +33,7 @@ def add_overwrite(parser, what):
 
 
 def refuse_together(args, *pairs):
-    """Refuse two options of which one leaves the other without a meaning.
+    """Refuse two options that exclude each other.
 
     Args:
         args: the arguments.
@@ -49,7 +49,7 @@ def refuse_together(args, *pairs):
 
 
 def yes_or_no(text):
-    """True or False for a word."""
+    """True or False from a word."""
     answers = {"yes": True, "true": True, "no": False, "false": False}
     if text.lower() not in answers:
         raise argparse.ArgumentTypeError(f"expected yes or no; got {text!r}")
@@ -57,7 +57,7 @@ def yes_or_no(text):
 
 
 def positive(text):
-    """A whole number of at least 1 for a word."""
+    """A whole number of at least 1 from a word."""
     try:
         value = int(text)
     except ValueError:
@@ -68,7 +68,7 @@ def positive(text):
 
 
 def above_zero(text):
-    """A number above 0 for a word."""
+    """A number above 0 from a word."""
     try:
         value = float(text)
     except ValueError:
@@ -87,7 +87,7 @@ def parts(parser, option, values):
 
 
 def docs(settings):
-    """The string behind every field of a dataclass, without line breaks."""
+    """The docstring after every field of a dataclass, without line breaks."""
     source = inspect.getsource(settings)
     found = re.findall(r'^    ([a-z_]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
     return {name: " ".join(text.replace("`", "").split()).removesuffix(".") for name, text in found}

@@ -1,18 +1,18 @@
-"""Memory that does not suffice, whoever says so, as one sentence with what helps."""
+"""Out-of-memory errors of every backend as one sentence with remedies."""
 
 import sys
 
-# What a backend raises: the module, looked up only where it is imported, and the names from there to the class.
+# The errors of the backends: the module, used only if it is imported, and the names from there to the class.
 _CLASSES = (
     ("tensorflow", ("errors", "ResourceExhaustedError")),
     ("torch", ("OutOfMemoryError",)),
     ("jax", ("errors", "JaxRuntimeError")),
 )
 
-# What is said in a RuntimeError that is one of memory.
+# The words of a RuntimeError that is about memory.
 _WORDS = ("RESOURCE_EXHAUSTED", "out of memory", "not enough memory", "can't allocate memory", "failed to allocate", "oom when")
 
-# Verb: what helps.
+# From verbs to what helps.
 REMEDIES = {
     "pretrain": (
         "a smaller --batch-size",
@@ -33,7 +33,7 @@ _ANYWHERE = ("a smaller model", "fewer other programs", "a machine with more mem
 
 
 def memory_errors():
-    """The classes of errors that memory may be behind, of the backends that are imported."""
+    """The classes of errors that may be about memory, of the backends that are imported."""
     found = [MemoryError, RuntimeError]
     for module, names in _CLASSES:
         thing = sys.modules.get(module)
@@ -45,26 +45,26 @@ def memory_errors():
 
 
 def is_of_memory(error):
-    """Whether an error of these classes is one of memory; the disk can be exhausted, too."""
+    """Whether an error of these classes is about memory; it may also be about a full disk."""
     if isinstance(error, MemoryError) or type(error).__name__ in ("OutOfMemoryError", "ResourceExhaustedError"):
         return "No space left" not in str(error)
     return any(words.lower() in str(error).lower() for words in _WORDS)
 
 
 def memory_sentence(error, args):
-    """What to say of it.
+    """The message for the user.
 
     Args:
         error: the error.
-        args: the arguments of the verb; `used`, where the verb sets it, is what it resolved them to, `(batch, length)`.
+        args: the arguments of the verb; if the verb sets `used`, it has the resolved values, `(batch, length)`.
     """
-    if type(error) is MemoryError and str(error):  # ours, which says what would not fit and what would
+    if type(error) is MemoryError and str(error):  # raised by this package, with what would not fit and what would
         return str(error)
     batch, length = getattr(args, "used", None) or (getattr(args, "batch_size", None), getattr(args, "max_len", None))
-    told = [f"batches of {batch:,} rows"] if batch is not None else []
+    sizes = [f"batches of {batch:,} rows"] if batch is not None else []
     if length is not None:
         tokens = length if isinstance(length, str) else f"{length:,}"
-        told.append(f"{tokens} tokens" if told else f"rows of {tokens} tokens")
-    rows = f" with {' of '.join(told)}" if told else ""
+        sizes.append(f"{tokens} tokens" if sizes else f"rows of {tokens} tokens")
+    rows = f" with {' of '.join(sizes)}" if sizes else ""
     *first, last = REMEDIES.get(args.verb, _ANYWHERE)
-    return f"out of memory{rows}: take {', '.join(first)}, or {last}."
+    return f"out of memory{rows}: try {', '.join(first)}, or {last}."

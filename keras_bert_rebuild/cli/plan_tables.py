@@ -7,11 +7,11 @@ from rich.table import Table
 from rich.text import Text
 
 BAR = 48
-# Parts of the memory, how they are drawn and what they are called.
+# Parts of the memory, how they are drawn, and their names.
 PARTS = (
     ("parameters", "█", "blue", "weights"),
     ("optimizer", "▓", "cyan", "optimizer"),
-    ("activations", "▒", "yellow", "kept for the backward pass"),
+    ("activations", "▒", "yellow", "stored for the backward pass"),
     ("working", "░", "magenta", "backward pass of one block, or the head"),
 )
 
@@ -21,13 +21,13 @@ def print_plan(plan, model):
 
     Args:
         plan: a `Plan`.
-        model: what the user called the model.
+        model: the model as the user named it.
     """
     console = Console(highlight=False)
     console.print(f"[bold]{escape(model)}[/bold] on [bold]{plan.devices}[/bold]", soft_wrap=True)
     console.print(
-        f"{plan.num_parameters:,} parameters, {plan.batch_size:,} examples of {plan.seq_len} tokens a step, "
-        f"{plan.batch_per_device:,} a device at once, {plan.dtype}",
+        f"{plan.num_parameters:,} parameters, {plan.batch_size:,} examples of {plan.seq_len} tokens per step, "
+        f"{plan.batch_per_device:,} per device at once, {plan.dtype}",
         soft_wrap=True,
     )
     console.print()
@@ -41,22 +41,22 @@ def print_plan(plan, model):
 
 
 def _memory_table(plan):
-    said, memory = plan.compiled, plan.memory
-    table = _table("memory of one device", "estimate", *(["compiler"] if said else []))
+    compiled, memory = plan.compiled, plan.memory
+    table = _table("memory of one device", "estimate", *(["compiler"] if compiled else []))
     for name, mark, style, words in PARTS:
         table.add_row(f"[{style}]{mark}[/{style}] {words}", _bytes(getattr(memory, name)))
     table.add_row("  gradients, where activations were", _bytes(memory.gradients), end_section=True)
-    if said and "refused" in said:
-        table.add_row("most at once", _bytes(memory.total), "does not fit")
-    elif said:
+    if compiled and "refused" in compiled:
+        table.add_row("maximum at once", _bytes(memory.total), "does not fit")
+    elif compiled:
         state = memory.parameters + memory.optimizer
-        table.add_row("weights and optimizer", _bytes(state), _bytes(said["arguments"]))
-        table.add_row("what comes and goes", _bytes(memory.total - state), _bytes(said["temporaries"]))
-        table.add_row("most at once", _bytes(memory.total), _bytes(said["arguments"] + said["temporaries"]))
-        table.add_row("the program itself", "", _bytes(said["program"]))
+        table.add_row("weights and optimizer", _bytes(state), _bytes(compiled["arguments"]))
+        table.add_row("temporaries", _bytes(memory.total - state), _bytes(compiled["temporaries"]))
+        table.add_row("maximum at once", _bytes(memory.total), _bytes(compiled["arguments"] + compiled["temporaries"]))
+        table.add_row("the program itself", "", _bytes(compiled["program"]))
     else:
-        table.add_row("most at once", _bytes(memory.total))
-    table.add_row("there is", _bytes(plan.available))
+        table.add_row("maximum at once", _bytes(memory.total))
+    table.add_row("available", _bytes(plan.available))
     verdict = "[green]fits[/green]" if plan.fits else "[red]does not fit[/red]"
     table.add_row(f"[bold]{verdict}[/bold]", f"[bold]{memory.total / plan.available:.0%}[/bold]")
     table.add_row("largest batch that fits", f"{plan.largest_batch:,}" if plan.largest_batch else "none")
@@ -65,11 +65,11 @@ def _memory_table(plan):
 
 def _time_table(plan):
     table = _table("one step", "")
-    said = plan.compiled or {}
+    compiled = plan.compiled or {}
     table.add_row("operations of all devices", _metric(plan.flops, "FLOP"))
-    if said.get("flops"):
-        table.add_row("as the compiler counts them", _metric(said["flops"] * plan.device_count, "FLOP"))
-        table.add_row("gradients that it sums", _bytes(said["all_reduce"]))
+    if compiled.get("flops"):
+        table.add_row("as the compiler counts them", _metric(compiled["flops"] * plan.device_count, "FLOP"))
+        table.add_row("gradients that it sums", _bytes(compiled["all_reduce"]))
     table.add_row(f"computed at {plan.utilisation:.0%} of {_metric(plan.device_flops, 'FLOP/s')}", _seconds(plan.compute_seconds))
     if plan.device_count > 1:
         table.add_row(f"{_bytes(plan.all_reduce_bytes)} of gradients summed over the devices", _seconds(plan.all_reduce_seconds))
@@ -91,17 +91,17 @@ def _table(first, *columns):
 
 
 def _bar(plan):
-    """What is held at once, to the scale of what there is; what does not fit stands behind the wall."""
+    """A bar of the memory at once, to the scale of what is available; what does not fit is beyond the line."""
     whole = max(plan.available, plan.memory.total)
     ends, held = [], 0
     for name, mark, style, _ in PARTS:
         held += getattr(plan.memory, name)
         ends.append((round(BAR * held / whole), mark, style))
-    wall, bar = round(BAR * plan.available / whole), Text()
-    for place in range(BAR):
-        mark, style = next(((m, s) for end, m, s in ends if place < end), ("·", "dim"))
-        bar.append("│" if place == wall else "").append(mark, style)
-    return bar.append("│" if wall == BAR else "")
+    edge, bar = round(BAR * plan.available / whole), Text()
+    for column in range(BAR):
+        mark, style = next(((m, s) for end, m, s in ends if column < end), ("·", "dim"))
+        bar.append("│" if column == edge else "").append(mark, style)
+    return bar.append("│" if edge == BAR else "")
 
 
 def _bytes(number):

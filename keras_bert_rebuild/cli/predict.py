@@ -1,4 +1,4 @@
-"""`keras-bert predict`: answers of a fine-tuned model to a file."""
+"""`keras-bert predict`: answer a file of examples with a fine-tuned model."""
 
 from pathlib import Path
 
@@ -11,26 +11,26 @@ from keras_bert_rebuild.files.output import claimed_file
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("task", nargs="?", help=f"one of {TASKS}; the folder says it where it is left out")
+    parser.add_argument("task", nargs="?", help=f"one of {TASKS}; by default that of the folder")
     parser.add_argument("--model", type=Path, required=True, help="a folder that `keras-bert finetune` wrote, RUN/model")
     parser.add_argument("--input", type=Path, required=True, help="examples: tsv, csv, jsonl, conll, conllu, SQuAD json, or txt")
     parser.add_argument("--output", type=Path, required=True, help="answers: a file in .jsonl, .tsv, .csv or, for questions, .json")
     parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="what parts are called in the input")
+    parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the input")
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
-    parser.add_argument("--format", choices=FORMATS, help="the format of the input, where its name does not tell")
+    parser.add_argument("--format", choices=FORMATS, help="the format of the input, if its name does not show it")
     add_overwrite(parser, "the answers")
 
 
 def run(args):
-    """Answer, show how it goes, and return the exit code."""
+    """Answer, show the progress, and return the exit code."""
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.recipes.predict import predict
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
-    # Before a bar is shown; `predict` holds the same lock.
+    # Claimed before a bar is shown; `predict` takes the same lock.
     with claimed_file(args.output, ANSWERS, [args.input, folder], args.overwrite), progress_bar(Console(stderr=True)) as bar:
         shown = bar.add_task("answering", total=None, unit="rows", note="")
         scores = predict(

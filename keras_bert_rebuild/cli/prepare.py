@@ -1,4 +1,4 @@
-"""`keras-bert prepare`: a corpus tokenised once, into a folder that training reads from disk."""
+"""`keras-bert prepare`: tokenise a corpus once, into a folder that training reads from disk."""
 
 import argparse
 import re
@@ -10,15 +10,15 @@ from keras_bert_rebuild.cli.option_kinds import positive
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz; a line is a passage")
-    parser.add_argument("--vocab", type=Path, required=True, help="the vocabulary, a file with a token a line")
+    parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz, one passage per line")
+    parser.add_argument("--vocab", type=Path, required=True, help="the vocabulary, a file with one token per line")
     parser.add_argument(
         "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
     )
     case = parser.add_mutually_exclusive_group()
     case.add_argument("--cased", action="store_true", default=None, dest="cased", help="keep case and accents")
     case.add_argument(
-        "--uncased", action="store_false", default=None, dest="cased", help="do not; by default the vocabulary decides"
+        "--uncased", action="store_false", default=None, dest="cased", help="do not keep them; by default the vocabulary decides"
     )
     parser.add_argument("--workers", type=positive, help="processes (one for every core)")
     parser.add_argument("--shard", type=_part, default=(0, 1), metavar="I/N", help="make this of N parts, from 0; by default all")
@@ -54,8 +54,8 @@ def run(args):
     unknown = counts["unknown"] / max(counts["tokens"], 1)
     print(f"tokens   {counts['tokens']:,}, {'cased' if done.cased else 'uncased'}; {unknown:.2%} of them [UNK]")
     print(f"of       {counts['documents']:,} documents, {counts['passages']:,} passages")
-    there = "" if done.made == done.shards else "; the others were there"
-    print(f"wrote    {args.output}  {done.made:,} shards of {done.shards:,}{there}")
+    existing = "" if done.made == done.shards else "; the others existed"
+    print(f"wrote    {args.output}  {done.made:,} shards of {done.shards:,}{existing}")
     return 0
 
 

@@ -12,9 +12,9 @@ from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_S
 from keras_bert_rebuild.training.distribution import KINDS
 
 CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES, "distribute": KINDS}
-# What stands for the value of an option in the help, where it is neither a number nor one of a list.
+# Placeholders in the help for values that are neither numbers nor from a list.
 METAVARS = {"model": "SIZE|PATH", "init": "PATH", "coordinator": "ADDRESS:PORT"}
-# What a line has no good words for; a file has.
+# Settings that a file can express, but a command line cannot.
 ONLY_IN_FILES = ("phases",)
 
 
@@ -31,7 +31,7 @@ def add_arguments(parser):
 
 
 def run(args):
-    """Train, show how it goes, and return the exit code."""
+    """Train, show the progress, and return the exit code."""
     from rich.console import Console
 
     from keras_bert_rebuild.cli.training_bar import TrainingBar
@@ -42,7 +42,7 @@ def run(args):
 
     refuse_together(args, ("init", "model"))
     if args.held_out == 0 and args.evaluation_steps is not None:
-        raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds none: leave one of them out.")
+        raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds out none: leave one of them out.")
     given = read_yaml(args.config) if args.config else {}
     of_one_phase = [name for name in ("steps", "batch_size", "seq_len", "max_predictions") if getattr(args, name) is not None]
     if given.get("phases") and of_one_phase:
@@ -60,7 +60,7 @@ def run(args):
         with claim, shown as bar:
             pretrain(args.store, args.output, settings, report=bar)
     except StoppedError as stopped:
-        print(f"{stopped} The same command goes on.")
+        print(f"{stopped} The same command resumes it.")
         return 128 + (stopped.signal or signal.SIGTERM)
     if host_index() == 0:
         print(f"wrote    {args.output / 'model'}")
@@ -69,7 +69,7 @@ def run(args):
 
 
 def _kind(field):
-    """How an option is read, from its field."""
+    """How an option is parsed, from its field."""
     if field.name == "lengths":
         return {"type": int, "nargs": "*", "metavar": "N"}
     return option_kind(field, CHOICES, METAVARS)

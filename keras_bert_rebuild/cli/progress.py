@@ -37,7 +37,7 @@ def progress_bar(console):
 
 
 def track(console, items, description, unit):
-    """The items, a bar moving on with each."""
+    """Yield the items, and advance a bar with each."""
     with progress_bar(console) as bar:
         task = bar.add_task(description, total=len(items), unit=unit, note="")
         for item in items:
@@ -73,7 +73,7 @@ class ReadingProgress:
         self.bar.stop()
 
     def advance(self, file_bytes, text_bytes):
-        """So many more bytes of the files are done, and so many of text."""
+        """Advance by a number of bytes of the files and of bytes of text."""
         text_bytes += self.bar.tasks[self.task].fields["text_bytes"]
         self.bar.update(self.task, advance=file_bytes, text_bytes=text_bytes)
 

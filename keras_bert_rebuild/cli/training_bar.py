@@ -15,12 +15,12 @@ SHOWN = (
     ("tokens_per_second", "{:,.0f} tok/s"),
     ("flop_utilisation", "MFU {:.0%}"),
 )
-# A log file has no use for a bar that moves: seconds between its lines.
+# A log file gets lines instead of a bar that moves: seconds between them.
 EVERY_SECONDS = 30
 
 
 class TrainingBar(Progress):
-    """Steps done, the time taken and left, and below it what the last rows said.
+    """Steps done, the time taken and left, and below them the values of the last rows.
 
     Example: `with TrainingBar(console, total_steps) as bar: pretrain(store, output, report=bar)`.
     """
@@ -41,7 +41,7 @@ class TrainingBar(Progress):
             yield Text(self._note, overflow="ellipsis", no_wrap=True)
 
     def __call__(self, row):
-        """Show a row of the curve; the first says only where the run starts."""
+        """Show a row of the curve; the first has only the step where the run starts."""
         if self._known is None:
             self.reset(self._task, completed=row["step"])
             self._known = {}

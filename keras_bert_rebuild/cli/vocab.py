@@ -1,4 +1,4 @@
-"""`keras-bert vocab`: a WordPiece vocabulary learnt from a corpus."""
+"""`keras-bert vocab`: learn a WordPiece vocabulary from a corpus."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from keras_bert_rebuild.cli.option_kinds import add_overwrite
 from keras_bert_rebuild.files.kinds import VOCABULARY
 from keras_bert_rebuild.files.output import claimed_file
 
-_BLOCK_BYTES = 1_000_000  # the bar moves on with each
+_BLOCK_BYTES = 1_000_000  # the bar advances with each block
 
 
 def add_arguments(parser):
@@ -15,7 +15,7 @@ def add_arguments(parser):
     parser.add_argument("corpus", type=Path, help="a text file or a folder of them, plain, .gz or .xz")
     parser.add_argument("--size", type=int, default=30000, help="tokens, special ones included (30000)")
     parser.add_argument("--cased", action="store_true", help="keep case and accents")
-    parser.add_argument("--output", type=Path, required=True, help="the file to write, a token a line")
+    parser.add_argument("--output", type=Path, required=True, help="the file to write, one token per line")
     add_overwrite(parser, "the vocabulary")
 
 
@@ -60,5 +60,5 @@ def _learn(args):
     )
     print(f"wrote    {args.output}  {len(tokens):,} tokens")
     if len(tokens) < args.size:
-        print(f"         no more than these occur twice; {args.size:,} were asked for")
+        print(f"         only these occur at least twice; {args.size:,} were requested")
     return 0

@@ -1,4 +1,4 @@
-"""Compressed files, unpacked as far as their size allows."""
+"""Compressed files, unpacked up to a limit that grows with their size."""
 
 import io
 from pathlib import Path
@@ -8,16 +8,16 @@ from keras_bert_rebuild.files.printable import printable
 
 
 class BoundedUnpacking(io.RawIOBase):
-    """The unpacked bytes of a file, and an error where they are many times those of the file: a kilobyte can hold gigabytes.
+    """The unpacked bytes of a file, and an error if they are many times the size of the file: a kilobyte can hold gigabytes.
 
     Args:
-        stream: what unpacks, such as `lzma.open` gives.
+        stream: the stream of unpacked bytes, such as `lzma.open` returns.
         path: the file, for its size and for errors.
     """
 
     def __init__(self, stream, path):
         self._stream, self._path, self._done = stream, path, 0
-        self._most = max(limit("unpacked_floor_bytes"), limit("unpacked_ratio") * Path(path).stat().st_size)
+        self._maximum = max(limit("unpacked_floor_bytes"), limit("unpacked_ratio") * Path(path).stat().st_size)
 
     def readable(self):
         return True
@@ -30,10 +30,10 @@ class BoundedUnpacking(io.RawIOBase):
         """
         content = self._stream.read(len(buffer))
         self._done += len(content)
-        if self._done > self._most:
+        if self._done > self._maximum:
             raise ValueError(
-                f"{printable(self._path)} unpacks to over {self._most:,} bytes, {limit('unpacked_ratio')} times its size, as no "
-                "text does: unpack it first, if it is meant to."
+                f"{printable(self._path)} unpacks to over {self._maximum:,} bytes, {limit('unpacked_ratio')} times its size, "
+                "which no text does: unpack it first if this is intended."
             )
         buffer[: len(content)] = content
         return len(content)

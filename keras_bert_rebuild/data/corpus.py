@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Tokens that are looked at together.
+# Tokens hashed at a time.
 _BLOCK = 1 << 20
 
 
@@ -13,28 +13,28 @@ _BLOCK = 1 << 20
 class TokenCorpus:
     """Tokenised documents in flat arrays.
 
-    What makes training examples asks for `ids_at`, `passage_starts`, `document_starts`, `num_tokens` and `vocabulary` alone, so
-    anything that has them is a corpus.
+    Training examples need only `ids_at`, `passage_starts`, `document_starts`, `num_tokens` and `vocabulary`, so any object with
+    these is a corpus.
     """
 
     ids: np.ndarray
-    """The ids of all passages, one behind the other, int32 `(tokens,)`."""
+    """The ids of all passages, concatenated, int32 `(tokens,)`."""
 
     passage_starts: np.ndarray
     """Where passages start and, last, the number of tokens, int64 `(passages + 1,)`, ascending."""
 
     document_starts: np.ndarray
-    """The same for documents, `(documents + 1,)`; every one of them is a start of a passage too."""
+    """The same for documents, `(documents + 1,)`; every document starts where a passage starts."""
 
     vocabulary: list
     """The tokens in the order of their ids."""
 
     cased: bool = False
-    """Whether the text kept its capitals and accents."""
+    """Whether the ids preserve capitals and accents."""
 
     @property
     def num_tokens(self):
-        """How many tokens the documents have together."""
+        """The number of tokens in all documents."""
         return len(self.ids)
 
     def ids_at(self, positions):
@@ -47,9 +47,9 @@ def encode_documents(documents, encode, vocabulary, cased=False):
 
     Args:
         documents: an iterable of lists of passages.
-        encode: from a passage to a list of ids.
+        encode: a function from a passage to a list of ids.
         vocabulary: the tokens in the order of their ids.
-        cased: whether `encode` keeps capitals and accents.
+        cased: whether `encode` preserves capitals and accents.
 
     Returns:
         A `TokenCorpus`.
@@ -67,11 +67,11 @@ def encode_documents(documents, encode, vocabulary, cased=False):
 
 
 def corpus_digest(corpus):
-    """Which corpus it is: a SHA-256, in hexadecimal.
+    """The SHA-256 that identifies a corpus, in hexadecimal.
 
     Args:
-        corpus: a `TokenCorpus`, or anything that has its attributes. Where it has `sha256`, as a `TokenStore` has, this is the
-            answer; otherwise it is of all ids, of where passages and documents start, and of the vocabulary.
+        corpus: a `TokenCorpus`, or any object with its attributes. If it has `sha256`, like a `TokenStore`, that is returned;
+            otherwise the digest covers all ids, the starts of passages and documents, and the vocabulary.
     """
     if hasattr(corpus, "sha256"):
         return corpus.sha256

@@ -17,17 +17,17 @@ _BUFFER = 1 << 20
 
 
 def corpus_files(path):
-    """The files of a corpus in the order of their names.
+    """The files of a corpus, sorted by name.
 
     Args:
-        path: a file of any name, or a folder, whose `.txt` and `.md` files are taken, also those that end in `.txt.gz`, `.txt.xz`,
-            `.md.gz` or `.md.xz`, sub-folders included.
+        path: a file of any name, or a folder. Of a folder and its sub-folders, all files are used that end in `.txt`, `.md`,
+            `.txt.gz`, `.txt.xz`, `.md.gz` or `.md.xz`.
 
     Returns:
         A list of pairs: the name within the corpus, with `/` between its parts, and the path.
 
     Raises:
-        ValueError: nothing is there.
+        ValueError: the path does not exist.
     """
     path = Path(path)
     if not path.exists():
@@ -40,25 +40,26 @@ def corpus_files(path):
 
 @contextlib.contextmanager
 def opened(path):
-    """Open a file of a corpus, uncompressing it by the end of its name.
+    """Open a file of a corpus and decompress it if its suffix says so.
 
     Yields:
-        `(stream, position)`: its bytes as text, buffered, and a function telling how many bytes of the file itself were read.
+        `(stream, position)`: a buffered stream of the bytes of its text, and a function that returns how many bytes of the file
+        itself were read.
 
     Raises:
-        ValueError: it is no file, or a compressed one that is damaged or unpacks to many times its size.
+        ValueError: it is not a file, or a compressed one that is damaged or unpacks to many times its size.
     """
-    uncompress = COMPRESSED.get(path.suffix.lower())
+    decompress = COMPRESSED.get(path.suffix.lower())
     check_regular(path)
-    with open(path, "rb", buffering=_BUFFER if uncompress is None else 1 << 16) as file:
-        if uncompress is None:
+    with open(path, "rb", buffering=_BUFFER if decompress is None else 1 << 16) as file:
+        if decompress is None:
             yield file, file.tell
             return
         try:
-            with io.BufferedReader(BoundedUnpacking(uncompress(file), path), _BUFFER) as stream:
+            with io.BufferedReader(BoundedUnpacking(decompress(file), path), _BUFFER) as stream:
                 yield stream, file.tell
         except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-            raise ValueError(f"the corpus must be of whole files; {path} is damaged: {str(error).rstrip('.')}.") from None
+            raise ValueError(f"the corpus must have intact files; {path} is damaged: {str(error).rstrip('.')}.") from None
 
 
 def lines_of(stream, line_bytes):
@@ -70,7 +71,7 @@ def lines_of(stream, line_bytes):
 
     Yields:
         `(number, offset, piece, continued, cut)`: number of the line from 1, offset in bytes, the bytes with their line end,
-        whether the piece goes on with the line of the piece before, and whether another piece will.
+        whether the piece continues the line of the previous piece, and whether the next piece continues this line.
     """
     number = offset = 0
     rest, continued = b"", False
@@ -79,7 +80,7 @@ def lines_of(stream, line_bytes):
         rest = b""
         cut = len(piece) >= line_bytes and piece[-1] != 10
         if cut:
-            end = _place_to_cut(piece)
+            end = _cut_offset(piece)
             piece, rest = piece[:end], piece[end:]
         yield number, offset, piece, continued, cut
         offset += len(piece)
@@ -91,7 +92,7 @@ def _is_text(path):
     return name.suffix.lower() in TEXT
 
 
-def _place_to_cut(piece):
+def _cut_offset(piece):
     end = piece.rfind(b" ", len(piece) // 2) + 1
     if end:
         return end

@@ -18,7 +18,7 @@ class WordCounts:
 
     Attributes:
         counts: a `Counter` of words, complete after `finish`.
-        too_long: how many words of over 200 characters were left out.
+        too_long: how many words of more than 200 characters were left out.
     """
 
     def __init__(self, cased=False):
@@ -29,13 +29,13 @@ class WordCounts:
 
     def add(self, passage):
         """Count the words of a passage."""
-        # What stands between spaces is normalised once and not wherever it occurs: no rule looks across a space.
+        # Each distinct chunk between spaces is normalised once, however often it occurs: no rule looks across a space.
         self._chunks.update(passage.split(" "))
         if len(self._chunks) > _CHUNKS_HELD:
             self.finish()
 
     def finish(self):
-        """Count what was put off; returns `counts`."""
+        """Count the words of the chunks that are still held; returns `counts`."""
         for chunk, count in self._chunks.items():
             for word in split_words(chunk, self.cased):
                 if len(word) > LONGEST_WORD:

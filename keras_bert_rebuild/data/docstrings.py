@@ -11,7 +11,7 @@ from pathlib import Path
 # Neither documentation nor prose.
 SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__", "_vendor"}
 
-# A passage is prose if it has so many words, and so large a part of its characters are letters and spaces.
+# A passage is prose if it has at least this many words, and at least this share of its characters are letters and spaces.
 MIN_WORDS = 8
 MIN_LETTERS = 0.85
 
@@ -20,7 +20,7 @@ def docstring_files(packages):
     """The Python files of the standard library and of installed packages, in a fixed order.
 
     Args:
-        packages: names of installed packages; those that are not installed are left out. None is imported.
+        packages: names of packages; those that are not installed are left out. None is imported.
     """
     folders = [Path(sysconfig.get_paths()["stdlib"])]
     for package in packages:
@@ -35,7 +35,7 @@ def docstring_files(packages):
 
 
 def docstring_document(path):
-    """The prose of all docstrings of a file: a list of passages, one a paragraph."""
+    """The prose of all docstrings of a file: a list of passages, one per paragraph."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # old escapes in other people's strings
@@ -50,7 +50,7 @@ def docstring_document(path):
 
 
 def prose(docstring):
-    """The paragraphs of a docstring that are sentences, each on one line; code, tables and lists of arguments fall out.
+    """The paragraphs of a docstring that are sentences, each on one line; code, tables and lists of arguments are left out.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Documents: reading them, and holding some out."""
+"""Reading documents, and holding some of them out."""
 
 import hashlib
 import math
@@ -13,13 +13,13 @@ def read_documents(path):
     A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data.
 
     Args:
-        path: a file in UTF-8, or a folder, whose text files are read in the order of their names: see `corpus_files`.
+        path: a file in UTF-8, or a folder, whose text files are read sorted by name: see `corpus_files`.
 
     Returns:
         A list of documents, each a list of passages without white space around them.
 
     Raises:
-        ValueError: nothing is there, a file is damaged or not text, or no passage is in it.
+        ValueError: the path does not exist, a file is damaged or not text, or there is no passage.
     """
     reader = CorpusReader(path, block_bytes=math.inf, line_bytes=sys.maxsize, strict=True)
     return [document for block in reader.blocks() for document in block.documents]
@@ -28,25 +28,23 @@ def read_documents(path):
 def hold_out(documents, every=20, seed=0):
     """Split documents into those to train on and those to test on.
 
-    Which side a document falls on depends on its text and the seed. At least two are on either side, since pairs are of two. One
-    passage in eight of a real corpus is repeated somewhere: `held_out.unseen` takes those that are in training, too, out of the
-    test documents when they are ids.
+    The text of a document and the seed decide which side it is on. Each side has at least two, since a pair needs two documents.
+    One passage in eight of a real corpus is repeated somewhere: once the documents are ids, `held_out.unseen` removes those that
+    are also in training from the test documents.
 
     Args:
         documents: lists of passages.
-        every: about one document in so many is held out.
-        seed: another seed holds out others.
+        every: about one document in `every` is held out.
+        seed: a different seed holds out different documents.
 
     Returns:
         `(training documents, test documents)`, both in the given order.
 
     Raises:
-        ValueError: fewer than four documents, or fewer than two to test on with a passage that is not in training, too.
+        ValueError: there are fewer than four documents, or fewer than two to test on with a passage that is not also in training.
     """
     if len(documents) < 4:
-        raise ValueError(
-            f"a corpus must have at least 4 documents to hold 2 out, a blank line between one and the next; got {len(documents)}."
-        )
+        raise ValueError(f"a corpus must have at least 4 documents, separated by blank lines, to hold out 2; got {len(documents)}.")
     numbers = [_number(document, seed) for document in documents]
     held = {i for i, number in enumerate(numbers) if number % every == 0}
     if not 2 <= len(held) <= len(documents) - 2:
@@ -55,7 +53,7 @@ def hold_out(documents, every=20, seed=0):
     test = [documents[i] for i in sorted(held)]
     seen = {passage for document in train for passage in document}
     if sum(not seen.issuperset(document) for document in test) < 2:
-        raise ValueError("a corpus must have passages that occur in one document only, to test on; those held out are repeated.")
+        raise ValueError("a corpus must have passages that occur in only one document, to test on; those held out are repeated.")
     return train, test
 
 

@@ -1,4 +1,4 @@
-"""The kinds of examples: what a row of a file may be called, and how it becomes an example."""
+"""The kinds of examples: the columns that they may have in a file, and how a row becomes an example."""
 
 import itertools
 import math
@@ -24,25 +24,25 @@ class Kind:
     """A kind of examples."""
 
     name: str
-    """The word for it in calls and errors."""
+    """Its name in calls and errors."""
 
     columns: dict
-    """Part of an example: names that its column has where none is told, the first that a file has counts."""
+    """From each part of an example to the usual names of its column; the first that a file has is used."""
 
     required: tuple
     """Parts that every example has."""
 
     target: str | None
-    """The part that is learned, which may be missing where it is to be told."""
+    """The part to learn, which may be missing where it is to be predicted."""
 
     by_width: dict
-    """Columns of a table without a header, by their number."""
+    """Columns of a table without a header, by the number of columns."""
 
     make: Callable[..., Any]
-    """A function from the parts of an example, and its place, to the example."""
+    """A function from the parts of an example, and its location in a file, to the example."""
 
     needed: str = ""
-    """What an example to learn from must have, where that is no single part."""
+    """What a training example must have, if that is not a single part."""
 
 
 def _label(value, where):
@@ -107,7 +107,7 @@ def checked_spans(spans, text, where):
     """Spans of a JSON file, `{"start": 3, "end": 9, "label": "city"}` or `[3, 9, "city"]`, as sorted tuples.
 
     Raises:
-        ValueError: one that is no span, is outside of the text or lies on another.
+        ValueError: one is not a span, is outside the text or overlaps another.
     """
     if not isinstance(spans, list):
         raise ValueError(f"expected a list of spans; got {spans!r:.80} in {where}.")
@@ -120,7 +120,7 @@ def checked_spans(spans, text, where):
         start, end, label = parts
         if not 0 <= start < end <= len(text):
             raise ValueError(
-                f"expected spans of at least a character within the {len(text)} of the text; got {start} to {end}, {label}, "
+                f"expected spans of at least one character in a text of length {len(text)}; got {start} to {end}, {label}, "
                 f"in {where}."
             )
         found.append((start, end, label))
@@ -146,12 +146,12 @@ def checked_answers(answers, context, where):
     """Answers as SQuAD writes them, or as columns (`{"text": [...], "answer_start": [...]}`), as tuples `(start, text)`.
 
     Raises:
-        ValueError: one that is no answer, or does not stand where it should.
+        ValueError: one is not an answer, or is not at its offset in the context.
     """
     if isinstance(answers, dict):
         texts, starts = answers.get("text"), answers.get("answer_start")
         if not (isinstance(texts, list) and isinstance(starts, list) and len(texts) == len(starts)):
-            raise ValueError(f"expected lists of as many texts as starts in answers; got {answers!r:.80} in {where}.")
+            raise ValueError(f"expected as many texts as starts in answers; got {answers!r:.80} in {where}.")
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     if not isinstance(answers, list):
         raise ValueError(f"expected a list of answers; got {answers!r:.80} in {where}.")
@@ -161,10 +161,8 @@ def checked_answers(answers, context, where):
         if not isinstance(start, int) or not isinstance(text, str) or not text:
             raise ValueError(f"expected an answer with text and answer_start; got {answer!r:.80} in {where}.")
         if start < 0 or context[start : start + len(text)] != text:
-            stands = (
-                f"{context[start : start + len(text)]!r:.80} is there" if 0 <= start < len(context) else "that is outside of it"
-            )
-            raise ValueError(f"expected the answer {text!r:.80} at character {start} of the context; {stands} in {where}.")
+            found_there = f"{context[start : start + len(text)]!r:.80}" if 0 <= start < len(context) else "an offset outside it"
+            raise ValueError(f"expected the answer {text!r:.80} at character {start} of the context; got {found_there} in {where}.")
         found.append((start, text))
     return tuple(found)
 
@@ -172,7 +170,7 @@ def checked_answers(answers, context, where):
 def _choice(parts, where):
     choices, label = parts["choices"], parts.get("label")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(choice, str) for choice in choices):
-        raise ValueError(f"expected at least two choices, strings; got {choices!r:.80} in {where}.")
+        raise ValueError(f"expected at least two choices, each a string; got {choices!r:.80} in {where}.")
     if label is not None:
         number = int(label) if isinstance(label, str) and label.isdecimal() else label
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(choices):
@@ -181,7 +179,7 @@ def _choice(parts, where):
     return ChoiceQuestion(_text(parts["prompt"], where, "prompt"), tuple(choices), label, where=where)
 
 
-# A column is that of the part that comes first: a sentence beside a question is the second text.
+# A column belongs to the first part that lists its name: a sentence next to a question is the second text.
 _TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")
 _PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2", "sentence", "passage")
 _LABEL = ("label", "labels", "class", "category", "intent")

@@ -9,7 +9,7 @@ from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Stretches of the corpus, one an example, and the keys of their draws: arrays `(examples,)`."""
+    """Spans of the corpus, one per example, and the keys of their draws: arrays `(examples,)`."""
 
     keys: np.ndarray
     """uint64."""
@@ -24,23 +24,23 @@ class Spans:
     """The first token's position in the corpus."""
 
     ends: np.ndarray
-    """The position behind the last token."""
+    """The position after the last token."""
 
 
 class Examples:
     """The spans that every pass over a corpus is cut into.
 
-    A document of at most `length` tokens is one span. A longer one is cut every `length` tokens, from a place that is drawn anew
-    for every pass, so that its first and its last span are shorter. A pass has every token once, and all passes have the same
-    number of spans: a document is cut from those places, at least half of all, that give it the number that most of them give.
+    A document of at most `length` tokens is one span. A longer one is cut every `length` tokens, from an offset that is drawn for
+    every pass, so that its first and its last span are shorter. A pass has every token once, and all passes have the same number
+    of spans: the number that most offsets give. Only these offsets, at least half of all, are drawn.
 
     Args:
-        store: a `TokenCorpus` or what has its attributes.
-        length: tokens of a span at the most.
+        store: a `TokenCorpus` or any object with its attributes.
+        length: maximum number of tokens of a span.
         seed: a number.
 
     Raises:
-        ValueError: the corpus has no tokens, or a document without any.
+        ValueError: the corpus has no tokens, or a document has none.
     """
 
     def __init__(self, store, length, seed=0):
@@ -50,7 +50,7 @@ class Examples:
             at = f"document {int(sizes.argmin())} has none" if len(sizes) else "it has no documents"
             raise ValueError(f"a corpus must have documents of at least one token each; {at}.")
         full, rest = np.divmod(sizes, length)
-        # With q full lengths and a rest r, q + 1 spans leave `length − r + 1` places to cut from, and q + 2 leave r − 1.
+        # With q full lengths and a remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
         counts = np.where(sizes <= length, 1, full + 1 + (2 * rest > length + 2))
         self.length = length
         self.seed = seed
@@ -69,42 +69,42 @@ class Examples:
         """The spans at some positions of the endless sequence of passes.
 
         Args:
-            positions: whole numbers `(examples,)` from 0 on; position p is one of pass p // len(self).
+            positions: whole numbers `(examples,)` from 0; position p is in pass p // len(self).
 
         Returns:
             `Spans`.
         """
-        passes, places = np.divmod(np.asarray(positions, "int64"), len(self))
-        number = permuted(keys(self.seed, passes, 0), len(self), places)
-        return self._spans(keys(self.seed, passes, places), passes, number)
+        passes, indexes = np.divmod(np.asarray(positions, "int64"), len(self))
+        number = permuted(keys(self.seed, passes, 0), len(self), indexes)
+        return self._spans(keys(self.seed, passes, indexes), passes, number)
 
     def of_other_documents(self, spans, draws):
-        """For every span one of another document in the same pass, so that over all spans each is drawn as often.
+        """For every span one of another document in the same pass, such that over all spans each is drawn equally often.
 
-        Drawn evenly from the others, spans of a large document would be drawn less often than they are there. Where a document has
-        more than half of the tokens they still are. Where the corpus has `texts`, as `SomeDocuments` has, documents of the same
-        number are parts of one text, and none other for each other.
+        Drawn uniformly from the others, spans of a large document would be drawn less often than they occur. This remains so for a
+        document with more than half of the tokens. If the corpus has `texts`, as `SomeDocuments` has, documents with the same
+        number are parts of one text, and do not count as other documents for each other.
 
         Args:
-            spans: `Spans` of a corpus of two documents or more.
+            spans: `Spans` of a corpus of at least two documents.
             draws: numbers in [0, 1), `(examples,)`.
 
         Returns:
             `Spans`; their keys are those of the given ones.
         """
         own = self._text_of[spans.documents]
-        before, behind = self._shares[own], self._shares[own + 1]
-        place = draws * (1 - (behind - before))
-        place = np.where(place >= before, place + (behind - before), place)
-        text = np.minimum(np.searchsorted(self._shares, place, side="right") - 1, len(self._text_ends) - 1)
+        own_low, own_high = self._shares[own], self._shares[own + 1]
+        point = draws * (1 - (own_high - own_low))
+        point = np.where(point >= own_low, point + (own_high - own_low), point)
+        text = np.minimum(np.searchsorted(self._shares, point, side="right") - 1, len(self._text_ends) - 1)
         low, high = self._shares[text], self._shares[text + 1]
         first = np.where(text > 0, self._text_ends[text - 1], 0)
         count = self._text_ends[text] - first
-        within = np.minimum(below((place - low) / (high - low), count), count - 1)
+        within = np.minimum(below((point - low) / (high - low), count), count - 1)
         return self._spans(spans.keys, spans.passes, first + within)
 
     def _spans(self, keys_of, passes, number):
-        """The spans of some numbers: the first of the first document is 0."""
+        """The spans with these numbers; the first span of the first document has number 0."""
         documents = np.searchsorted(self._ends, number, side="right")
         index = number - np.where(documents > 0, self._ends[documents - 1], 0)
         starts, sizes = self._starts[documents], self._sizes[documents]
@@ -123,15 +123,15 @@ class Examples:
 
 
 def shortened(spans, rate, length):
-    """Some of the spans cut to a random length, so that a model sees short inputs too.
+    """Cut some of the spans to a random length, so that a model sees short inputs too.
 
     Args:
         spans: `Spans`.
-        rate: part of the spans to cut, in [0, 1].
-        length: the lengths are drawn from 2 to this one, each as often.
+        rate: share of the spans to cut, in [0, 1].
+        length: the lengths are drawn uniformly from 2 to this one.
 
     Returns:
-        The spans, and the length that each example may have, `(examples,)`: `length` where it was not cut.
+        The spans, and the maximum length of each example, `(examples,)`: `length` where it was not cut.
 
     Reference: `short_seq_prob` in `create_pretraining_data.py` of google-research/bert.
     """
@@ -141,10 +141,11 @@ def shortened(spans, rate, length):
 
 
 def _shares(counts):
-    """Where the shares of texts end that others are drawn by, from 0 to 1, `(texts + 1,)`.
+    """The boundaries of the shares by which other texts are drawn, from 0 to 1, `(texts + 1,)`.
 
-    A text with a part `f` of all spans and a share `w` is drawn for a span of another one with `w / (1 − w of that one)`.
-    Over all spans it is drawn with `f` if all `w · (1 − w)` are in one proportion to `f`; the proportion is what makes the sum 1.
+    A text with a fraction `f` of all spans and a share `w` is drawn for a span of another text with probability
+    `w / (1 − w of that text)`. Over all spans its probability is `f` if `w · (1 − w)` is proportional to `f` for all texts; the
+    factor is the one that makes the shares sum to 1.
     """
     sizes, number = np.unique(counts / counts.sum(), return_counts=True)
 

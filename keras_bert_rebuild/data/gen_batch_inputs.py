@@ -1,4 +1,4 @@
-"""keras_bert's maker of pretraining batches."""
+"""keras_bert's function that makes pretraining batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def gen_batch_inputs(
     """Make one batch of the masked-word and next-sentence tasks from pairs of sentences.
 
     Draws from NumPy's global generator, in keras_bert's order: the same `numpy.random.seed` gives the same batch. A pair is cut at
-    `seq_len`; the segment is 1 behind the first sentence, padding included.
+    `seq_len`; segment ids are 1 after the first sentence, padding included.
 
     Args:
         sentence_pairs: pairs of lists of tokens; the second follows the first.
@@ -33,17 +33,17 @@ def gen_batch_inputs(
         mask_rate: rate at which tokens are chosen for prediction.
         mask_mask_rate: of those, rate replaced with `[MASK]`.
         mask_random_rate: of those, rate replaced with a random token; the others stay.
-        swap_sentence_rate: rate at which second sentences are drawn to be exchanged among each other.
+        swap_sentence_rate: rate at which second sentences are chosen to be exchanged with one another.
         force_mask: choose position 1 where nothing was chosen, without replacing its token.
 
     Returns:
         `(inputs, outputs)`: tokens, segments and chosen positions, integers `(batch, seq_len)`; the tokens to predict
-        `(batch, seq_len, 1)`, and `(batch, 1)`, 1 where the second sentence is another one's. Tuples on the TensorFlow backend,
-        whose `fit` takes lists for arrays; lists elsewhere.
+        `(batch, seq_len, 1)`, and `(batch, 1)`, 1 where the second sentence is that of another pair. Tuples on the TensorFlow
+        backend, whose `fit` treats lists as arrays; lists elsewhere.
 
     Raises:
-        ValueError: no pairs, what is no pair, a sentence that is a string, a `seq_len` of less than 2, or no token to draw
-            replacements from.
+        ValueError: there are no pairs, one is not a pair, a sentence is a string, `seq_len` is below 2, or there is no token to
+            draw replacements from.
     """
     sentence_pairs = [_checked(i, pair) for i, pair in enumerate(sentence_pairs)]
     if not sentence_pairs:

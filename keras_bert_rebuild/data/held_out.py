@@ -1,24 +1,24 @@
-"""A corpus parted by document: what to train on, and what never to train on."""
+"""A corpus split by document: what to train on, and what never to train on."""
 
 import numpy as np
 
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.data.repeated_passages import repeated_passages
-from keras_bert_rebuild.data.stretches_of import stretches_of
+from keras_bert_rebuild.data.stretches_of import span_indexes
 
 
 class SomeDocuments:
-    """Documents of a corpus as a corpus of their own; the token ids stay where they are.
+    """Some documents of a corpus as a separate corpus; the token ids are not copied.
 
     Args:
-        corpus: a `TokenCorpus`, or anything that has its attributes.
+        corpus: a `TokenCorpus`, or any object with its attributes.
         documents: the numbers of the documents, ascending, at least one.
-        without: the numbers of passages to leave out. What stands before and behind one are two documents of the same text, so
-            that nothing follows what it did not follow.
+        without: the numbers of passages to leave out. The passages before and after one become two documents of the same text, so
+            that no passage follows one that it did not follow before.
 
     Attributes:
-        document_starts, passage_starts, num_tokens, vocabulary, cased: as of a `TokenCorpus`.
-        texts: the text that every document is of, numbered from 0 on, ascending, int64 `(documents,)`.
+        document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
+        texts: the number, from 0, of the text that every document is from, ascending, int64 `(documents,)`.
     """
 
     def __init__(self, corpus, documents, without=()):
@@ -29,8 +29,8 @@ class SomeDocuments:
         texts = np.repeat(np.arange(len(counts)), counts)
         chosen = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]
         if len(without):
-            kept = ~np.isin(chosen, without)
-            texts, chosen = texts[kept], chosen[kept]
+            remaining = ~np.isin(chosen, without)
+            texts, chosen = texts[remaining], chosen[remaining]
         begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(chosen, prepend=-1) > 1))
         self._corpus = corpus
         self._origins = passages[chosen[begins]]
@@ -46,23 +46,24 @@ class SomeDocuments:
         positions = np.asarray(positions)
         if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
             raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
-        documents = stretches_of(self.document_starts, positions)
+        documents = span_indexes(self.document_starts, positions)
         return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
 
 
 def split_documents(corpus, share, seed=0):
-    """Part a corpus by document, at random.
+    """Split a corpus by document, at random.
 
     Args:
-        corpus: a `TokenCorpus`, or anything that has its attributes.
-        share: part of the documents to hold out, in (0, 1); three documents at the least, so that there are pairs of them.
+        corpus: a `TokenCorpus`, or any object with its attributes.
+        share: share of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
         seed: a whole number.
 
     Returns:
-        The documents to train on, and of those held out what the former do not have: two corpora. See `unseen`.
+        Two corpora: the documents to train on, and the held-out documents without the passages that are also in training. See
+        `unseen`.
 
     Raises:
-        ValueError: the corpus is too small to be parted so, or held out are only passages that are in training too.
+        ValueError: the corpus is too small for this, or the passages held out are all in training too.
     """
     if not 0 < share < 1:
         raise ValueError(f"the share of the documents to hold out must be in (0, 1); got {share}.")
@@ -70,8 +71,8 @@ def split_documents(corpus, share, seed=0):
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
         raise ValueError(
-            f"to hold out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
-            "nothing out."
+            f"holding out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
+            "out none."
         )
     chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
@@ -80,25 +81,25 @@ def split_documents(corpus, share, seed=0):
 
 
 def unseen(held_out, train):
-    """What of a corpus another one does not have: all but the passages that stand in both.
+    """The part of a corpus that another corpus does not have: all but the passages that are in both.
 
     Args:
-        held_out: a `TokenCorpus`, or anything that has its attributes, to test on.
+        held_out: a `TokenCorpus`, or any object with its attributes, to test on.
         train: the same, to train on.
 
     Returns:
         A `SomeDocuments`.
 
     Raises:
-        ValueError: fewer than two documents have passages that are left, so that there would be no pairs of them.
+        ValueError: fewer than two documents have passages left, so that they form no pairs.
     """
     count = len(held_out.document_starts) - 1
     left = SomeDocuments(held_out, np.arange(count), repeated_passages(held_out, train))
     texts = len(np.unique(left.texts))
     if texts < 2:
         raise ValueError(
-            f"of {count} documents held out at least 2 must have passages that training does not have, to test on them; {texts} "
-            f"{'has' if texts == 1 else 'have'}: hold out more, or none."
+            f"expected at least 2 held-out documents with passages that are not in training; {texts} of {count} "
+            f"{'has' if texts == 1 else 'have'} any: hold out more, or none."
         )
     return left
 

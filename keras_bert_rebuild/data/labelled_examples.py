@@ -1,14 +1,14 @@
-"""Examples of tasks: what a model is fine-tuned on and asked about."""
+"""Examples of tasks, for fine-tuning and prediction."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
-# Marks a part that no model is shown.
+# Marks a part that is not an input of the model.
 _NOT_SHOWN = {"shown": False}
 
 
 def _where():
-    """Where an example comes from, such as "train.tsv, line 7", for errors; it makes no difference between examples."""
+    """Where an example comes from, such as "train.tsv, line 7", for errors; comparisons ignore it."""
     return field(default="", compare=False, repr=False, kw_only=True, metadata=_NOT_SHOWN)
 
 
@@ -16,20 +16,20 @@ class Example:
     """What the examples of all tasks have in common; subclasses are dataclasses."""
 
     target: ClassVar[str]
-    """The part that is learned, None where it is to be told; a model is not shown it."""
+    """The part to learn, None where it is to be predicted; not an input of the model."""
 
     def right(self) -> Any:
-        """What is right, or None where the example does not tell."""
+        """The right answer, or None where the example has none."""
         return getattr(self, self.target)
 
     def labels(self) -> tuple[Any, ...]:
-        """The labels that it tells, one or several."""
+        """Its labels, one or several."""
         right = self.right()
         several = isinstance(right, (list, tuple, set, frozenset))
         return tuple(right) if several else () if right is None else (right,)
 
     def shown(self) -> dict[str, Any]:
-        """What a model is shown of it, by part."""
+        """The inputs of the model, by part."""
         parts = (part.name for part in fields(self) if part.metadata.get("shown", True))  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in parts if name != self.target}
 
@@ -47,7 +47,7 @@ class ClassifiedText(Example):
     """The second text of the pair."""
 
     label: str | tuple | float | None = None
-    """A label; a tuple of labels where a text may have several; a number for regression; None where it is to be told."""
+    """A label; a tuple of labels where a text may have several; a number for regression; None where it is to be predicted."""
 
     where: str = _where()
 
@@ -77,7 +77,7 @@ class TaggedText(Example):
     """The text."""
 
     spans: tuple | None = None
-    """`(start, end, label)` of every span, in characters, the end behind its last one; spans do not overlap."""
+    """`(start, end, label)` of every span, in characters, the end exclusive; spans do not overlap."""
 
     where: str = _where()
 
@@ -93,7 +93,7 @@ class Question(Example):
     target = "answers"
 
     id: str = field(metadata=_NOT_SHOWN)
-    """What tells it from other questions."""
+    """Its unique id."""
 
     question: str
     """The question."""
@@ -102,7 +102,7 @@ class Question(Example):
     """The text."""
 
     answers: tuple | None = None
-    """`(start, text)` of every answer that was given, the start in characters of the context; empty where it has none."""
+    """`(start, text)` of every given answer, the start in characters of the context; empty where there is no answer."""
 
     where: str = _where()
 
@@ -114,13 +114,13 @@ class ChoiceQuestion(Example):
     target = "label"
 
     prompt: str
-    """What is asked or goes on."""
+    """The question, or the text to continue."""
 
     choices: tuple
-    """What there is to choose from."""
+    """The endings or answers to choose from."""
 
     label: int | None = None
-    """The right one, from 0 on."""
+    """The index of the right one, from 0."""
 
     where: str = _where()
 
@@ -138,6 +138,6 @@ class ScoredPair(Example):
     """The other text."""
 
     score: float | None = None
-    """How alike they are; None for a pair that belongs together, or one to be scored."""
+    """How similar they are; None for a pair that belongs together, or one to be scored."""
 
     where: str = _where()

@@ -1,4 +1,4 @@
-"""Files of examples as text, plain or compressed, with errors that name the place."""
+"""Files of examples as text, plain or compressed, with errors that name the line."""
 
 import contextlib
 import gzip
@@ -13,7 +13,7 @@ from keras_bert_rebuild.files.regular import check_regular
 
 LONGEST_LINE = limit("cell_characters")
 
-# What the first bytes of a file in another encoding are, where they tell.
+# The first bytes of files in other encodings that have a mark.
 _MARKS = ((b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
@@ -24,7 +24,7 @@ def read_text(path):
         path: a file in UTF-8, plain, `.gz` or `.xz`.
 
     Raises:
-        ValueError: there is no such file, it is empty, damaged or in another encoding: the byte and the line are named.
+        ValueError: the file does not exist, is empty, damaged or in another encoding; the error names the byte and the line.
     """
     path = Path(path)
     if not path.exists() or path.is_dir():
@@ -39,12 +39,12 @@ def read_text(path):
                 file = opened.enter_context(path.open("rb"))
             content = file.read()
     except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-        raise ValueError(f"expected a whole compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
+        raise ValueError(f"expected an intact compressed file; {path} is damaged: {str(error).rstrip('.')}.") from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        seems = next((f"; it begins as {name} does" for mark, name in _MARKS if content.startswith(mark)), "")
+        seems = next((f"; it begins like {name}" for mark, name in _MARKS if content.startswith(mark)), "")
         raise ValueError(f"expected text in UTF-8; {path}, line {line} is not, at byte {error.start} of the file{seems}.") from None
     if not text.strip():
         raise ValueError(f"expected at least one example; {path} is empty.")
@@ -54,18 +54,18 @@ def read_text(path):
 def read_lines(path):
     """The lines of a file, without their ends: line feeds, with or without carriage returns.
 
-    Other characters that Python takes for line ends, such as U+2028, are text.
+    Other characters that Python treats as line ends, such as U+2028, are text.
     """
     lines = read_text(path).removesuffix("\n").split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
-            check_limit("cell_characters", len(line), place(path, number))
+            check_limit("cell_characters", len(line), location(path, number))
         if line.endswith("\r"):
             lines[number - 1] = line[:-1]
     return lines
 
 
-def place(path, line):
+def location(path, line):
     """How a line of a file is named in errors."""
     return f"{path}, line {line}"
 

@@ -1,4 +1,4 @@
-"""Batches of examples of about the same length, padded to one of few lengths."""
+"""Batches of examples of about the same length, padded to one of a few lengths."""
 
 from collections import namedtuple
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ def bucket_batches(
 ) -> list[Bucket]:
     """Divide examples into batches.
 
-    Every example goes to the least bucket that holds it; the ones left over where a bucket is divided into batches go to the next.
-    So there are no more shapes than buckets, and one more: the last batch of the longest.
+    Every example goes to the smallest bucket that holds it; those that do not fill a batch of their bucket move to the next one.
+    So there is at most one shape per bucket, and one more for the last batch of the longest.
 
     Args:
         lengths: tokens of every example, special ones included.
-        batch_size: examples of a batch.
+        batch_size: examples per batch.
         buckets: lengths to pad to, in any order.
         seed: a number, for a random order of examples and batches; None keeps the order of the examples within a bucket, shortest
-            bucket first. Either way the first two batches have different lengths where there are any.
-        epoch: another one gives another order, the number of batches stays.
+            bucket first. Either way the first two batches have different lengths if any do.
+        epoch: every epoch has a different order and the same number of batches.
 
     Returns:
         A list of `Bucket`.
@@ -56,11 +56,11 @@ def bucket_batches(
         left = here[full:]
     if seed is not None:
         batches = [batches[i] for i in _random_order(seed, epoch, len(batches), 1)]
-    return _unlike_first(batches)
+    return _two_lengths_first(batches)
 
 
 def padded(sequences, length, padding=0, dtype="int32"):
-    """Sequences as rows of an array `(sequences, length, ...)`, filled up with `padding`."""
+    """Sequences as rows of an array `(sequences, length, ...)`, padded with `padding`."""
     first = np.asarray(sequences[0])
     rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
     for row, sequence in zip(rows, sequences, strict=True):
@@ -69,82 +69,82 @@ def padded(sequences, length, padding=0, dtype="int32"):
 
 
 def bare(values):
-    """The values as they are where there are several, else the one: Keras wants the one input of a model bare."""
+    """The values if there are several, else the only one: Keras expects the only input of a model without a tuple around it."""
     return values if len(values) > 1 else values[0]
 
 
 def input_arrays(inputs, length, padding):
-    """The rows of every input of a model as an array, padded to a length; the array itself where there is one input.
+    """The rows of every input of a model as an array, padded to a length; the array itself if there is only one input.
 
     Args:
         inputs: for every input a list of rows.
         length: the length of the arrays.
-        padding: for every input what it is filled up with.
+        padding: the padding value of every input.
     """
     return bare(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
 
 
 def original_order(batches, results):
-    """Put what a model made of batches back into the order of the examples.
+    """Put the results of batches back into the order of the examples.
 
     Args:
         batches: as from `bucket_batches`.
-        results: the results of all batches, one behind the other as `predict` returns them, or a list of those of every batch,
-            whose lengths may differ.
+        results: the results of all batches, concatenated as `predict` returns them, or a list of those of every batch, whose
+            lengths may differ.
 
     Returns:
         An array, or a list of the results of every example.
 
     Raises:
-        ValueError: there are not as many results as examples.
+        ValueError: the number of results is not that of the examples.
     """
     indexes = np.concatenate([batch.indexes for batch in batches])
     if isinstance(results, list):
         results = [row for of_batch in results for row in np.asarray(of_batch)]
     if len(results) != len(indexes):
         raise ValueError(f"there must be a result for each of {len(indexes)} examples; got {len(results)}.")
-    places = np.argsort(indexes, kind="stable")
-    return [results[i] for i in places] if isinstance(results, list) else np.asarray(results)[places]
+    order = np.argsort(indexes, kind="stable")
+    return [results[i] for i in order] if isinstance(results, list) else np.asarray(results)[order]
 
 
 class PlannedBatches(EpochBatches):
-    """Batches of which `bucket_batches` says what is in each.
+    """Batches whose examples are divided by `bucket_batches`.
 
     Args:
-        lengths, batch_size, buckets, seed: as of `bucket_batches`.
-        **kwargs: as of `EpochBatches`.
+        lengths, batch_size, buckets, seed: see `bucket_batches`.
+        **kwargs: see `EpochBatches`.
     """
 
     def __init__(self, lengths: npt.ArrayLike, batch_size: int, buckets: npt.ArrayLike, seed: int | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._plan = lengths, batch_size, buckets, seed
-        self._kept: tuple[Any, Any] = None, None
+        self._cached: tuple[Any, Any] = None, None
         self._count = len(self.batches(self.epoch))
 
     def batches(self, epoch: int) -> list[Bucket]:
         """The `Bucket`s of an epoch."""
-        kept = self._kept  # threads may ask for other epochs
-        if kept[0] != epoch:
-            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
-        return kept[1]
+        cached = self._cached  # threads may request other epochs
+        if cached[0] != epoch:
+            self._cached = cached = epoch, bucket_batches(*self._plan, epoch)
+        return cached[1]
 
     def __len__(self) -> int:
         return self._count
 
 
 class BucketedBatches(PlannedBatches):
-    """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the least bucket that holds it.
+    """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the smallest bucket that holds it.
 
     Args:
         inputs: for every input of the model a list of sequences of whole numbers; the lengths are those of the first input.
-        labels: a label for each example; with `label_padding` a sequence of whole numbers. None for none.
-        batch_size, buckets, seed: as of `bucket_batches`; with None for a seed, `restore` gives results in the order of the inputs.
-        padding: for every input what it is filled up with; one number for all.
-        label_padding: what sequences of labels are filled up with.
-        **kwargs: as of `EpochBatches`.
+        labels: a label for each example; with `label_padding` a sequence of whole numbers. None without labels.
+        batch_size, buckets, seed: see `bucket_batches`; with `seed=None`, `restore` gives results in the order of the inputs.
+        padding: the padding value of every input, or one number for all.
+        label_padding: the padding value of sequences of labels.
+        **kwargs: see `EpochBatches`.
 
     Raises:
-        ValueError: inputs or labels that differ in number, or an example longer than the largest bucket.
+        ValueError: inputs or labels differ in number, or an example is longer than the largest bucket.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class BucketedBatches(PlannedBatches):
     def restore(self, results: Any) -> Any:
         """Results of all batches in the order of the inputs: see `original_order`."""
         if self.seed is not None:
-            raise ValueError(f"restore needs batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
+            raise ValueError(f"restore needs seed=None, so that every epoch has the same batches; got seed {self.seed}.")
         return original_order(self.batches(0), results)
 
 
@@ -187,13 +187,13 @@ class GroupedBatches(PlannedBatches):
     """Batches whose rows come in groups that belong together: the texts of a pair, the choices of a question.
 
     Args:
-        inputs: for every input of the model a list of rows; the rows of a group stand one behind the other.
+        inputs: for every input of the model a list of rows; the rows of a group are consecutive.
         labels: a label for every row, `(rows, ...)`.
-        group: rows of a group.
-        batch_size: groups of a batch.
-        buckets, seed: as of `bucket_batches`.
-        padding: for every input what it is filled up with.
-        **kwargs: as of `EpochBatches`.
+        group: rows per group.
+        batch_size: groups per batch.
+        buckets, seed: see `bucket_batches`.
+        padding: the padding value of every input.
+        **kwargs: see `EpochBatches`.
     """
 
     def __init__(self, inputs, labels, *, group, batch_size, buckets, seed=None, padding, **kwargs):
@@ -207,8 +207,8 @@ class GroupedBatches(PlannedBatches):
         return input_arrays([[values[i] for i in rows] for values in self.inputs], length, self.padding), self.labels[rows]
 
 
-def _unlike_first(batches):
-    """The batches with one of another length in the second place: from the first two, Keras tells TensorFlow what may vary."""
+def _two_lengths_first(batches):
+    """Move a batch of another length to index 1: from the first two batches Keras infers for TensorFlow what may vary."""
     other = next((i for i, batch in enumerate(batches) if batch.length != batches[0].length), None)
     return batches if other is None else [batches[0], batches[other], *batches[1:other], *batches[other + 1 :]]
 

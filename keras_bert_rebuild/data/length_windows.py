@@ -4,19 +4,19 @@ import numpy as np
 
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
-# Batches of a window: enough to tell lengths apart, few enough that one batch can be had at once.
+# Batches per window: enough to separate lengths, few enough that a single batch is made quickly.
 WINDOW = 32
 
 
 def length_windows(sizes, batch_size, lengths, key):
     """Divide the examples of a window into batches.
 
-    The examples are sorted by size and divided; the batches come in random order. Every example is in one batch.
+    The examples are sorted by size and divided; the batches are in random order. Every example is in one batch.
 
     Args:
         sizes: tokens of every example, `(batches * batch_size,)`.
-        batch_size: examples of a batch.
-        lengths: lengths to pad to, ascending; the last holds every example.
+        batch_size: examples per batch.
+        lengths: lengths to pad to, ascending; every example fits into the last.
         key: the key of the draws, uint64.
 
     Returns:

@@ -13,19 +13,19 @@ def mask_tokens(
 ):
     """Choose positions to predict and replace their tokens.
 
-    Of every example `mask_rate` of its maskable positions are chosen, rounded, at least one and at most `max_predictions`. Units
-    of several tokens are taken in random order, and one that would exceed that number is left out; where every unit would, it is
-    raised to the length of the shortest, if that is not beyond `max_predictions`. Replacements are drawn for every token of its
-    own.
+    In every example, `mask_rate` of its maskable positions are chosen, rounded, at least one and at most `max_predictions`. Units
+    of several tokens are taken in random order, and one that would exceed that number is left out; if every unit would, the number
+    is raised to the length of the shortest, unless that exceeds `max_predictions`. Replacements are drawn for each token
+    separately.
 
     Args:
         keys: the keys of the examples, uint64 `(batch,)`.
         ids: token ids `(batch, length)`.
         maskable: True where a token may be chosen, `(batch, length)`. Special tokens never are.
         tables: `VocabularyTables`.
-        max_predictions: positions of an example at the most.
+        max_predictions: maximum number of positions chosen in an example.
         unit: what is chosen as a whole, a key of `masking_units.UNITS`: "token", "whole_word" or "ngram".
-        mask_rate: part of the maskable positions, in [0, 1].
+        mask_rate: share of the maskable positions, in [0, 1].
         mask_mask_rate: of the chosen ones, rate replaced with `[MASK]`.
         mask_random_rate: of the chosen ones, rate replaced with a random token that is not special; the others stay.
 
@@ -45,8 +45,8 @@ def mask_tokens(
     rows, columns = np.nonzero(chosen)
     how = uniform_at(keys[rows], columns, Stream.REPLACEMENT)
     drawn = tables.replacements[below(uniform_at(keys[rows], columns, Stream.REPLACEMENT_ID), len(tables.replacements))]
-    kept_or_drawn = np.where(how < mask_mask_rate + mask_random_rate, drawn, masked[rows, columns])
-    masked[rows, columns] = np.where(how < mask_mask_rate, tables.mask_id, kept_or_drawn)
+    original_or_drawn = np.where(how < mask_mask_rate + mask_random_rate, drawn, masked[rows, columns])
+    masked[rows, columns] = np.where(how < mask_mask_rate, tables.mask_id, original_or_drawn)
     return masked, chosen.astype("int32")
 
 
@@ -57,20 +57,20 @@ def _random_tokens(keys, candidates, wanted):
     return (draws <= last) & candidates & (wanted > 0)[:, None]
 
 
-def _random_units(keys, units, maskable, wanted, most):
-    """True at the tokens of units taken in random order, `wanted` tokens of every row at the most."""
+def _random_units(keys, units, maskable, wanted, maximum):
+    """True at the tokens of units taken in random order, at most `wanted` tokens in every row."""
     batch, length = units.shape
-    places = (units + np.arange(batch)[:, None] * length)[maskable]
-    sizes = np.bincount(places, minlength=batch * length).reshape(batch, length)
+    cells = (units + np.arange(batch)[:, None] * length)[maskable]
+    sizes = np.bincount(cells, minlength=batch * length).reshape(batch, length)
     shortest = np.where(sizes > 0, sizes, length).min(axis=1, initial=length)
-    left = np.minimum(np.maximum(wanted, shortest), most)[:, None]
+    left = np.minimum(np.maximum(wanted, shortest), maximum)[:, None]
     order = (np.sort(_sort_keys(keys, sizes > 0), axis=1) & _COLUMNS).astype("int64")[
         :, : int((sizes > 0).sum(axis=1).max(initial=0))
     ]
     sizes = np.take_along_axis(sizes, order, axis=1)
     taken, open_ = np.zeros(sizes.shape, bool), sizes > 0
     while True:
-        # All that come before the first one that does not fit; it and what is as long will not fit later either.
+        # Take all units before the first that does not fit; it and any as long will not fit later either.
         open_ &= sizes <= left
         now = open_ & (np.cumsum(sizes * open_, axis=1) <= left)
         if not now.any():
@@ -84,7 +84,7 @@ def _random_units(keys, units, maskable, wanted, most):
 
 
 def _sort_keys(keys, candidates):
-    """Distinct random numbers, uint64, with the column in their lowest bits; those that are no candidates sort last."""
+    """Distinct random numbers, uint64, with the column in their lowest bits; columns that are not candidates sort last."""
     columns = np.arange(candidates.shape[1], dtype="uint64")
     draws = bits(keys[:, None], columns, Stream.UNIT) >> np.uint64(1) & ~_COLUMNS | columns
     return draws | np.where(candidates, np.uint64(0), np.uint64(1 << 63))

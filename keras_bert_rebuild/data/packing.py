@@ -7,25 +7,26 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class PackingPlan:
-    """Kinds of rows that pieces of some lengths fill, and how many rows of each kind there are."""
+    """Kinds of rows, by the lengths of the pieces that fill them, and the number of rows of each kind."""
 
     lengths: np.ndarray
-    """The lengths of the pieces of a kind, `(kinds, pieces)`, 0 where it has no more."""
+    """The lengths of the pieces of each kind, `(kinds, pieces)`, 0 after the last piece."""
 
     counts: np.ndarray
     """Rows of a kind, `(kinds,)`."""
 
     firsts: np.ndarray
-    """The number, among those of its length, of the piece in the first row of the kind; the next row has the next: as `lengths`."""
+    """The number of each piece of the first row of a kind among the pieces of its length, `(kinds, pieces)`; it is one higher in
+    each further row."""
 
 
 def packing_plan(histogram, capacity, most_pieces=16):
-    """Fill rows with pieces, longest first, each into the row with the least room that it fits into.
+    """Fill rows with pieces, longest first, each into the fullest row that still holds it.
 
     Args:
-        histogram: how many pieces of every length there are, `(longest + 1,)`; those of length 0 do not count.
+        histogram: the number of pieces of every length, `(longest + 1,)`; those of length 0 do not count.
         capacity: the length of a row.
-        most_pieces: pieces of a row at the most.
+        most_pieces: maximum number of pieces in a row.
 
     Returns:
         A `PackingPlan`.
@@ -45,7 +46,7 @@ def packing_plan(histogram, capacity, most_pieces=16):
         while left:
             room = min((room for room in by_room if room >= length and by_room[room]), default=None)
             if room is None:
-                # A row takes as many of a length as fit.
+                # A new row takes as many pieces of this length as fit.
                 copies = min(capacity // length, most_pieces, left)
                 put((length,) * copies, left // copies)
                 left %= copies
@@ -66,31 +67,31 @@ def packing_plan(histogram, capacity, most_pieces=16):
 
 
 def block_diagonal_mask(sequence_ids):
-    """Who may look at whom in packed rows: every token at those of its own sequence.
+    """The attention mask of packed rows: every token attends to those of its own sequence.
 
     Args:
         sequence_ids: the number of the sequence of every token, `(batch, length)`, 0 at padding.
 
     Returns:
-        True where a query may look at a key, `(batch, 1, length, length)`. Padding looks at padding, so that no softmax is over
-        nothing.
+        True where a query may attend to a key, `(batch, 1, length, length)`. Padding attends to padding, so that every softmax has
+        at least one key.
     """
     return sequence_ids[:, None, :, None] == sequence_ids[:, None, None, :]
 
 
 def lay_out_packed(store, starts, lengths, seq_len, tables):
-    """Put pieces one behind the other, each as `[CLS] piece [SEP]`.
+    """Concatenate pieces, each as `[CLS] piece [SEP]`.
 
     Args:
         store: a corpus.
         starts: where the pieces start in the corpus, `(rows, pieces)`.
-        lengths: their tokens, `(rows, pieces)`, 0 where a row has no more.
+        lengths: their numbers of tokens, `(rows, pieces)`, 0 after the last piece of a row.
         seq_len: length of the rows.
         tables: the `VocabularyTables` of the corpus.
 
     Returns:
-        Token ids; the number of the sequence from 1 on, 0 at padding; the position in its sequence from 0 on, 0 at padding: int32;
-        and True at tokens of the corpus. All are `(rows, seq_len)`.
+        Token ids; the number of the sequence from 1, 0 at padding; the position in its sequence from 0, 0 at padding: int32; and
+        True at tokens of the corpus. All are `(rows, seq_len)`.
     """
     sizes = np.where(lengths > 0, lengths + 2, 0)
     ends = np.cumsum(sizes, axis=1)

@@ -1,41 +1,41 @@
-"""How much of the second task can be told without understanding: by lengths and by the tokens at the edges of the segments."""
+"""How well the second task is solved without understanding: by lengths and by the tokens at the edges of the segments."""
 
 from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
-# Right answers of the probe, and of always the more frequent answer, as parts of 1.
+# The accuracy of the probe, and that of always giving the more frequent answer.
 Probe = namedtuple("Probe", ["accuracy", "prior"])
 
-# A length is told as a part of the length of the rows, in so many steps.
+# A length is given as a part of the length of the rows, in this many steps.
 STEPS = 16
-_ROUNDS, _DECAY, _RATE, _MOMENTUM = 150, 3e-3, 0.2, 0.9
+_UPDATES, _DECAY, _RATE, _MOMENTUM = 150, 3e-3, 0.2, 0.9
 
 
 def probe_of_pairs(train: Any, test: Any = None, examples: int = 8000) -> Probe:
-    """Let a logistic regression solve the second task by what needs no understanding.
+    """Train a logistic regression to solve the second task from features that need no understanding.
 
-    It is told the first and the last token of both segments, before any is masked, and the lengths of both and of all. What a model
-    is better than this is what it may have understood.
+    The features are the first and the last token of both segments, before masking, and the lengths of each segment and of both
+    together. A model shows understanding only as far as it is better than this.
 
     Args:
         train: `PretrainingBatches` with pairs, whose first examples the probe learns from.
-        test: others that it is judged on; None for those of `train` that follow.
-        examples: how many to learn from. As many are judged, fewer where an epoch of `test` has fewer.
+        test: other batches to evaluate it on; None for the next examples of `train`.
+        examples: how many to learn from. The evaluation uses as many, or fewer if an epoch of `test` has fewer.
 
     Returns:
         `Probe`.
     """
     parts = -(-examples // train.batch_size)
-    seen = examples_of(train, range(parts))
-    test, judged = (
+    learned = examples_of(train, range(parts))
+    test, numbers = (
         (train, range(parts, 2 * parts)) if test is None else (test, range(min(len(test), -(-examples // test.batch_size))))
     )
-    judged = examples_of(test, judged)
+    tested = examples_of(test, numbers)
     tokens = len(train.tables.special)
-    learnt, asked = (edge_columns(segments, train.seq_len, tokens) for segments, _ in (seen, judged))
-    return probe(learnt, asked, seen[1], judged[1])
+    train_columns, test_columns = (edge_columns(segments, train.seq_len, tokens) for segments, _ in (learned, tested))
+    return probe(train_columns, test_columns, learned[1], tested[1])
 
 
 def examples_of(batches, numbers):
@@ -53,7 +53,7 @@ def examples_of(batches, numbers):
 
 
 def edge_columns(rows, seq_len, tokens):
-    """What the probe is told, numbers from 0 on in columns, and how many a column may have.
+    """The features of the probe as columns of numbers from 0, and how many different numbers each column may have.
 
     Args:
         rows: as the first of the pair from `examples_of`.
@@ -62,7 +62,7 @@ def edge_columns(rows, seq_len, tokens):
     """
     ids, first_end, second_end = rows
     edges = np.ones_like(first_end), first_end - 1, first_end + 1, second_end - 1
-    at_edges = [np.take_along_axis(ids, place[:, None], axis=1)[:, 0] for place in edges]
+    at_edges = [np.take_along_axis(ids, column[:, None], axis=1)[:, 0] for column in edges]
     lengths = first_end - 1, second_end - first_end - 1, second_end - 2
     return [*at_edges, *(length_step(length, seq_len) for length in lengths)], [tokens] * 4 + [STEPS] * 3
 
@@ -73,28 +73,28 @@ def length_step(length, seq_len):
 
 
 def probe(train, test, train_labels, test_labels):
-    """Learn labels from columns of numbers by logistic regression, each number a feature of its own.
+    """Learn labels from columns of numbers by logistic regression, each number a separate feature.
 
     Args:
-        train, test: columns and how many numbers each may have, as from `edge_columns`.
+        train, test: columns and how many different numbers each may have, as from `edge_columns`.
         train_labels, test_labels: 0 or 1, `(examples,)`.
 
     Returns:
-        `Probe`, of the test.
+        `Probe`, measured on `test`.
     """
     begins = np.concatenate([[0], np.cumsum(train[1])])
-    learnt, judged = (np.stack(columns, axis=1) + begins[:-1] for columns, _ in (train, test))
-    weights, speed = np.zeros(begins[-1]), np.zeros(begins[-1])
-    count, width = learnt.shape
-    share = np.bincount(learnt.ravel(), minlength=len(weights)) / count
-    rate = _RATE / np.sqrt(share * width + 1e-3)  # what is frequent takes shorter steps
+    train_features, test_features = (np.stack(columns, axis=1) + begins[:-1] for columns, _ in (train, test))
+    weights, velocity = np.zeros(begins[-1]), np.zeros(begins[-1])
+    count, width = train_features.shape
+    share = np.bincount(train_features.ravel(), minlength=len(weights)) / count
+    rate = _RATE / np.sqrt(share * width + 1e-3)  # frequent features take shorter steps
     bias = _logit(train_labels.mean())
-    for _ in range(_ROUNDS):
-        wrong = 1 / (1 + np.exp(-bias - weights[learnt].sum(axis=1))) - train_labels
-        gradient = np.bincount(learnt.ravel(), np.repeat(wrong, width), len(weights)) / count + _DECAY / width * weights
-        speed = _MOMENTUM * speed - rate * gradient
-        weights += speed
-    answers = bias + weights[judged].sum(axis=1) > 0
+    for _ in range(_UPDATES):
+        error = 1 / (1 + np.exp(-bias - weights[train_features].sum(axis=1))) - train_labels
+        gradient = np.bincount(train_features.ravel(), np.repeat(error, width), len(weights)) / count + _DECAY / width * weights
+        velocity = _MOMENTUM * velocity - rate * gradient
+        weights += velocity
+    answers = bias + weights[test_features].sum(axis=1) > 0
     mean = float(test_labels.mean())
     return Probe(float((answers == test_labels).mean()), max(mean, 1 - mean))
 

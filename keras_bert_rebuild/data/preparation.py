@@ -1,4 +1,4 @@
-"""One run of `prepare`: what there is to do, what is done, and what is on disk."""
+"""One run of `prepare`: what remains to be done, what is done, and what is on disk."""
 
 import contextlib
 import json
@@ -11,13 +11,13 @@ from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.locked import locked
 from keras_bert_rebuild.files.regular import read_text
 
-# How long to wait for another part that begins.
+# How long to wait for another part that is starting.
 BEGIN_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a run of `prepare` came to."""
+    """The result of a run of `prepare`."""
 
     counts: dict
     """Tokens, passages and documents that start in the shards of this part, and how many of the tokens are `[UNK]`."""
@@ -26,22 +26,22 @@ class Prepared:
     """Shards of this part."""
 
     made: int
-    """How many of them were made by this run; the others were there."""
+    """How many of them this run made; the others were on disk."""
 
     cased: bool
-    """Whether case and accents were kept."""
+    """Whether the ids preserve case and accents."""
 
     notes: list
     """What was left out or cut: lines for the user."""
 
 
 class Preparation:
-    """What is done of a folder of tokens, and what of it is on disk.
+    """The progress of a folder of tokens, and the part of it that is on disk.
 
     Args:
         reader: a `CorpusReader`.
         output: path of the folder.
-        settings: what the bytes of the shards depend on, a dictionary for JSON.
+        settings: the settings that the bytes of the shards depend on, a dictionary for JSON.
         part: `(number, parts)`.
         vocabulary: the bytes of the vocabulary file.
         progress: called as `progress(file_bytes, text_bytes)`.
@@ -53,31 +53,31 @@ class Preparation:
         self.description = {"format": FORMAT, "version": VERSION, "part": list(part), "settings": settings}
         self.index = output / part_file("index", part)
         self.records = {}
-        self.indexed = {}  # the shards of an index that is there already
-        self.begun = {}  # block number: (file bytes, text bytes)
+        self.indexed = {}  # the shards of an index that exists already
+        self.started = {}  # block number: (file bytes, text bytes)
         self.blocks = self.made = 0
-        self.has_begun = self.wrote_vocabulary = False
+        self.has_started = self.wrote_vocabulary = False
 
     def check_folder(self):
-        """See that what is in the folder belongs to a run with the same settings."""
+        """Check that the contents of the folder belong to a run with the same settings."""
         if not self.output.is_dir():
             return
         for path in part_files(self.output, "progress") + part_files(self.output, "index"):
             found = read_description(path)
             if found["version"] != VERSION:
                 raise ValueError(
-                    f"expected a folder of its own for version {VERSION} of the format; {path} has version {found['version']}."
+                    f"expected a separate folder for version {VERSION} of the format; {path} has version {found['version']}."
                 )
             ours = {**self.settings, "parts": self.part[1]}
             for name, value in {**dict.fromkeys(ours), **found["settings"], "parts": found["part"][1]}.items():
                 if ours.get(name) != value:
                     raise ValueError(
-                        f"expected a folder of its own for these settings; {self.output} has {name} {_shown(value)}, "
+                        f"expected a separate folder for these settings; {self.output} has {name} {_shown(value)}, "
                         f"not {_shown(ours.get(name))}."
                     )
         copy = self.output / "vocab.txt"
         if copy.exists() and copy.read_bytes() != self.vocabulary:
-            raise ValueError(f"expected a folder of its own for this vocabulary; {copy} is another.")
+            raise ValueError(f"expected a separate folder for this vocabulary; {copy} is a different one.")
         if self.index.exists():
             shards = read_description(self.index).get("shards")
             for record in shards if isinstance(shards, list) else []:
@@ -96,8 +96,8 @@ class Preparation:
             if record is not None or number % self.part[1] != self.part[0]:
                 self.progress(sizes[0], 0)
                 continue
-            self._begin()
-            self.begun[number] = sizes
+            self._start()
+            self.started[number] = sizes
             task = number, block.text, block.continues
             del block
             yield task
@@ -107,11 +107,11 @@ class Preparation:
         """Note that a shard was made."""
         self.records[record["number"]] = record
         self.made += 1
-        self.progress(*self.begun.pop(record["number"]))
+        self.progress(*self.started.pop(record["number"]))
 
     def finish(self):
-        """Write the index, in place of the files that told what was done."""
-        self._begin()
+        """Write the index, which replaces the files that recorded the progress."""
+        self._start()
         records = [self.records[number] for number in sorted(self.records)]
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
         if self.part[1] == 1 and not counts["tokens"]:
@@ -125,7 +125,7 @@ class Preparation:
         return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
 
     def _done(self, number):
-        """The record of a shard that is whole on disk, or None."""
+        """The record of a shard that is complete on disk, or None."""
         path = self.output / record_file(number)
         record = self.indexed.get(number)
         if record is None and path.exists():
@@ -135,16 +135,16 @@ class Preparation:
                 return None
         return record if record is not None and record["number"] == number and is_intact(self.output, record) else None
 
-    def _begin(self):
-        """Make the folder, when it is known that something goes into it."""
+    def _start(self):
+        """Create the folder, once there is something to write."""
         progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
-        if self.has_begun and progress.exists() and vocabulary.exists():
+        if self.has_started and progress.exists() and vocabulary.exists():
             return
         self.output.mkdir(parents=True, exist_ok=True)
-        # Parts have locks of their own: one at a time looks at what the others have begun, and begins.
+        # Each part has its own lock: with this one, a part checks what the others have started before it starts.
         with locked(self.output / ".begin.lock", self.output, wait=BEGIN_SECONDS):
             self.check_folder()
-            self.has_begun = True
+            self.has_started = True
             if not progress.exists():
                 write_json(progress, self.description)
             if not vocabulary.exists():

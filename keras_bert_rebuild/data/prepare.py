@@ -1,4 +1,4 @@
-"""Tokenising a corpus once, into a folder that training reads from disk."""
+"""Tokenise a corpus once, into a folder that training reads from disk."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TO
 from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
 from keras_bert_rebuild.text.wordpiece_files import settings_beside
 
-MOST_WORKERS = 256
+MAX_WORKERS = 256
 
 
 def prepare(
@@ -34,44 +34,44 @@ def prepare(
 ) -> Any:
     """Tokenise a corpus into a folder for `TokenStore`.
 
-    The bytes of the folder depend on the corpus, the vocabulary and the settings alone. A run that was stopped, at any moment, goes
-    on when it is called again: finished shards are kept. Memory does not depend on the size of the corpus.
+    The bytes of the folder depend only on the corpus, the vocabulary and the settings. A run that was interrupted at any moment is
+    resumed when it is called again: finished shards are reused. Memory does not depend on the size of the corpus.
 
     Args:
         corpus: a file or folder: see `CorpusReader`.
-        vocabulary: a file with a token a line.
+        vocabulary: a file with one token per line.
         output: the folder to write.
-        cased: keep case; None takes it from the settings of a tokenizer beside a vocab.txt, and else from the vocabulary, by
-            capitals in it. What becomes of accents and CJK characters is read there, too.
-        workers: number of processes; None is one for every core, and 1 is this process itself; 256 at the most.
-        part: `(number, parts)`: make only the blocks whose number leaves this remainder. The parts may be made on several hosts,
-            in one folder or in several whose files are put together afterwards.
-        document_per_file: a file is one document, whatever blank lines are in it.
-        block_bytes: text of a shard, at most.
-        progress: called as `progress(file_bytes, text_bytes)` when so many more bytes of the files are done, and so many of text
-            were tokenised for it.
+        cased: keep case; None takes it from the tokenizer settings next to a vocab.txt, and otherwise from the vocabulary, by
+            whether it has capitals. The treatment of accents and CJK characters is read from these settings too.
+        workers: number of processes, at most 256; None is one for every core, and 1 is this process itself.
+        part: `(number, parts)`: make only the blocks whose number modulo `parts` is `number`. The parts may be made on several
+            hosts, in one folder or in several whose files are merged afterwards.
+        document_per_file: each file is one document, regardless of blank lines.
+        block_bytes: maximum size of the text of a shard.
+        progress: called as `progress(file_bytes, text_bytes)` with the number of further bytes of the files that are done, and of
+            bytes of text that were tokenised for it.
 
     Returns:
         `Prepared`.
 
     Raises:
-        ValueError: the corpus or vocabulary will not do, or `output` was begun with other settings or cannot be a folder.
+        ValueError: the corpus or vocabulary is not usable, or `output` was started with other settings or cannot be a folder.
         OSError: a file cannot be read or written, another run is writing the same part, or a worker process died.
     """
     workers = _cores() if workers is None else workers
-    if workers > MOST_WORKERS:
-        raise ValueError(f"workers must be at most {MOST_WORKERS}, each a process with memory of its own; got {workers:,}.")
+    if workers > MAX_WORKERS:
+        raise ValueError(f"workers must be at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
     if workers < 1 or not 0 <= part[0] < part[1]:
         raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
     reader = CorpusReader(corpus, document_per_file, block_bytes)
-    _check_places(corpus, vocabulary, output)
+    _check_paths(corpus, vocabulary, output)
     content, tokens = _read_vocabulary(vocabulary)
     cleaning = settings_beside(vocabulary)
-    told = cleaning.pop("cased", None)
+    found_cased = cleaning.pop("cased", None)
     usual = {"strip_accents": None, "tokenize_chinese_chars": True}
     cleaning = {name: value for name, value in cleaning.items() if value != usual[name]}
-    cased = told if cased is None else cased
+    cased = found_cased if cased is None else cased
     settings = {
         "block_bytes": block_bytes,
         "cased": is_cased(tokens) if cased is None else cased,
@@ -92,7 +92,7 @@ def prepare(
 
 
 def claimed_store(corpus, output, part):
-    """Check the folder of a part of a corpus, and hold its lock: a context."""
+    """A context manager that checks the folder of a part of a corpus and holds its lock."""
     return claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock")
 
 
@@ -101,7 +101,7 @@ def _cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _check_places(corpus, vocabulary, output):
+def _check_paths(corpus, vocabulary, output):
     if output.exists() and not output.is_dir():
         raise ValueError(f"expected a folder to write to; {output} is a file.")
     if output.resolve().is_relative_to(corpus.resolve()):
@@ -114,7 +114,7 @@ def _read_vocabulary(path):
     """The bytes of a vocabulary file, and its tokens with their ids."""
     if not path.is_file():
         raise ValueError(
-            f"expected a vocabulary, a file with a token a line; {path} is {'a folder' if path.exists() else 'not there'}."
+            f"expected a vocabulary, a file with one token per line; {path} is {'a folder' if path.exists() else 'not there'}."
         )
     tokens = load_vocabulary(path)
     for token in (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK):

@@ -29,44 +29,44 @@ def pretraining_batches(
     process_count: int = 1,
     **settings: Any,
 ) -> "PretrainingBatches":
-    """Batches for `fit` and `evaluate` of a model with an MLM head, and beside it an NSP head, a SOP head or none.
+    """Batches for `fit` and `evaluate` of a model with an MLM head and an NSP head, a SOP head or neither.
 
     Args:
         store: a `TokenStore`, the folder of one, or a `TokenCorpus`.
-        batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings: as of `PretrainingBatches`, which says
-            what a batch is.
+        batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings: see `PretrainingBatches`, which
+            describes a batch.
     """
     store = TokenStore(store) if isinstance(store, (str, Path)) else store
     return PretrainingBatches(store, batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings)
 
 
 class PretrainingBatches(EpochBatches):
-    """The batches of an epoch after the other; any of them can be made without those before it.
+    """The batches of one epoch after another; any of them can be made without those before it.
 
-    An epoch is a pass over the corpus, less the last examples where they do not fill a batch. With `steps_per_epoch` it is a
-    stretch of so many batches of the endless sequence of passes, where a batch may begin in one pass and end in the next.
+    An epoch is a pass over the corpus, without the last examples if they do not fill a batch. With `steps_per_epoch` it is that
+    many consecutive batches of the endless sequence of passes, where a batch may begin in one pass and end in the next.
 
     Args:
-        store: a `TokenCorpus`, or anything that has its attributes.
-        batch_size: examples of a batch, of all processes together; a multiple of `process_count`.
+        store: a `TokenCorpus`, or any object with its attributes.
+        batch_size: examples per batch, of all processes together; a multiple of `process_count`.
         seq_len: length of every example, padded.
-        max_predictions: positions to predict of an example, at the most.
+        max_predictions: maximum number of positions to predict in an example.
         seed: a whole number.
-        process_index: the number of this process, from 0 on.
+        process_index: the number of this process, from 0.
         process_count: processes that share every batch; each gets its rows of it, in their order.
         steps_per_epoch: batches of an epoch; None for those of a pass.
         next_sentence: "nsp", pairs whose second segment follows or is a random one; "sop", two segments in their order or swapped;
             None, one segment.
-        masking: what is masked as a whole, "token", "whole_word" or "ngram" (runs of up to three words).
-        mask_rate, mask_mask_rate, mask_random_rate: as of `mask_tokens`.
+        masking: what is masked as a whole, "token", "whole_word" or "ngram" (spans of up to three words).
+        mask_rate, mask_mask_rate, mask_random_rate: see `mask_tokens`.
         random_next_rate: rate of random second segments, and of swapped ones.
-        short_seq_prob: part of the examples that are cut to a random length.
-        lengths: lengths to pad to, where most examples are shorter than `seq_len`: batches are made of examples of about the same
-            length and padded to the least of these that holds them; see `length_windows`. None: all are padded to `seq_len`.
-        start_epoch, repeat, workers, **kwargs: as of `EpochBatches`.
+        short_seq_prob: share of the examples that are cut to a random length.
+        lengths: lengths to pad to, for corpora where most examples are shorter than `seq_len`: a batch has examples of about the
+            same length and is padded to the smallest of these that holds them; see `length_windows`. None pads all to `seq_len`.
+        start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
-        ValueError: an argument that none of this can be done with.
+        ValueError: an argument is out of range, or an epoch would have no batch.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class PretrainingBatches(EpochBatches):
         if max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1; got {max_predictions}.")
         if not 0 <= process_index < process_count:
-            raise ValueError(f"process_index must be one of {process_count} processes, from 0 on; got {process_index}.")
+            raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
         if batch_size < 1 or batch_size % process_count:
-            raise ValueError(f"batch_size must be a multiple of process_count {process_count}, for all together; got {batch_size}.")
+            raise ValueError(f"batch_size, of all processes together, must be a multiple of {process_count}; got {batch_size}.")
         if next_sentence == "nsp" and len(store.document_starts) < 3:
-            raise ValueError(f"next_sentence 'nsp' needs a corpus of 2 documents or more; got {len(store.document_starts) - 1}.")
+            raise ValueError(f"next_sentence 'nsp' needs a corpus of at least 2 documents; got {len(store.document_starts) - 1}.")
         self.store = store
         self.tables = vocabulary_tables(store.vocabulary)
         self.examples = Examples(store, seq_len - special, seed)
@@ -138,11 +138,11 @@ class PretrainingBatches(EpochBatches):
         return len(self.examples) // self.batch_size if self.steps_per_epoch is None else self.steps_per_epoch
 
     def batch(self, epoch, index):
-        """The rows of this process of batch `index` of an epoch, whatever was asked for before.
+        """The rows of this process of batch `index` of an epoch, regardless of earlier calls.
 
         Args:
-            epoch: a number from 0 on.
-            index: a number from 0 on, less than the batches of an epoch.
+            epoch: a number from 0.
+            index: a number from 0, less than the number of batches of an epoch.
 
         Returns:
             `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, length)`; `(rows, length, 1)`, the tokens
@@ -160,19 +160,19 @@ class PretrainingBatches(EpochBatches):
         return self._lay_out(keys[members[share]], segments.take(members[share]), length)
 
     def _examples_of_window(self, epochs_before, number):
-        """The examples of a window of batches, and for each of its batches which of them it has and how long it is."""
-        kept = self._window  # threads may ask for other windows
-        if kept[0] != (epochs_before, number):
+        """The examples of a window of batches, and for each of its batches the indexes of its examples and its length."""
+        cached = self._window  # threads may request other windows
+        if cached[0] != (epochs_before, number):
             count = min(len(self) - number * WINDOW, WINDOW)
             positions = epochs_before + number * WINDOW * self.batch_size + np.arange(count * self.batch_size)
             keys, segments = self._examples(positions)
             sizes = segments.first_lengths + segments.second_lengths + (2 if self.next_sentence is None else 3)
             plan = length_windows(sizes, self.batch_size, self.lengths, keys[0])
-            self._window = kept = (epochs_before, number), (keys, segments, plan)
-        return kept[1]
+            self._window = cached = (epochs_before, number), (keys, segments, plan)
+        return cached[1]
 
     def _examples(self, positions):
-        """The keys of the draws of some examples, and their segments."""
+        """The keys of the draws of examples, and their segments."""
         spans = self.examples.at(positions)
         spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
         if self.next_sentence == "nsp":
@@ -192,10 +192,10 @@ class PretrainingBatches(EpochBatches):
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 
 
-def _checked_lengths(lengths, seq_len, least):
+def _checked_lengths(lengths, seq_len, minimum):
     lengths = np.unique(np.asarray(lengths, "int64"))
-    if not len(lengths) or lengths[0] < least or lengths[-1] > seq_len:
-        raise ValueError(f"lengths must be from {least} to seq_len={seq_len}; got {lengths.tolist()}.")
+    if not len(lengths) or lengths[0] < minimum or lengths[-1] > seq_len:
+        raise ValueError(f"lengths must be from {minimum} to seq_len={seq_len}; got {lengths.tolist()}.")
     return np.union1d(lengths, [seq_len])
 
 

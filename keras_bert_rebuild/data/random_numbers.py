@@ -1,4 +1,4 @@
-"""Random numbers as a function of a key and a counter: any one can be had without those before it."""
+"""Random numbers as a function of a key and a counter: any one can be computed without those before it."""
 
 import enum
 
@@ -9,12 +9,12 @@ _STREAM = 0xD1342543DE82EF95
 _ALL_BITS = 2**64 - 1
 _SHIFTS = tuple(np.uint64(n) for n in (30, 27, 31))
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-# Pairs of rounds of the permutation: with fewer, those of a handful of positions are visibly uneven.
+# Pairs of rounds of the permutation: with fewer, permutations of a handful of positions are visibly uneven.
 _ROUNDS = 8
 
 
 class Stream(enum.IntEnum):
-    """What a draw decides; draws of different streams know nothing of each other."""
+    """What a draw decides; draws of different streams are independent."""
 
     ORDER = 0
     PHASE = 1
@@ -28,12 +28,12 @@ class Stream(enum.IntEnum):
 
 
 def keys(seed, epoch, positions):
-    """The key of every position of an epoch, uint64, in the shape that `epoch` and `positions` have together.
+    """The key of every position of an epoch, uint64, with the shape that `epoch` and `positions` broadcast to.
 
     Args:
-        seed: a whole number; what matters is its remainder by 2⁶⁴.
-        epoch: a whole number from 0 on, or an array of them.
-        positions: whole numbers from 0 on.
+        seed: a whole number, taken modulo 2⁶⁴.
+        epoch: a whole number from 0, or an array of them.
+        positions: whole numbers from 0.
 
     Reference: Steele et al., 2014, "Fast splittable pseudorandom number generators", section 5 (the mixing function).
     """
@@ -44,13 +44,13 @@ def keys(seed, epoch, positions):
 
 
 def bits(keys, counters, stream):
-    """64 random bits, uint64, for every key and counter, in the shape that both have together."""
+    """64 random bits, uint64, for every key and counter, with the shape that both broadcast to."""
     with np.errstate(over="ignore"):
         return _mixed(_of_stream(keys, stream) + (_as_words(counters) + np.uint64(1)) * np.uint64(_GOLDEN))
 
 
 def uniform_at(keys, counters, stream):
-    """A number in [0, 1) for every key and counter, float64, in the shape that both have together."""
+    """A number in [0, 1) for every key and counter, float64, with the shape that both broadcast to."""
     return (bits(keys, counters, stream) >> np.uint64(11)) * 2.0**-53
 
 
@@ -65,10 +65,10 @@ def below(uniform, high):
 
 
 def permuted(keys, n, positions):
-    """What stands at some positions of a random permutation of range(n), int64.
+    """The values at some positions of a random permutation of range(n), int64.
 
-    Nothing of size `n` is made. The number of a position is written as a row and a column of the smallest near-square that holds
-    `n`; each in turn is shifted by a random function of the other; what falls outside of range(n) goes round again.
+    No array of size `n` is made. A position is written as a row and a column of the smallest near-square that holds `n`; each in
+    turn is shifted by a random function of the other; a value outside range(n) is permuted again.
 
     Args:
         keys: the key of the permutation, uint64, one for all positions or one for each.
@@ -91,7 +91,7 @@ def permuted(keys, n, positions):
 def _shuffled(keys, rows, columns, x):
     row, column = np.divmod(np.atleast_1d(x), columns)
     for i in range(_ROUNDS):
-        # A round has numbers of its own: a side is shorter than 2⁴⁰.
+        # Each round has different numbers: a side is shorter than 2⁴⁰.
         row = (row + _mixed(keys + column + np.uint64(2 * i << 40))) % rows
         column = (column + _mixed(keys + row + np.uint64(2 * i + 1 << 40))) % columns
     return (row * columns + column).reshape(x.shape)

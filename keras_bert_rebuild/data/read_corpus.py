@@ -24,13 +24,13 @@ class Block:
     """UTF-8, a line feed between passages, an empty line between documents; passages have no white space around them."""
 
     text_bytes: int
-    """Size of the text as it was in the files, white space and all."""
+    """Size of the text in the files, white space included."""
 
     file_bytes: int
-    """Bytes read of the files so far, as they lie on disk."""
+    """Bytes of the files on disk that were read so far."""
 
     continues: bool = False
-    """Whether the first document is the rest of the last one of the block before."""
+    """Whether the first document continues the last one of the previous block."""
 
     @property
     def documents(self):
@@ -46,14 +46,14 @@ class CorpusReader:
 
     Args:
         path: a file or a folder of files in UTF-8, plain, `.gz` or `.xz`.
-        document_per_file: a file is one document, whatever blank lines are in it.
-        block_bytes: text of a block, at most, but for a single line that is longer. Blocks are cut where a document ends; one that
-            is longer than a block is cut between passages, and the next block says that it goes on.
-        line_bytes: longer lines are cut into passages, which is counted in `cut_lines`.
+        document_per_file: each file is one document, regardless of blank lines.
+        block_bytes: maximum size of the text of a block, unless a single line is longer. Blocks end where a document ends; a
+            document that is longer than a block is cut between passages, and the next block has `continues`.
+        line_bytes: longer lines are cut into passages and counted in `cut_lines`.
         strict: a line that is not UTF-8 is an error; otherwise it is left out and counted in `bad_lines`.
 
     Raises:
-        ValueError: nothing is there; while reading: a compressed file is damaged, or no passage is in the corpus.
+        ValueError: the path does not exist; while reading: a compressed file is damaged, or the corpus has no passage.
     """
 
     def __init__(self, path, document_per_file=False, block_bytes=BLOCK_BYTES, line_bytes=LINE_BYTES, strict=False):
@@ -68,7 +68,7 @@ class CorpusReader:
 
     @property
     def file_bytes(self):
-        """Size of the files as they lie on disk."""
+        """Size of the files on disk."""
         return sum(self.sizes)
 
     def fingerprint(self):
@@ -78,7 +78,7 @@ class CorpusReader:
         return {"files": len(self.files), "bytes": self.file_bytes, "sha256": digest}
 
     def notes(self):
-        """What was left out or cut so far: lines for the user."""
+        """Lines for the user that say what was left out or cut so far."""
         notes = [f"{name}, line {number}: not UTF-8, left out" for name, number in self.first_bad_lines]
         if self.bad_lines > len(notes):
             notes.append(f"and {self.bad_lines - len(notes):,} more lines that are not UTF-8")
@@ -89,18 +89,18 @@ class CorpusReader:
     def blocks(self):
         """Yield every `Block` of the corpus, from the first."""
         self._restart()
-        # Texts are kept joined: strings of their own would take several times the memory.
+        # Texts stay joined: separate strings would take several times the memory.
         number, text, size, continues = 0, bytearray(), 0, False  # of the block: the documents that have ended
-        document, document_size, goes_on = bytearray(), 0, False
+        document, document_size, document_continues = bytearray(), 0, False
         for passage, length in self._lines():
             if not passage:
                 if document:
-                    continues = continues if text else goes_on
-                    # In two steps: joined first they would be in memory once more, and leave a hole too small for the next ones.
+                    continues = continues if text else document_continues
+                    # In two steps: joined first they would be in memory twice, and leave a hole too small for the next ones.
                     text += b"\n\n" if text else b""
                     text += document
                     size += document_size
-                document, document_size, goes_on = bytearray(), 0, False
+                document, document_size, document_continues = bytearray(), 0, False
                 continue
             if text and size + document_size + length > self.block_bytes:
                 block = Block(number, text, size, self._read(), continues)
@@ -108,8 +108,8 @@ class CorpusReader:
                 yield block
                 del block
             if document and document_size + length > self.block_bytes:
-                block = Block(number, document, document_size, self._read(), goes_on)
-                number, document, document_size, goes_on = number + 1, bytearray(), 0, True
+                block = Block(number, document, document_size, self._read(), document_continues)
+                number, document, document_size, document_continues = number + 1, bytearray(), 0, True
                 yield block
                 del block
             document += b"\n" + passage.encode() if document else passage.encode()

@@ -10,7 +10,7 @@ from keras_bert_rebuild.data.read_labelled_questions import read_squad
 from keras_bert_rebuild.data.read_labelled_rows import read_json_lines, read_plain_lines, read_table
 from keras_bert_rebuild.data.read_labelled_words import read_words
 
-# End of a file's name, before .gz or .xz: the format.
+# From the end of a file's name, before .gz or .xz, to its format.
 SUFFIXES = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -43,17 +43,18 @@ def read_examples(
         path: a file in UTF-8, also `.gz` or `.xz`.
         kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices";
             or a `Kind` of your own.
-        columns: what the parts of an example are called in the file, such as `{"text": "utterance", "label": "intent"}`, or the
-            numbers of their columns, from 1 on; where None, names that are usual, or the order text, (second text,) label.
-        header: whether the first row of a table names its columns; None to tell it from the names.
-        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to tell it from the name.
-        labelled: whether every example must say what is to be learned from it.
+        columns: the names that the parts of an example have in the file, such as `{"text": "utterance", "label": "intent"}`, or the
+            numbers of their columns, from 1; None for the usual names, or the order text, (second text,) label.
+        header: whether the first row of a table names its columns; None to infer it from the names.
+        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to infer it from the name
+            of the file.
+        labelled: whether every example must have what is to be learned from it.
 
     Returns:
-        A list of examples of `labelled_examples`, each with the place that it comes from.
+        A list of examples of `labelled_examples`, each with the file and line that it comes from.
 
     Raises:
-        ValueError: what was expected, what came, in which file and line.
+        ValueError: an argument or a row is not as expected; the error names the file and line.
     """
     if not isinstance(kind, Kind):
         if kind not in KINDS:
@@ -68,12 +69,12 @@ def read_examples(
     named = dict(columns or {})
     unknown = [part for part in named if part not in kind.columns]
     if unknown:
-        raise ValueError(f"columns must be of {', '.join(kind.columns)}; got {', '.join(unknown)}.")
+        raise ValueError(f"columns must be among {', '.join(kind.columns)}; got {', '.join(unknown)}.")
     for part, names in named.items():
         if part != "choices" and isinstance(names, (list, tuple)):
-            raise ValueError(f"columns must name one for {part}; got {', '.join(map(str, names))}.")
+            raise ValueError(f"columns must name a single column for {part}; got {', '.join(map(str, names))}.")
     if named and format in ("squad", "txt"):
-        raise ValueError(f"columns are those of tables, JSON lines and words in lines; {path} has none, as {format}.")
+        raise ValueError(f"columns apply only to tables, JSON lines and CoNLL files; {path} is read as {format}.")
     if header is not None and format not in _TABLES:
         raise ValueError(f"header applies only to {', '.join(_TABLES)}; {path} is read as {format}.")
     if format in ("conll", "conllu"):

@@ -1,10 +1,10 @@
-"""Questions in files as SQuAD has them."""
+"""Questions in files in the format of SQuAD."""
 
 import json
 
 from keras_bert_rebuild.data.example_kinds import checked_answers
 from keras_bert_rebuild.data.labelled_examples import Question
-from keras_bert_rebuild.data.labelled_file import place, read_text
+from keras_bert_rebuild.data.labelled_file import location, read_text
 from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import check_limit
 
@@ -14,13 +14,13 @@ def read_squad(path, labelled=True):
 
     Args:
         path: the file.
-        labelled: whether every question must have answers, or be said to have none.
+        labelled: whether every question must have answers or be marked as having none.
 
     Returns:
         A list of `Question`; a question without an answer, in 2.0, has the empty tuple.
 
     Raises:
-        ValueError: a part is missing, an answer does not stand in its context where it should, two questions have the same id.
+        ValueError: a part is missing, an answer is not at its offset in the context, or two questions have the same id.
     """
     try:
         text = read_text(path)
@@ -29,9 +29,11 @@ def read_squad(path, labelled=True):
         content = json.loads(text)
         check_depth(content, path)
     except json.JSONDecodeError as error:
-        raise ValueError(f"expected JSON; {place(path, error.lineno)} is not, at character {error.colno}: {error.msg}.") from None
+        raise ValueError(
+            f"expected JSON; {location(path, error.lineno)} is not, at character {error.colno}: {error.msg}."
+        ) from None
     except RecursionError:
-        raise ValueError(f"expected JSON as in SQuAD; {path} nests too deep.") from None
+        raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
     except ValueError as error:  # a number of thousands of digits
         raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
     found, seen = [], {}
@@ -43,7 +45,7 @@ def read_squad(path, labelled=True):
                 question = _read_question(row, context, f"{where}.qas[{k}]", labelled)
                 if question.id in seen:
                     raise ValueError(
-                        f"expected an id of its own for every question; {question.id} is that of {seen[question.id]}"
+                        f"expected a unique id for every question; {question.id} is that of {seen[question.id]}"
                         f" and of {question.where}."
                     )
                 seen[question.id] = question.where
@@ -54,15 +56,15 @@ def read_squad(path, labelled=True):
 
 
 def _read_question(row, context, where, labelled):
-    name, asked = _string(row, "id", where), _string(row, "question", where)
+    name, text = _string(row, "id", where), _string(row, "question", where)
     if row.get("is_impossible") is True:
-        return Question(name, asked, context, (), where=where)
+        return Question(name, text, context, (), where=where)
     answers = row.get("answers")
     if answers is None or (not answers and "is_impossible" not in row):
         if labelled:
             raise ValueError(f"expected answers, or is_impossible; question {name} has neither in {where}.")
-        return Question(name, asked, context, None, where=where)
-    return Question(name, asked, context, checked_answers(answers, context, where), where=where)
+        return Question(name, text, context, None, where=where)
+    return Question(name, text, context, checked_answers(answers, context, where), where=where)
 
 
 def _list(value, name, where):

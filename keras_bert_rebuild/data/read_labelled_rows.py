@@ -5,7 +5,7 @@ import io
 import json
 import re
 
-from keras_bert_rebuild.data.labelled_file import place, read_lines, read_text
+from keras_bert_rebuild.data.labelled_file import location, read_lines, read_text
 from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import limit
 
@@ -22,15 +22,15 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
         path: the file.
         delimiter: a tab, for cells without quotes, or a comma, for cells that may be quoted.
         kind: a `Kind`.
-        columns: part of an example: name or number, from 1 on, of its column; those of the kind where it is missing.
-        header: whether the first row names the columns; None to tell it from the names.
-        labelled: whether the column of the target must be there.
+        columns: from parts of an example to the name or number, from 1, of the column; other parts have the names of the kind.
+        header: whether the first row names the columns; None to infer it from the names.
+        labelled: whether there must be a column for the target.
 
     Returns:
-        A list of `(parts, place)`.
+        A list of `(parts, location)`.
 
     Raises:
-        ValueError: a row with other columns than the first, no such column, no example.
+        ValueError: a row has another number of columns than the first, a column does not exist, or there is no example.
     """
     rows = _tab_rows(path) if delimiter == "\t" else _csv_rows(path, delimiter)
     if not rows:
@@ -39,42 +39,42 @@ def read_table(path, delimiter, kind, columns=None, header=None, labelled=True):
     named = any(not _is_number(name) for names in columns.values() for name in _listed(names))
     if header is None:
         header = named or _names_columns(first, kind)
-    where = place(path, first_line)
+    where = location(path, first_line)
     found = _of_header(first, kind, columns, where) if header else _of_width(first, kind, columns, where)
     _check_needed(found, kind, labelled, f"the columns {', '.join(first)}" if header else f"{len(first)} columns", where)
     for line, cells in rows:
         if len(cells) != len(first):
-            raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {place(path, line)} has {len(cells)}.")
+            raise ValueError(f"expected {len(first)} columns, as in line {first_line}; {location(path, line)} has {len(cells)}.")
     rows = rows[1:] if header else rows
     if not rows:
         raise ValueError(f"expected at least one example; {path} has only the names of columns.")
     take = lambda cells, at: [cells[i] for i in at] if isinstance(at, list) else cells[at]  # noqa: E731
-    return [({part: take(cells, at) for part, at in found.items()}, place(path, line)) for line, cells in rows]
+    return [({part: take(cells, at) for part, at in found.items()}, location(path, line)) for line, cells in rows]
 
 
 def read_json_lines(path, kind, columns=None, labelled=True):
-    """The objects of a jsonl file, one a line, as `read_table` gives rows."""
+    """The objects of a jsonl file, one per line, in the form that `read_table` returns."""
     rows = []
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
-        where = place(path, number)
+        where = location(path, number)
         try:
             value = json.loads(line)
             check_depth(value, where)
         except json.JSONDecodeError as error:
             raise ValueError(f"expected a JSON object; {where} is not one, at character {error.colno}: {error.msg}.") from None
         except RecursionError:
-            raise ValueError(f"expected a JSON object; {where} nests too deep.") from None
+            raise ValueError(f"expected a JSON object; {where} is nested too deeply.") from None
         except ValueError as error:  # a number of thousands of digits
             raise ValueError(f"expected a JSON object; {where} is not one: {error}") from None
         if not isinstance(value, dict):
             raise ValueError(f"expected a JSON object; got {line!r:.60} in {where}.")
-        told = [name for names in (columns or {}).values() for name in _listed(names)]
-        missing = next((name for name in told if name not in value), None)
+        named = [name for names in (columns or {}).values() for name in _listed(names)]
+        missing = next((name for name in named if name not in value), None)
         if missing is not None:
             raise ValueError(f"expected the name {missing}; {where} has {', '.join(value)}.")
-        found = {**(columns or {}), **_usual_names(kind, columns or {}, [name for name in value if name not in told])}
+        found = {**(columns or {}), **_usual_names(kind, columns or {}, [name for name in value if name not in named])}
         _check_needed(found, kind, labelled, f"the names {', '.join(value)}", where)
         take = lambda at, value=value: [value[name] for name in at] if isinstance(at, (list, tuple)) else value[at]  # noqa: E731
         parts = {part: take(at) for part, at in found.items()}
@@ -85,11 +85,11 @@ def read_json_lines(path, kind, columns=None, labelled=True):
 
 
 def read_plain_lines(path, kind):
-    """Every line of a file as a text, as `read_table` gives rows."""
+    """Every line of a file as a text, in the form that `read_table` returns."""
     (part,) = kind.by_width.get(1, ("",))
     if not part:
         raise ValueError(f"expected a file with columns; {path} has lines of text.")
-    return [({part: line}, place(path, number)) for number, line in enumerate(read_lines(path), 1) if line.strip()]
+    return [({part: line}, location(path, number)) for number, line in enumerate(read_lines(path), 1) if line.strip()]
 
 
 def _tab_rows(path):
@@ -106,14 +106,14 @@ def _csv_rows(path, delimiter):
                 rows.append((line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"expected cells that are quoted as in csv; {place(path, line)} is not: {error}.") from None
+        raise ValueError(f"expected cells that are quoted as in csv; {location(path, line)} is not: {error}.") from None
     finally:
         csv.field_size_limit(limit)
     return rows
 
 
 def _names_columns(cells, kind):
-    """Whether the cells of a first row are names that the parts of such examples have."""
+    """Whether the cells of the first row are names of the parts of such examples."""
     names = [cell.strip() for cell in cells]
     named = set(_usual_names(kind, {}, [name.lower() for name in names]))
     named |= {part for part in kind.columns if _choice_columns(part, names)}
@@ -123,20 +123,20 @@ def _names_columns(cells, kind):
 def _of_header(cells, kind, columns, where):
     names = [cell.strip() for cell in cells]
     lower = [name.lower() for name in names]
-    told = {part: [_place_of(name, names, where) for name in _listed(wanted)] for part, wanted in columns.items()}
-    taken = {place for places in told.values() for place in places}
+    given = {part: [_column_index(name, names, where) for name in _listed(wanted)] for part, wanted in columns.items()}
+    taken = {index for indexes in given.values() for index in indexes}
     usual = _usual_names(kind, columns, [name for i, name in enumerate(lower) if i not in taken])
     found = {part: lower.index(name) for part, name in usual.items()}
-    if "choices" in kind.columns and "choices" not in usual and (places := _choice_columns("choices", names)):
-        found["choices"] = places
-    return {**found, **{part: places if part == "choices" else places[0] for part, places in told.items()}}
+    if "choices" in kind.columns and "choices" not in usual and (indexes := _choice_columns("choices", names)):
+        found["choices"] = indexes
+    return {**found, **{part: indexes if part == "choices" else indexes[0] for part, indexes in given.items()}}
 
 
 def _of_width(cells, kind, columns, where):
     if columns:
-        # Cells are no names: "1" is the first column, even where a cell holds a 1.
-        places = {part: [_place_of_number(n, len(cells), where) for n in _listed(numbers)] for part, numbers in columns.items()}
-        return {part: found if part == "choices" else found[0] for part, found in places.items()}
+        # Cells are not names: "1" is the first column, even where a cell holds a 1.
+        indexes = {part: [_index_of_number(n, len(cells), where) for n in _listed(numbers)] for part, numbers in columns.items()}
+        return {part: found if part == "choices" else found[0] for part, found in indexes.items()}
     parts = kind.by_width.get(len(cells))
     if parts is None:
         usual = " or ".join(", ".join(parts) for parts in kind.by_width.values()) or "a header"
@@ -144,16 +144,16 @@ def _of_width(cells, kind, columns, where):
     return {part: i for i, part in enumerate(parts)}
 
 
-def _place_of(name, names, where):
-    """The place, from 0 on, of a column given by its name or its number from 1 on."""
+def _column_index(name, names, where):
+    """The index, from 0, of a column given by its name or its number from 1."""
     if name in names:
         return names.index(name)
     if not _is_number(name):
         raise ValueError(f"expected a column named {name}; {where} has the columns {', '.join(names)}.")
-    return _place_of_number(name, len(names), where)
+    return _index_of_number(name, len(names), where)
 
 
-def _place_of_number(number, count, where):
+def _index_of_number(number, count, where):
     if not _is_number(number) or not 1 <= int(number) <= count:
         raise ValueError(f"expected the number of a column from 1 to {count}; got {number} for {where}.")
     return int(number) - 1
@@ -172,7 +172,7 @@ def _choice_columns(part, names):
 
 
 def _usual_names(kind, columns, names):
-    """The usual name, among `names`, of every part that has no column yet; one that two parts know is the first one's."""
+    """The usual name, among `names`, of every part that has no column yet; a name that two parts know goes to the first."""
     found = {}
     for part, known in kind.columns.items():
         name = next((name for name in known if name in names and name not in found.values()), None)

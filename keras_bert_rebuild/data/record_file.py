@@ -17,14 +17,14 @@ _TOO_LONG = limit("record_bytes") + 1
 
 
 def write_records(path, records):
-    """Write byte strings to a file, compressed if its name ends in `.gz`; it is there whole in the end or as it was.
+    """Write byte strings to a file atomically, compressed if its name ends in `.gz`.
 
     Args:
         path: a path.
         records: an iterable of `bytes`.
     """
     path = Path(path)
-    # Without a time of day, the same records give the same file.
+    # Without a timestamp, the same records give the same file.
     with written_file(path) as raw, _compressed(raw, path) as file:
         for record in records:
             length = _LENGTH.pack(len(record))
@@ -34,7 +34,7 @@ def write_records(path, records):
 
 
 def read_records(path):
-    """The records of a file one after the other; a name that ends in `.gz` tells that it is compressed.
+    """The records of a file, in order; a file whose name ends in `.gz` is compressed.
 
     Args:
         path: a path.
@@ -85,7 +85,7 @@ def _check(path, number, data, length, checksum, what):
     if len(data) < length or len(checksum) < _CHECKSUM.size:
         raise ValueError(f"{path} must hold whole records; it ends within record {number}.")
     if _CHECKSUM.unpack(checksum)[0] != masked_crc32c(data):
-        raise ValueError(f"{path} must hold the checksums of its records; that of {what} record {number} is another one.")
+        raise ValueError(f"{path} must hold the checksums of its records; that of {what} record {number} differs.")
 
 
 def _is_gzip(path):

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def lay_out(store, segments, seq_len, tables, pairs=True):
-    """Put segments between special tokens: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` of single segments.
+    """Put segments between special tokens: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` for single segments.
 
     Args:
         store: a corpus.
@@ -20,14 +20,14 @@ def lay_out(store, segments, seq_len, tables, pairs=True):
     columns = np.arange(seq_len)
     first_end = segments.first_lengths[:, None] + 1  # the column of the [SEP]
     last_end = first_end + 1 + segments.second_lengths[:, None] if pairs else first_end
-    behind_first = columns > first_end
+    after_first = columns > first_end
     content = (columns < last_end) & (columns != first_end)
     content[:, 0] = False
     first_shift, second_shift = segments.first_starts[:, None] - 1, segments.second_starts[:, None] - first_end - 1
-    places = columns + np.where(behind_first, second_shift, first_shift)
+    positions = columns + np.where(after_first, second_shift, first_shift)
     ids = np.full(content.shape, tables.pad_id, "int32")
-    ids[content] = store.ids_at(places[content])
+    ids[content] = store.ids_at(positions[content])
     ids[:, 0] = tables.cls_id
     for end in (first_end, last_end):
         np.put_along_axis(ids, end, tables.sep_id, axis=1)
-    return ids, (behind_first & (columns <= last_end)).astype("int32"), content
+    return ids, (after_first & (columns <= last_end)).astype("int32"), content

@@ -3,13 +3,13 @@
     vocab.txt                   the vocabulary, byte for byte
     shard-000000.ids.npy        token ids of a block of the corpus, `(tokens,)`
     shard-000000.passages.npy   where its passages start and, last, the number of its tokens, int64
-    shard-000000.documents.npy  the same of its documents; what lies before the first start goes on with the last document of the
-                                shard before
+    shard-000000.documents.npy  the same for its documents; tokens before the first start continue the last document of the
+                                previous shard
     index.json                  settings, counts, size and SHA-256 of every file; of a corpus made in parts every part has its own,
                                 index-00002-of-00008.json
 
-While the folder is being written there are also `progress.json`, with the settings, and `shard-000000.json`, what the
-index will say of a shard: it is there as soon as the shard is.
+While the folder is being written there are also `progress.json`, with the settings, and `shard-000000.json`, the record of a shard
+that goes into the index: it is written as soon as the shard is complete.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ import numpy as np
 from keras_bert_rebuild.files.durable import write_file, written_file
 
 FORMAT = "keras_bert_rebuild tokens"
-# Version 1 is read, too: in it every shard starts a document, also one that goes on from the shard before.
+# Version 1 is read too: in it every shard starts a document, even if it continues one of the previous shard.
 VERSION = 2
 KINDS = ("ids", "passages", "documents")
 COUNTS = ("tokens", "passages", "documents", "unknown")
@@ -32,7 +32,7 @@ def shard_file(number, kind):
 
 
 def record_file(number):
-    """Name of the file that says that a shard is done."""
+    """Name of the file that marks a shard as done."""
     return f"shard-{number:06d}.json"
 
 
@@ -48,7 +48,7 @@ def write_json(path, value):
 
 
 def write_shard(folder, number, arrays):
-    """Write the arrays of a shard, by kind, and return what the index says of their files."""
+    """Write the arrays of a shard, by kind, and return the record of their files for the index."""
     files = {}
     for kind in KINDS:
         path = folder / shard_file(number, kind)
@@ -59,7 +59,7 @@ def write_shard(folder, number, arrays):
 
 
 def is_intact(folder, record):
-    """Whether all files of a shard are what was written."""
+    """Whether all files of a shard are unchanged since they were written."""
     paths = {folder / name: file for name, file in record["files"].items()}
     return all(path.is_file() and path.stat().st_size == file["bytes"] for path, file in paths.items()) and all(
         sha256_of(path) == file["sha256"] for path, file in paths.items()

@@ -1,4 +1,4 @@
-"""Reading what is written about a folder of tokens; nothing of it is believed unseen."""
+"""Reading the index of a folder of tokens; every value is checked."""
 
 import re
 import warnings
@@ -17,7 +17,7 @@ def read_description(path):
     """Read an index or a progress file.
 
     Raises:
-        ValueError: it is damaged, of another format or of a version that is not known.
+        ValueError: it is damaged, of another format or of an unknown version.
     """
     try:
         value = parse_json(read_text(path, "store_index_bytes", "JSON"), path, "labelled_json_values")
@@ -36,7 +36,7 @@ def read_description(path):
 
 
 def checked_record(record, path):
-    """What an index says of a shard, if it can be true.
+    """The record of a shard from an index, if it is valid.
 
     Raises:
         ValueError: it is damaged, or names other files than those of the shard.
@@ -45,20 +45,20 @@ def checked_record(record, path):
         number, files = record["number"], record["files"]
         numbers = [number, *(record[name] for name in COUNTS), *(file["bytes"] for file in files.values())]
         texts = [file["sha256"] for file in files.values()]
-        right = all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) and all(isinstance(text, str) for text in texts)
-        right = right and set(files) == {shard_file(number, kind) for kind in KINDS}
+        valid = all(type(n) is int and 0 <= n < 1 << 62 for n in numbers) and all(isinstance(text, str) for text in texts)
+        valid = valid and set(files) == {shard_file(number, kind) for kind in KINDS}
     except (KeyError, TypeError, AttributeError):
-        right = False
-    if not right:
+        valid = False
+    if not valid:
         raise ValueError(f"expected the counts and files of a shard; {path} has something else.")
     return record
 
 
 def read_indexes(folder):
-    """The settings of a finished folder, and the records of all its shards in their order.
+    """The settings of a finished folder, and the records of all its shards in order.
 
     Raises:
-        ValueError: a part or a shard is missing, an index is damaged, or they are of several runs.
+        ValueError: a part or a shard is missing, an index is damaged, or the parts are from different runs.
     """
     if not folder.is_dir():
         raise ValueError(
@@ -66,9 +66,9 @@ def read_indexes(folder):
         )
     paths = part_files(folder, "index")
     if not paths:
-        begun = part_files(folder, "progress")
-        what = "is not finished: run the same command again" if begun else "has no index.json"
-        raise ValueError(f"expected a folder that `keras-bert prepare` wrote; {folder} {what}.")
+        started = part_files(folder, "progress")
+        problem = "is not finished: run the same command again" if started else "has no index.json"
+        raise ValueError(f"expected a folder that `keras-bert prepare` wrote; {folder} {problem}.")
     indexes = [read_description(path) for path in paths]
     parts = indexes[0]["part"][1]
     for number in range(parts):
@@ -87,8 +87,8 @@ def read_indexes(folder):
         raise ValueError(f"expected every shard once; the index of {folder} has {len(numbers)} of {blocks}.")
     if indexes[0]["version"] == 1 and indexes[0].get("cut_documents"):
         warnings.warn(
-            f"{folder} has {indexes[0]['cut_documents']} long documents in parts that count as documents of their own, some of "
-            "which may be held out while others are trained on: prepare the corpus again to have them whole.",
+            f"{folder} has {indexes[0]['cut_documents']} long documents cut into parts that count as separate documents, some "
+            "of which may be held out while others are trained on: prepare the corpus again to have them whole.",
             stacklevel=3,
         )
     return _checked_settings(indexes[0]["settings"], paths[0]), records
@@ -96,10 +96,10 @@ def read_indexes(folder):
 
 def _checked_settings(settings, path):
     try:
-        right = isinstance(settings["cased"], bool) and settings["dtype"] in ("uint16", "int32")
-        right = right and isinstance(settings["vocabulary"]["sha256"], str)
+        valid = isinstance(settings["cased"], bool) and settings["dtype"] in ("uint16", "int32")
+        valid = valid and isinstance(settings["vocabulary"]["sha256"], str)
     except (KeyError, TypeError):
-        right = False
-    if not right:
+        valid = False
+    if not valid:
         raise ValueError(f"expected the settings of a corpus of tokens; {path} has others.")
     return settings

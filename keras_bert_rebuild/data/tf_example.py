@@ -19,7 +19,7 @@ def encode_example(features):
         features: a dictionary from name to an array of whole numbers or of floats.
 
     Returns:
-        `bytes`; features stand in the order of their names.
+        `bytes`; features are sorted by name.
     """
     entries = b""
     for name in sorted(features):
@@ -42,7 +42,7 @@ def decode_example(data):
         A dictionary from name to an int64 or float32 array, or a list of `bytes`.
 
     Raises:
-        ValueError: the bytes are no example.
+        ValueError: the bytes are not an example.
     """
     features = {}
     for _, body in _bytes_fields(data, {1}):
@@ -64,7 +64,7 @@ def _feature(data):
         elif kind == _FLOAT_LIST:
             joined = b"".join(bytes(item) for _, item in _bytes_fields(body, {1}))
             if len(joined) % 4:
-                raise ValueError(f"a float list of a tf.train.Example must have 4 bytes a number; got {len(joined)} bytes.")
+                raise ValueError(f"a float list of a tf.train.Example must have 4 bytes per number; got {len(joined)} bytes.")
             values = np.frombuffer(joined, "<f4").astype("float32")
         else:
             items = [item for _, item in _fields(body, {1})]
@@ -120,7 +120,7 @@ def _read_varint(data, at):
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & (2**64 - 1), at
-    raise ValueError("a tf.train.Example must have numbers of 10 bytes at most; got a longer one.")
+    raise ValueError("a tf.train.Example must have numbers of at most 10 bytes; got a longer one.")
 
 
 def _varint(value):

@@ -4,15 +4,14 @@ from typing import Any
 
 
 def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
-    """The same numbers as of a `PretrainingBatches`, made by TensorFlow's threads while a model trains.
+    """The batches of a `PretrainingBatches`, made by TensorFlow's threads while a model trains.
 
     Args:
-        batches: a `PretrainingBatches`; the dataset begins with its epoch, and as many threads make batches as it has `workers`.
-        epochs: how many epochs the dataset has, one behind the other; None for no end. With more than one, tell `fit` its
-            `steps_per_epoch`.
+        batches: a `PretrainingBatches`; the dataset begins with its epoch, and its `workers` is the number of threads.
+        epochs: how many consecutive epochs the dataset has; None for no end. With more than one, pass `steps_per_epoch` to `fit`.
 
     Returns:
-        A `tf.data.Dataset` of the batches in their order, with static shapes unless `batches` pads to several lengths.
+        A `tf.data.Dataset` of the batches in order, with static shapes unless `batches` pads to several lengths.
     """
     steps, start = len(batches), batches.epoch
 
@@ -23,16 +22,17 @@ def tf_pretraining_batches(batches: Any, epochs: int | None = 1) -> Any:
     return _dataset(batch, None if epochs is None else epochs * steps, batches.made_ahead_by, static=batches.lengths is None)
 
 
-def tf_stretch_of_batches(batches):
-    """The same numbers as of one epoch of `EpochBatches` that are of several lengths, made by as many of TensorFlow's threads.
+def tf_epoch_of_batches(batches):
+    """One epoch of `EpochBatches` of several lengths, made by as many of TensorFlow's threads.
 
-    Keras tells from the first two batches of a `PyDataset` what may vary, and here they may be as long as each other by chance.
+    Keras infers from the first two batches of a `PyDataset` which dimensions may vary, and here they may have the same length by
+    chance.
 
     Args:
         batches: `EpochBatches` of batches `((tokens, segments, chosen), labels)`.
 
     Returns:
-        A `tf.data.Dataset` of the batches in their order, of any length.
+        A `tf.data.Dataset` of the batches in order, of any length.
     """
     return _dataset(batches.__getitem__, len(batches), batches.made_ahead_by, static=False)
 
@@ -41,7 +41,7 @@ def _dataset(batch, count, threads, static):
     import tensorflow as tf
 
     example = batch(0)
-    # Of every array the second dimension is the length, but that of the labels of pairs.
+    # The second dimension of every array is the length, except in the labels of pairs.
     shapes = [array.shape if static or array.shape[1] == 1 else (len(array), None, *array.shape[2:]) for array in _flat(example)]
 
     def on_host(number):

@@ -14,12 +14,12 @@ _OF_PREDICTIONS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 
 
 def write_pretraining_records(path, batches, max_predictions, pad_id=0):
-    """Write batches as Google's files have them.
+    """Write batches in the format of Google's files.
 
     Args:
         path: a path; compressed if it ends in `.gz`.
-        batches: an iterable of batches, as from `PretrainingBatches`; those of single segments get 0 for a next-sentence label.
-        max_predictions: predictions of an example that the file has room for.
+        batches: an iterable of batches, as from `PretrainingBatches`; those of single segments get the next-sentence label 0.
+        max_predictions: the number of predictions per example that the file has room for.
         pad_id: the id of padding.
 
     Raises:
@@ -29,7 +29,7 @@ def write_pretraining_records(path, batches, max_predictions, pad_id=0):
 
 
 def read_pretraining_records(path):
-    """The examples of a file, one after the other.
+    """The examples of a file, in order.
 
     Args:
         path: a path; compressed if it ends in `.gz`.
@@ -38,7 +38,7 @@ def read_pretraining_records(path):
         A dictionary from the name of a feature to its array: int64, `masked_lm_weights` float32.
 
     Raises:
-        ValueError: the file is damaged, or a record is not such an example.
+        ValueError: the file is damaged, or a record is not a pretraining example.
     """
     for number, record in enumerate(read_records(path)):
         try:
@@ -57,7 +57,7 @@ def pretraining_batch(examples, next_sentence=True):
         next_sentence: whether the model has a head for the next-sentence label.
 
     Returns:
-        `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`, as of
+        `((tokens, segments, chosen), (labels, next))` or `((tokens, segments, chosen), labels)`, as from
         `PretrainingBatches.batch`: int32; labels are the tokens before masking, `(batch, length, 1)`.
     """
     stacked = {name: np.stack([example[name] for example in examples]) for name in (*_OF_TOKENS, *_OF_PREDICTIONS)}

@@ -1,4 +1,4 @@
-"""Token ids on disk, read where they lie."""
+"""Token ids on disk, read through memory maps."""
 
 import functools
 import hashlib
@@ -12,15 +12,15 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.store_files import sha256_of, shard_file
 from keras_bert_rebuild.data.store_index import read_indexes
-from keras_bert_rebuild.data.stretches_of import stretches_of
+from keras_bert_rebuild.data.stretches_of import span_indexes
 from keras_bert_rebuild.files.regular import read_text
 
-# An open map takes a file descriptor, and processes often have 1,024.
+# An open map takes a file descriptor, and processes often have only 1,024.
 _MAPS_OPEN = 512
 
 
 class TokenStore:
-    """A folder that `keras-bert prepare` wrote: a corpus as token ids, in as little memory as is looked at.
+    """A folder that `keras-bert prepare` wrote: a corpus as token ids, of which only what is read takes memory.
 
     Args:
         path: the folder.
@@ -28,11 +28,11 @@ class TokenStore:
     Attributes:
         num_tokens: number of token ids.
         vocabulary: the tokens in the order of their ids.
-        cased: whether case and accents were kept.
-        sha256: which store it is: a digest of the SHA-256 of its files and its vocabulary, as `prepare` wrote them.
+        cased: whether the ids preserve case and accents.
+        sha256: identifies the store: a digest of the SHA-256 of its files and its vocabulary, as `prepare` wrote them.
 
     Raises:
-        ValueError: the folder is not complete, a file has another size than when it was written, or the vocabulary is another.
+        ValueError: the folder is not complete, the size of a file changed since it was written, or the vocabulary did.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -71,8 +71,8 @@ class TokenStore:
             return self._ids(0)[positions].astype("int32")
         if not positions.size:
             return np.zeros(positions.shape, "int32")
-        shards = stretches_of(self._starts, positions)
-        # What is of one shard is read together: single positions, or whole rows.
+        shards = span_indexes(self._starts, positions)
+        # Positions of one shard are read together: single ones, or whole rows.
         wanted = positions.reshape(shards.size, -1)
         result = np.empty(wanted.shape, "int32")
         order = np.argsort(shards, axis=None, kind="stable")
@@ -89,11 +89,11 @@ class TokenStore:
     @functools.cached_property
     def document_starts(self) -> npt.NDArray[np.int64]:
         """Where documents start and, last, the number of tokens: int64, `(documents + 1,)`, ascending."""
-        # A shard begins with the rest of a document of the shard before, or with a start. Where that one has no tokens, nobody can
-        # tell whose rest it is: it is a document.
+        # A shard begins with the rest of a document of the previous shard, or with a start. If the previous shard has no tokens,
+        # the document of the rest is unknown: it becomes a document.
         numbers = [record["number"] for record in self._records]
-        anew = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
-        starts = np.union1d(self._joined("documents", self._checked_documents), self._starts[anew])
+        restarts = [0, *(i for i in range(1, len(numbers)) if numbers[i] != numbers[i - 1] + 1)]
+        starts = np.union1d(self._joined("documents", self._checked_documents), self._starts[restarts])
         passages = self.passage_starts
         if not np.array_equal(passages[np.searchsorted(passages, starts)], starts):
             raise ValueError(f"expected documents that begin where a passage does; {self.path} has others: it was changed.")
@@ -108,7 +108,7 @@ class TokenStore:
         for name, file in self._files.items():
             if sha256_of(self.path / name) != file["sha256"]:
                 raise ValueError(f"expected the bytes that `keras-bert prepare` wrote; {self.path / name} was changed.")
-        # Whoever changes a file may change the index, too.
+        # A changed file may come with an index that was changed to match.
         _ = self.document_starts
         for shard in range(len(self._records)):
             ids = self._ids(shard)
@@ -158,7 +158,7 @@ class TokenStore:
             array = None
         if array is None or array.dtype != dtype or array.shape != (length,):
             raise ValueError(f"expected {length} values of type {dtype}; {path} has something else.")
-        # A plain array over the map: np.memmap makes every look slower.
+        # A plain array over the map: np.memmap makes every access slower.
         return np.asarray(array)
 
 
@@ -173,5 +173,5 @@ def _read_vocabulary(path, sha256):
     if not path.is_file():
         raise ValueError(f"expected all files of the tokens; {path} is not there.")
     if sha256_of(path) != sha256:
-        raise ValueError(f"expected the vocabulary that the tokens were made with; {path} is another.")
+        raise ValueError(f"expected the vocabulary that the tokens were made with; {path} is a different one.")
     return [line.strip() for line in read_text(path, "vocabulary_bytes", encoding="utf-8-sig").removesuffix("\n").split("\n")]

@@ -1,4 +1,4 @@
-"""A block of text into a shard of token ids."""
+"""Tokenise a block of text into a shard of token ids."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.store_files import record_file, write_json, write_shard
 
-# Bytes that the tokenizer has before it at a time: enough to be quick, little beside a block.
+# Bytes that are tokenised at a time: enough to be fast, few compared with a block.
 _SLICE = 300_000
 
 
@@ -14,13 +14,13 @@ def encode_block(text, encode_flat, continues=False):
     """Tokenise a block.
 
     Args:
-        text: that of a `Block`.
-        encode_flat: from a list of strings to `(ids, lengths)`, arrays `(tokens,)` and `(strings,)`.
-        continues: the first document started in the block before.
+        text: the text of a `Block`.
+        encode_flat: a function from a list of strings to `(ids, lengths)`, arrays `(tokens,)` and `(strings,)`.
+        continues: whether the first document started in an earlier block.
 
     Returns:
         A dictionary of arrays: `ids`, and where `passages` and `documents` start and, last, the number of ids, int64. Passages and
-        documents without tokens are left out, and so is the start of a document that started before.
+        documents without tokens are left out, and so is the start of a document that started in an earlier block.
     """
     ids, lengths, blank, lines = [], [], [], 0
     start = 0
@@ -34,7 +34,7 @@ def encode_block(text, encode_flat, continues=False):
         lengths.append(counts)
         blank += [lines + i for i, line in enumerate(slice_) if not line]
         lines += len(slice_)
-    # A blank line has no tokens: where it stands the next document starts. Starts that fall together are of empty passages.
+    # A blank line has no tokens: the next document starts there. Starts that coincide are those of empty passages.
     ends = np.cumsum(np.concatenate(lengths), dtype="int64")
     total = ends[-1:]
     return {
@@ -50,11 +50,11 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
     Args:
         folder: a folder with the vocabulary, `vocab.txt`; shards are written to it.
         cased: keep case.
-        dtype: of the ids on disk.
+        dtype: dtype of the ids on disk.
         cleaning: further arguments of the `WordPieceTokenizer`, a dictionary.
 
     Returns:
-        A function from `(number, text, continues)` to what the index says of the shard.
+        A function from `(number, text, continues)` to the record of the shard for the index.
     """
     from keras_bert_rebuild.text.tokens import TOKEN_UNK
     from keras_bert_rebuild.text.vocabulary import load_vocabulary
@@ -66,7 +66,7 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
 
     def write(task):
         number, text, continues = task
-        # A tokenizer remembers the words it has met. One for every block forgets them, or memory would grow with the corpus.
+        # A tokenizer remembers the words it has seen. Every block has its own, or memory would grow with the corpus.
         tokenizer = WordPieceTokenizer(vocabulary, cased=cased, fast=False, **(cleaning or {}))
 
         def encode_flat(texts):

@@ -1,4 +1,4 @@
-"""The baseline that looks at no context."""
+"""The baseline without context."""
 
 import numpy as np
 

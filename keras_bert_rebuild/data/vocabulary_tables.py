@@ -1,4 +1,4 @@
-"""What batches need to know of a vocabulary, looked up by the names of its tokens."""
+"""What batches need to know about a vocabulary, looked up by the names of its tokens."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _UNUSED = re.compile(r"\[unused\d+\]")
 
 @dataclass(frozen=True, eq=False)
 class VocabularyTables:
-    """Special ids, and tables `(vocabulary,)` of what tokens are."""
+    """Special ids, and tables `(vocabulary,)` of properties of tokens."""
 
     pad_id: int
     cls_id: int
@@ -24,17 +24,17 @@ class VocabularyTables:
     """True at special tokens, which are never predicted."""
 
     continues: np.ndarray
-    """True at tokens that go on with the word of the token before them: those that start with `##`."""
+    """True at tokens that continue the word of the token before them: those that start with `##`."""
 
     sentence_marks: np.ndarray
-    """What tokens are to the end of a sentence, as from `sentence_marks`, uint8."""
+    """The role of tokens at the end of a sentence, as from `sentence_marks`, uint8."""
 
     replacements: np.ndarray
     """The ids that random replacements are drawn from, int32: all but special and unused tokens."""
 
 
 def vocabulary_tables(vocabulary):
-    """Look a vocabulary up.
+    """Look up the special tokens of a vocabulary and the properties of all.
 
     Args:
         vocabulary: the tokens in the order of their ids.
@@ -43,13 +43,15 @@ def vocabulary_tables(vocabulary):
         `VocabularyTables`.
 
     Raises:
-        ValueError: a special token is missing, or there are no others.
+        ValueError: a special token is missing, or there are no other tokens.
     """
     tokens = list(vocabulary)
     ids = {token: i for i, token in enumerate(tokens)}
     pad = ids.get(GOOGLE_PAD, ids.get(TOKEN_PAD))
     if pad is None:
-        raise ValueError(f"the vocabulary must hold {GOOGLE_PAD} or an empty token for padding; none of its {len(tokens)} is one.")
+        raise ValueError(
+            f"the vocabulary must hold {GOOGLE_PAD} or an empty token for padding; none of its {len(tokens)} tokens is one."
+        )
     for token in (TOKEN_CLS, TOKEN_SEP, TOKEN_MASK):
         if token not in ids:
             raise ValueError(f"the vocabulary must hold {token}; none of its {len(tokens)} tokens is it.")

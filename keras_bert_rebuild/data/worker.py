@@ -12,7 +12,7 @@ def serve():
     """Read how to make the function, then tasks; write `(True, result)` or `(False, error)` for each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not an answer
     received = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(received,), daemon=True).start()
     make, arguments = received.get()
@@ -30,7 +30,7 @@ def serve():
 
 
 def _receive(received):
-    """Pass on what arrives. The input ends when the main process does, however it does, and then this process ends too."""
+    """Queue what arrives. The input ends when the main process ends, for whatever reason, and then this process ends too."""
     try:
         while True:
             received.put(pickle.load(sys.stdin.buffer))

@@ -21,7 +21,7 @@ from keras_bert_rebuild.data.worker import serve
 serve()
 """
 
-# glibc would keep what one thread freed from the other: memory would grow with the number of tasks.
+# glibc would not reuse in one thread what another freed: memory would grow with the number of tasks.
 _ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
 
 
@@ -29,14 +29,14 @@ def run_tasks(make, arguments, tasks, workers):
     """Yield the results of tasks as they are done.
 
     Args:
-        make: a function of a module; in every process `make(*arguments)` gives the function that does a task. It runs without the
-            package's `__init__`, so what it imports may not be Keras.
+        make: a module-level function; in every process `make(*arguments)` returns the function that does a task. It runs without
+            the package's `__init__` and must not import Keras.
         arguments: a tuple, to be pickled like tasks and results.
-        tasks: an iterable, read from no further than one task more than there are workers.
+        tasks: an iterable, read at most one task further than there are workers.
         workers: number of processes; 1 is this one.
 
     Raises:
-        ValueError, OSError, MemoryError: that of a task; ChildProcessError if a process died.
+        ValueError, OSError, MemoryError: the error of a task; ChildProcessError if a process died.
     """
     if workers == 1:
         work = None
@@ -68,7 +68,7 @@ def run_tasks(make, arguments, tasks, workers):
 
 
 class _Pool:
-    """Processes, started when there is something to do for them."""
+    """Processes, started when there is work for them."""
 
     def __init__(self, start):
         self.start = start
@@ -78,7 +78,7 @@ class _Pool:
         self.lock = threading.Lock()
 
     def run(self, box):
-        """Have an idle process do the task in a list, which is emptied as soon as the process has it; runs in a thread."""
+        """Have an idle process do the task in a list, which is emptied as soon as the task is sent; runs in a thread."""
         try:
             process = self.idle.get_nowait()
         except queue.Empty:
@@ -116,11 +116,11 @@ class _Pool:
             if self.stopped:
                 raise ChildProcessError("stopped.")
             command = [sys.executable, "-c", _START, str(Path(__file__).parents[1]), *sys.path]
-            # In a session of its own a worker is not hit by Ctrl-C, which is for the main process to answer.
+            # In its own session a worker does not get Ctrl-C, which the main process handles.
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_ENVIRONMENT | os.environ, start_new_session=True
             )
             self.processes.append(process)
-        with contextlib.suppress(OSError):  # of a process that died at once; its first task tells
+        with contextlib.suppress(OSError):  # of a process that died at once; its first task reports it
             pickle.dump(self.start, process.stdin, protocol=5)
         return process

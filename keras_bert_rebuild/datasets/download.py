@@ -21,8 +21,8 @@ def download(url, path, sha256=None):
 
     Args:
         url: its address: http, https or file.
-        path: where to write it. After an error there may be a part of it; the folder is the caller's to remove.
-        sha256: what the file must hash to, in hexadecimal digits; None checks nothing.
+        path: where to write it. After an error a part of it may be there; the caller removes the folder.
+        sha256: the expected hash of the file, in hexadecimal digits; None checks nothing.
 
     Raises:
         ValueError: `url` is not such an address, or the file has another hash.
@@ -47,7 +47,7 @@ def download(url, path, sha256=None):
     if total is not None and received != total:
         raise ConnectionError(f"cannot fetch {url} (the connection ended after {received:,} of {total:,} bytes)")
     if sha256 is not None and digest.hexdigest() != sha256.lower():
-        raise ValueError(f"{url} is not the file that is expected: its sha256 is {digest.hexdigest()}, not {sha256.lower()}.")
+        raise ValueError(f"{url} is not the expected file: its sha256 is {digest.hexdigest()}, not {sha256.lower()}.")
 
 
 def _bar(console):

@@ -37,9 +37,9 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
     """Download a checkpoint, unless it is in the cache, and unpack it.
 
     Args:
-        info: the address of a .zip or .tar.gz file, or a `PretrainedInfo` of address, folder inside the archive, the name that the
-            folder is to have and, if known, the sha256 of the archive; such as those of `PretrainedList`. For an address alone both
-            names are that of the archive up to its first point, and an archive of files without such a folder becomes one.
+        info: the address of a .zip or .tar.gz file, or a `PretrainedInfo` of address, folder inside the archive, new name of the
+            folder and, if known, the sha256 of the archive; such as those of `PretrainedList`. For an address alone both names are
+            that of the archive up to its first dot, and an archive of files without such a folder becomes one.
 
     Returns:
         The folder of the checkpoint, in the folder `datasets` of Keras's cache: `KERAS_HOME` or `~/.keras`. If it exists, nothing
@@ -62,7 +62,7 @@ def get_pretrained(info: str | PretrainedInfo) -> str:
     try:
         _fetch(info, name, target)
     except ConnectionError as error:
-        advice = f"download it on another machine and unpack it so that the files of the checkpoint lie in {target}"
+        advice = f"download it on another machine and unpack it so that the files of the checkpoint are in {target}"
         raise ConnectionError(f"{error}: {advice}.") from None
     except OSError as error:
         reason = error.strerror or error

@@ -1,4 +1,4 @@
-"""Archives, unpacked into one folder and nowhere else, and to a size that a checkpoint can have."""
+"""Unpack archives into one folder and nowhere else, up to a size that a checkpoint can have."""
 
 import errno
 import gzip
@@ -12,13 +12,13 @@ from collections import namedtuple
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_BYTES = 64 << 30
-MOST_MEMBERS = 100_000
-# Weights hardly shrink; zeros shrink to a 1,032nd, and where they are few they do no harm.
-MOST_RATIO, RATIO_FROM = 1_000, 100_000_000
+MAX_BYTES = 64 << 30
+MAX_MEMBERS = 100_000
+# Weights hardly compress; zeros compress to a 1,032nd, and a few of them do no harm.
+MAX_RATIO, RATIO_FROM = 1_000, 100_000_000
 
 _BLOCK = 1 << 20  # bytes
-# zipfile and tarfile raise more than errors of their own for damage and encryption.
+# zipfile and tarfile raise more than their own errors for damage and encryption.
 _DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, gzip.BadGzipFile, tarfile.TarError, zlib.error, struct.error)
 _DAMAGE += (EOFError, ValueError, OverflowError, RuntimeError, IndexError)
 
@@ -36,8 +36,8 @@ def unpack(archive, folder, origin):
 
     Args:
         archive: the file.
-        folder: the folder to make; there is none of that name. After an error it may hold a part of the archive.
-        origin: what to call the archive in an error: its address.
+        folder: the folder to create; it must not exist. After an error it may hold a part of the archive.
+        origin: the name of the archive in errors: its address.
 
     Raises:
         ValueError: the archive is damaged or of another kind, a member would be written outside the folder or is a link, or the
@@ -63,7 +63,7 @@ def unpack(archive, folder, origin):
 
 def _damaged(origin, error):
     reason = " ".join(str(error).split()).rstrip(".")
-    return ValueError(f"{origin} is damaged or not an archive that is read here ({reason or type(error).__name__}).")
+    return ValueError(f"{origin} is damaged or not a supported archive ({reason or type(error).__name__}).")
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def _tar_members(file, stream):
         if not (info.isdir() or info.isreg()) or info.issparse():
             raise _RefusedError(f"its member {name!r} is a link, a device or a sparse file")
         yield _Member(name, info.size, None, info.isdir(), info)
-    # tarfile stops before the checksum of the stream, the only one that there is.
+    # tarfile stops before the checksum of the stream, which is the only one.
     while stream.read(_BLOCK):
         pass
 
@@ -117,24 +117,24 @@ def _checked(members, archive_size):
     for count, member in enumerate(members, 1):
         _check_name(member.name)
         total += member.size
-        # A negative size would lead tarfile in circles.
-        if member.size < 0 or total > MOST_BYTES or _is_bomb(total, archive_size):
+        # A negative size would make tarfile loop.
+        if member.size < 0 or total > MAX_BYTES or _is_bomb(total, archive_size):
             raise _RefusedError(f"with its member {member.name!r} it states {total:,} bytes, absurd for {archive_size:,} packed")
         if member.packed_size is not None and _is_bomb(member.size, member.packed_size):
             raise _RefusedError(
                 f"its member {member.name!r} states {member.size:,} bytes, absurd for {member.packed_size:,} packed"
             )
-        if count > MOST_MEMBERS:
-            raise _RefusedError(f"it has more than {MOST_MEMBERS:,} members, {member.name!r} and others")
+        if count > MAX_MEMBERS:
+            raise _RefusedError(f"it has more than {MAX_MEMBERS:,} members, {member.name!r} and others")
         yield member
 
 
 def _is_bomb(size, packed_size):
-    return size > RATIO_FROM and size > MOST_RATIO * packed_size
+    return size > RATIO_FROM and size > MAX_RATIO * packed_size
 
 
 def _check_name(name):
-    # Windows drops blanks and points at the end of a name, so ".. " climbs too; a colon is a drive there or a hidden stream.
+    # Windows drops spaces and dots at the end of a name, so ".. " climbs too; there a colon is a drive or a hidden stream.
     climbs = any(part not in ("", ".") and not part.rstrip(" .") for part in name.split("/"))
     if climbs or name.startswith("/") or ":" in name or "\0" in name:
         raise _RefusedError(f"its member {name!r} would be written outside the folder")

@@ -1,1 +1,1 @@
-"""Files and folders that are there whole or not at all: names, limits, locks."""
+"""Files and folders that are written completely or not at all: names, limits, locks."""

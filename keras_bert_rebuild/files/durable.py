@@ -1,4 +1,4 @@
-"""Files that are on the disk when they are there."""
+"""Files that are on the disk as soon as they have their names."""
 
 import contextlib
 import errno
@@ -32,39 +32,39 @@ def sync_folder(path):
 
 
 def write_file(path, write, claimed=False):
-    """Write a file beside its place and rename it, so that it is there whole, as it was, or not at all.
+    """Write a file under a temporary name and rename it, so that it is complete, as it was, or absent.
 
     Args:
-        path: where the file shall be.
+        path: the path of the file.
         write: a function of a binary file.
-        claimed: whoever calls has a lock that keeps other writers out, and no other is taken.
+        claimed: whether the caller holds a lock that keeps other writers out; then no other lock is taken.
 
     Raises:
         BusyError: another run is writing it.
-        OSError: the file cannot be written; of a full disk it says so.
+        OSError: the file cannot be written; the error names a full disk.
     """
     with written_file(path, claimed) as file:
         write(file)
 
 
 def write_text(path, text, claimed=False):
-    r"""The same of text, in UTF-8; half a pair of surrogates, as a name that is not UTF-8 has, becomes `\udc80`."""
+    r"""The same for text, in UTF-8; a lone surrogate, as in a name that is not UTF-8, becomes `\udc80`."""
     write_file(path, lambda file: file.write(text.encode("utf-8", "backslashreplace")), claimed)
 
 
 @contextlib.contextmanager
 def written_file(path, claimed=False):
-    """Yield a binary file that takes its place in the end; after an error all is as it was.
+    """Yield a binary file that is moved to its path in the end; after an error nothing has changed.
 
-    Its name until then is one of its own, made new, so that no link that lies there is followed and no other writer's bytes get
-    into it. While it is written its place is locked, unless it is `claimed`, and what killed runs left of it is removed.
+    Until then it has a new and unique name, so that no existing link is followed and no other writer writes into it. While it is
+    written the path is locked, unless it is `claimed`, and what killed runs left next to it is removed.
     """
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     lock = contextlib.nullcontext(True) if claimed else locked(lock_file(path), path)
-    with naming_full_disk(path), lock as alone:
-        if alone:
+    with naming_full_disk(path), lock as has_lock:
+        if has_lock:
             remove_leftovers(path)
         handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
         try:
@@ -81,25 +81,25 @@ def written_file(path, claimed=False):
 
 @contextlib.contextmanager
 def naming_full_disk(path):
-    """Say of a full disk that it is one, and what was being written."""
+    """Name a full disk in the error, and what was being written."""
     try:
         yield
     except OSError as error:
         words = str(error)
-        if _WORDS in words:  # said further inside, of what exactly was being written
+        if _WORDS in words:  # an inner call has named what was being written
             raise
-        if error.errno in FULL or "No space left" in words:  # libraries tell it in words only
+        if error.errno in FULL or "No space left" in words:  # libraries report it only in the message
             raise OSError(errno.ENOSPC, f"{_WORDS} {path}") from error
         raise
 
 
 def partial_folder(path):
-    """A new folder beside a place, of a name that nobody else has."""
+    """A new folder next to a path, with a unique name."""
     return Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".writing", dir=Path(path).parent))
 
 
 def remove_leftovers(path):
-    """Remove what killed writers of a place left beside it; for whoever holds its lock, since then no writer of it lives."""
+    """Remove what killed writers of a path left next to it; the caller holds its lock, so that no writer of it is running."""
     ours = re.compile(re.escape(_prefix(path)) + r"[a-z0-9_]{8}\.writing")
     for entry in os.scandir(Path(path).parent):
         if ours.fullmatch(entry.name):
@@ -115,7 +115,7 @@ def _prefix(path):
 
 
 def _mode(path):
-    """The rights of the file that is replaced, or those that new files get."""
+    """The permissions of the file that is replaced, or those of new files."""
     try:
         return os.stat(path).st_mode & 0o777
     except OSError:
@@ -123,7 +123,7 @@ def _mode(path):
 
 
 def umask():
-    """What new files of this process may not be."""
+    """The permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Two names change places, in one step where the system can."""
+"""Exchange two names, in one step where the system can."""
 
 import ctypes
 import errno
@@ -10,13 +10,13 @@ _EXCHANGE, _SWAP = 2, 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 
 def exchange(one, other):
-    """Let two files or folders of one file system change names, at once for everybody who looks.
+    """Exchange the names of two files or folders of one file system, atomically.
 
     Returns:
-        Whether it was done: neither every system nor every file system can.
+        Whether it was done: not every system and file system can.
 
     Raises:
-        OSError: it may not be done.
+        OSError: it is not permitted.
     """
     names = os.fsencode(one), os.fsencode(other)
     system = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None

@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all."""
+"""A folder that is written completely or not at all."""
 
 import contextlib
 import fnmatch
@@ -13,14 +13,14 @@ from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 
 @contextlib.contextmanager
 def written_folder(path, replaced=()):
-    """Write a folder beside its place and swap it in at the end.
+    """Write a folder under a temporary name and swap it in at the end.
 
     Everything is on the disk before the swap, and the swap is one step where the system has one (Linux, macOS). Elsewhere it is two
-    renames; a kill between them leaves the old folder under the name that `folder_aside` tells, and the next writer puts it back.
+    renames; a kill between them leaves the old folder under the name that `folder_aside` returns, and the next writer restores it.
 
     Args:
-        path: where the folder shall be; what else lies in a folder of that name is taken along...
-        replaced: ...but for files and folders of these names, patterns with `*`, which would be read beside the new ones.
+        path: the path of the folder; other contents of a folder of that name are carried over...
+        replaced: ...except files and folders of these names, patterns with `*`, which would be read together with the new ones.
 
     Yields:
         The path to write to. After an error it is removed, and `path` is as it was.
@@ -28,14 +28,14 @@ def written_folder(path, replaced=()):
     Raises:
         ValueError: `path` is a file.
         BusyError: another run is writing it.
-        OSError: the folder cannot be written; of a full disk it says so.
+        OSError: the folder cannot be written; the error names a full disk.
     """
-    path = Path(os.path.realpath(path))  # where a link points to is swapped, and not the link
+    path = Path(os.path.realpath(path))  # the target of a link is swapped, not the link
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming_full_disk(path), locked(lock_file(path), path) as alone:
-        if alone:
+    with naming_full_disk(path), locked(lock_file(path), path) as has_lock:
+        if has_lock:
             put_back(path)
             remove_leftovers(path)
         partial = partial_folder(path)
@@ -43,7 +43,7 @@ def written_folder(path, replaced=()):
             yield partial
             partial.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o777 & ~umask())
             if path.exists():
-                _take_along(path, partial, replaced)
+                _carry_over(path, partial, replaced)
             sync_tree(partial)
             _swap(partial, path)
         finally:
@@ -51,13 +51,13 @@ def written_folder(path, replaced=()):
 
 
 def folder_aside(path):
-    """The name that the folder at a place has between two renames, where they are two."""
+    """The name that the old folder at a path has between the two renames of a swap."""
     path = Path(os.path.realpath(path))
     return path.with_name(f".{short_name(path.name)}.replaced")
 
 
 def put_back(path):
-    """Undo the first of two renames, if a kill kept the second from happening; for whoever holds the lock of the place."""
+    """Undo the first of two renames if a kill prevented the second; the caller holds the lock of the path."""
     aside = folder_aside(path)
     if aside.is_dir() and not aside.is_symlink():
         if path.exists():
@@ -80,8 +80,8 @@ def sync_tree(path):
         sync_folder(folder)
 
 
-def _take_along(path, partial, replaced):
-    """Give what else lies in the old folder a name in the new one, too; nothing of it is copied where links can be made."""
+def _carry_over(path, partial, replaced):
+    """Link the other contents of the old folder into the new one; they are copied only where links are not possible."""
     written = {entry.name for entry in os.scandir(partial)}
     for entry in os.scandir(path):
         if entry.name in written or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in replaced):

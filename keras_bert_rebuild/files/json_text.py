@@ -1,4 +1,4 @@
-"""JSON of others: bounded, and with errors of one sentence."""
+"""Untrusted JSON: bounded, and with errors of one sentence."""
 
 import json
 
@@ -7,7 +7,7 @@ from keras_bert_rebuild.files.printable import printable
 
 
 def parse_json(text, where, values_limit="json_values"):
-    """What a JSON text holds.
+    """The value of a JSON text.
 
     Args:
         text: a string.
@@ -15,9 +15,9 @@ def parse_json(text, where, values_limit="json_values"):
         values_limit: the limit in `files.limits` on its values.
 
     Raises:
-        ValueError: it is no JSON, nests too deep, has too many values or a number of thousands of digits.
+        ValueError: it is not JSON, is nested too deeply, has too many values or a number of thousands of digits.
     """
-    # Before anything is made of it: each of these begins a value, or stands in a text.
+    # Before it is parsed: each of these characters begins a value, or is part of a string.
     check_limit(values_limit, sum(map(text.count, ",:[{")) if len(text) > 1 << 16 else 0, printable(where))
     try:
         value = json.loads(text)
@@ -28,7 +28,7 @@ def parse_json(text, where, values_limit="json_values"):
 
 
 def check_depth(value, where, name="json_depth"):
-    """Refuse lists and dictionaries that nest too deep."""
+    """Refuse lists and dictionaries that are nested too deeply."""
     level, depth = [value] if isinstance(value, (list, dict)) else [], 0
     while level:
         depth += 1

@@ -1,4 +1,4 @@
-"""What an output is, told from names and first bytes: a writer replaces its own kind and no other."""
+"""The kind of an output, recognised by names and first bytes: a writer replaces only its own kind."""
 
 import fnmatch
 import json
@@ -16,10 +16,10 @@ class FileKind:
     """In words, such as "a page of attention"."""
 
     suffixes: tuple[str, ...]
-    """How its name may end, in lower case; the end decides the format."""
+    """The suffixes that its name may have, in lower case; the suffix decides the format."""
 
     is_one: Callable[[Path], bool]
-    """Whether a file that is there is of this kind."""
+    """Whether an existing file is of this kind."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class FolderKind:
     """In words, such as "a model"."""
 
     marks: tuple[str, ...]
-    """Patterns of names, of which any in a folder tells that it is of this kind."""
+    """Patterns of names; any match in a folder shows that it is of this kind."""
 
     names: tuple[str, ...]
-    """Patterns of the names that its writers give, which an earlier folder of the kind loses."""
+    """Patterns of the names that its writers write; those of an earlier folder of the kind are removed."""
 
 
 def _starts(*magic):
@@ -56,7 +56,7 @@ def _is_picture(path):
 
 
 def _is_vocabulary(path):
-    # A token a line, without white space in it.
+    # One token per line, without white space in it.
     return all(len(line.split()) <= 1 and b"\0" not in line for line in _head(path, 1 << 20).split(b"\n"))
 
 
@@ -64,7 +64,7 @@ def _is_adapters(path):
     return path.stat().st_size == 0 or b"keras_bert_rebuild.lora" in _head(path, 1 << 20)
 
 
-# What answers have and examples to learn from have not, but for scores.
+# Columns that answers have and training examples do not, except for scores.
 _OF_ANSWERS = {"probability", "probabilities", "score", "entities", "choice"}
 
 
@@ -77,7 +77,7 @@ def _is_answers(path):
         return not _OF_ANSWERS.isdisjoint(line.split("\t" if path.suffix.lower() == ".tsv" else ","))
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):  # of answers by id the line is long, and cut
+    except (ValueError, RecursionError):  # answers by id are one long line, which is cut here
         return path.suffix.lower() == ".json" and line.startswith('{"') and not line.startswith('{"data"') and len(head) == 1 << 16
     if path.suffix.lower() == ".json":
         return isinstance(value, dict) and all(isinstance(answer, str) for answer in value.values())
@@ -137,23 +137,23 @@ MODEL = FolderKind(
     ),
 )
 
-# Those with the more telling marks first: a run has a model in it, an export a config at times.
+# Kinds with more specific marks first: a run has a model in it, an export sometimes a config.
 FOLDERS = (RUN, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
 
 
 def folder_kind(path):
-    """The `FolderKind` of a folder, or None for one of something else."""
+    """The `FolderKind` of a folder, or None for any other folder."""
     names = visible_names(path)
     return next((kind for kind in FOLDERS if any(_fits(name, kind.marks) for name in names)), None)
 
 
 def visible_names(path):
-    """The names in a folder, without those of hidden files, such as locks and what a file manager leaves."""
+    """The names in a folder, without those of hidden files, such as locks and files of a file manager."""
     return sorted(name for name in os.listdir(path) if not name.startswith("."))
 
 
 def names_in_the_way(path, kind):
-    """The names in a folder that a writer of a kind would give, too."""
+    """The names in a folder that a writer of a kind would write too."""
     return [name for name in visible_names(path) if _fits(name, kind.names)]
 
 

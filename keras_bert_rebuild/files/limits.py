@@ -1,14 +1,14 @@
-"""Every limit on what is read from files of others, in one table.
+"""Every limit on what is read from untrusted files, in one table.
 
-A limit is far above what files in use have, and low enough that a small file cannot ask for much memory or time: what a reader
-takes is bounded by the size of the file times a small number. The page docs/security.md shows the same table.
+A limit is far above what files in use have, and low enough that a small file cannot demand much memory or time: what a reader
+needs is bounded by the size of the file times a small number. The page docs/security.md shows the same table.
 """
 
 from typing import NamedTuple
 
 
 class Limit(NamedTuple):
-    """How much of something a file may have."""
+    """The maximum of something that a file may have."""
 
     number: int
     unit: str
@@ -18,51 +18,51 @@ class Limit(NamedTuple):
 LIMITS = {
     # Text formats.
     "json_bytes": Limit(64 << 20, "bytes", "tokenizer.json of XLM-RoBERTa has 17 MB; a string may take four times its bytes"),
-    "json_values": Limit(6_000_000, "values", "a list of nothing takes 64 bytes in memory and two in the file"),
-    "json_depth": Limit(64, "levels", "configs have five; what walks through values calls itself once a level"),
-    "labelled_json_bytes": Limit(1 << 30, "bytes", "a file of questions as SQuAD has it, 40 MB, is one JSON value"),
+    "json_values": Limit(6_000_000, "values", "an empty list takes 64 bytes in memory and two in the file"),
+    "json_depth": Limit(64, "levels", "configs have five; code that visits all values recurses once per level"),
+    "labelled_json_bytes": Limit(1 << 30, "bytes", "a file of questions in SQuAD's format, 40 MB, is one JSON value"),
     "labelled_json_values": Limit(60_000_000, "values", "commas of its texts count as well"),
-    "store_index_bytes": Limit(1 << 30, "bytes", "a kilobyte for each of the shards, of 4 MB of text"),
+    "store_index_bytes": Limit(1 << 30, "bytes", "a kilobyte for each shard of 4 MB of text"),
     "yaml_bytes": Limit(1 << 20, "bytes", "settings have two kilobytes, and versions.yaml 300 bytes more for every start"),
     "yaml_depth": Limit(32, "levels", "settings have three"),
-    "settings_bytes": Limit(64 << 10, "bytes", "one line of a file of git, such as HEAD, or a small file of settings"),
+    "settings_bytes": Limit(64 << 10, "bytes", "one line of a git file, such as HEAD, or a small file of settings"),
     "vocabulary_bytes": Limit(64 << 20, "bytes", "a million tokens have about 15 MB; merges and SentencePiece models less"),
-    "added_tokens": Limit(10_000, "tokens", "they become one regular expression; models in use add some hundred"),
-    "record_bytes": Limit(64 << 20, "bytes", "a record of a file of TensorFlow; an example has some kilobytes"),
-    "cell_characters": Limit(10_000_000, "characters", "a text of a book has a million; it is cut to hundreds of tokens"),
+    "added_tokens": Limit(10_000, "tokens", "they become one regular expression; models in use add a few hundred"),
+    "record_bytes": Limit(64 << 20, "bytes", "a record of a TFRecord file; an example has a few kilobytes"),
+    "cell_characters": Limit(10_000_000, "characters", "the text of a book has a million; it is cut to hundreds of tokens"),
     # Compressed files.
     "unpacked_ratio": Limit(50, "times", "text shrinks to a third or a tenth, a bomb to a thousandth"),
     "unpacked_floor_bytes": Limit(16 << 20, "bytes", "unpacked at any ratio"),
-    # Configs: what is built of them.
+    # Configs: what is built from them.
     "vocab_size": Limit(10_000_000, "tokens", "the largest vocabulary in use has a million"),
     "hidden_size": Limit(65_536, "numbers", "the widest BERT has 2,560"),
     "intermediate_size": Limit(1 << 20, "numbers", "four times the widest vector, with room"),
-    "num_hidden_layers": Limit(512, "layers", "the deepest model in use has 96; each takes milliseconds to be built"),
+    "num_hidden_layers": Limit(512, "layers", "the deepest model in use has 96; each takes milliseconds to build"),
     "num_attention_heads": Limit(4096, "heads", "the most in use are 128"),
     "max_position_embeddings": Limit(1 << 22, "positions", "the longest in use have 100,000"),
     "type_vocab_size": Limit(65_536, "segments", "in use are 0, 1, 2 and 16"),
     "num_tasks": Limit(1 << 20, "tasks", "rows of a table"),
     "labels": Limit(1 << 20, "labels", "names of classes; the largest public sets have 670,000"),
-    "factor": Limit(1000, "times", "epsilons and deviations are below 1; a whole number of 400 digits is no float"),
+    "factor": Limit(1000, "times", "epsilons and deviations are below 1; a whole number of 400 digits is not a float"),
     "missing_parameters": Limit(64_000_000, "numbers", "how many more than four times those of its file a config may describe"),
     # Files of weights.
     "arrays": Limit(100_000, "arrays", "the deepest BERT in use has 800"),
     "name_characters": Limit(4096, "characters", "names of arrays; those in use have under 200"),
     "array_dimensions": Limit(32, "dimensions", "as many as NumPy had for decades"),
-    "safetensors_header_bytes": Limit(16 << 20, "bytes", "a hundred bytes an array"),
+    "safetensors_header_bytes": Limit(16 << 20, "bytes", "a hundred bytes per array"),
     "tensorflow_index_bytes": Limit(32 << 20, "bytes", "the index of BERT-large has 20 kB"),
-    "hdf5_ratio": Limit(20, "times", "values that are declared, to bytes of the file; weights hardly shrink"),
+    "hdf5_ratio": Limit(20, "times", "declared values relative to bytes of the file; weights hardly compress"),
     "hdf5_floor_bytes": Limit(64 << 20, "bytes", "declared at any ratio"),
     "hdf5_objects": Limit(200_000, "objects", "groups and arrays of one file"),
-    "torch_pickle_bytes": Limit(4 << 20, "bytes", "what names the tensors of a torch file, old or new; 130 bytes a tensor"),
-    "zip_members": Limit(100_000, "files", "a torch file has one for every tensor"),
+    "torch_pickle_bytes": Limit(4 << 20, "bytes", "the names of the tensors of a torch file, old or new; 130 bytes per tensor"),
+    "zip_members": Limit(100_000, "files", "a torch file has one per tensor"),
     # Patterns in files.
     "patterns": Limit(100, "patterns", "regular expressions over names of weights; the default is one"),
     "pattern_characters": Limit(500, "characters", "regular expressions over names of weights"),
     "pattern_repetitions": Limit(3, "repetitions", "a search takes at most the length of a name to this power"),
-    # Time, for what the attack set measures.
+    # Time and memory, as measured by the attack set.
     "seconds": Limit(10, "seconds", "the longest that one hostile file of the attack set may take"),
-    "memory_bytes": Limit(1 << 30, "bytes", "the most memory that it may take besides what the process has"),
+    "memory_bytes": Limit(1 << 30, "bytes", "the maximum memory that it may take in addition to that of the process"),
 }
 
 
@@ -75,16 +75,16 @@ def check_limit(name, number, what):
     """Refuse a number above a limit.
 
     Args:
-        name: of the limit.
-        number: what came.
-        what: whose number it is, for the error: "the header of model.safetensors".
+        name: the name of the limit.
+        number: the number to check.
+        what: what has this number, for the error: "the header of model.safetensors".
 
     Raises:
-        ValueError: it is above.
+        ValueError: the number is above the limit.
     """
-    most, unit, _ = LIMITS[name]
-    if number > most:
-        raise ValueError(f"{what} must have at most {most:,} {unit}; got {_shown(number)}.")
+    maximum, unit, _ = LIMITS[name]
+    if number > maximum:
+        raise ValueError(f"{what} must have at most {maximum:,} {unit}; got {_shown(number)}.")
 
 
 def _shown(number):

@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that dies with its process and tells who has it."""
+"""One writer at a time: a lock that ends with its process and names its holder."""
 
 import contextlib
 import errno
@@ -15,73 +15,73 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-# Windows keeps others from reading what is locked: a byte far behind the words.
+# Windows keeps others from reading what is locked, so the lock is on a byte far after the content.
 _BYTE = 1 << 30
 
-# What a file system without locks says.
+# The errors of a file system without locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL}
 
-# How the words in a lock begin.
+# How the content of a lock file begins.
 _BEGIN = b'{"process": '
 
-# What this process does, for the sentence of another one; the command line says its verb.
+# What this process does, for errors in other processes; the command line sets its verb.
 _doing = ["a program"]
 
-# The locks of this process: which process and thread has each, its descriptor, and how often it was taken. A process that was
-# forked off has a copy of this and no lock.
+# The locks of this process: the process and thread that hold each, its descriptor, and how often it was acquired. A forked process
+# has a copy of this, but no lock.
 _held: dict[str, tuple[tuple[int, int], int, int]] = {}
 
 
 class BusyError(OSError):
-    """Another run is writing there."""
+    """Another run is writing the same output."""
 
 
 def now_doing(what):
-    """Say what this process does, such as "`keras-bert embed`": others are told who is in their way."""
+    """Set what this process does, such as "`keras-bert embed`", for the errors of processes that it keeps waiting."""
     _doing[0] = what
 
 
 def lock_file(path):
-    """The file that is locked while `path` is written: beside it, since a folder that is swapped takes along what is in it."""
+    """The file that is locked while `path` is written: next to it, since a swap of a folder moves everything in it."""
     path = Path(path)
     return path.with_name(f".{short_name(path.name)}.lock")
 
 
 def short_name(name):
-    """A name that leaves room for what is put before and behind it: file systems take 255 bytes."""
+    """A name that leaves room for a prefix and a suffix: file systems allow 255 bytes."""
     return name if len(os.fsencode(name)) <= 180 else os.fsdecode(os.fsencode(name)[:180])
 
 
 @contextlib.contextmanager
 def locked(file, what=None, wait=0.0):
-    """Hold a lock while the block runs; the thread that has it may take it again.
+    """Hold a lock while the block runs; the thread that holds it may acquire it again.
 
-    The lock is the system's on an open file, so that it ends with its process, however that ends. Where a file system has no locks
+    The lock is the system's on an open file, so that it ends with its process, however that ends. On a file system without locks
     there is none.
 
     Args:
-        file: the file of the lock, made for it and removed behind it; its folder must be there.
-        what: the output, for the sentence.
-        wait: seconds to wait for another one.
+        file: the file of the lock, created for it and removed after it; its folder must exist.
+        what: the output, for the error.
+        wait: seconds to wait for another holder.
 
     Yields:
         Whether there is a lock.
 
     Raises:
-        BusyError: another run has it, which the sentence names.
-        OSError: the file cannot be made.
+        BusyError: another run holds it; the error names that run.
+        OSError: the file cannot be created.
     """
-    take = acquire(file, what, wait)
+    key = acquire(file, what, wait)
     try:
-        yield take is not None
+        yield key is not None
     finally:
-        if take is not None:
-            release(take)
+        if key is not None:
+            release(key)
 
 
 def acquire(file, what=None, wait=0.0):
-    """Take a lock as `locked` does and return what `release` takes, or None where there are no locks."""
-    # The same place by whatever way; a link at the name of the lock itself is not followed.
+    """Acquire a lock as `locked` does and return the key for `release`, or None where there are no locks."""
+    # The real path of the folder; a link at the name of the lock itself is not followed.
     file = Path(os.path.realpath(Path(file).parent), Path(file).name)
     key, until = str(file), time.monotonic() + wait
     owner, _, count = _held.get(key, (None, 0, 0))
@@ -104,12 +104,12 @@ def acquire(file, what=None, wait=0.0):
         if descriptor is not None:
             break
     _held[key] = (_me(), descriptor, 1)
-    _write_words(descriptor)
+    _write_holder(descriptor)
     return key
 
 
 def release(key):
-    """Give back a lock; the file goes with the last of those who took it."""
+    """Release a lock; the last release removes its file."""
     owner, descriptor, count = _held[key]
     if count > 1:
         _held[key] = (owner, descriptor, count - 1)
@@ -117,7 +117,7 @@ def release(key):
     del _held[key]
     if owner[0] != os.getpid():
         return
-    with contextlib.suppress(OSError):  # Windows removes no open file; whoever takes the lock next removes it
+    with contextlib.suppress(OSError):  # Windows cannot remove an open file; the next holder removes it
         os.unlink(key)
     os.close(descriptor)
 
@@ -127,7 +127,7 @@ def _me():
 
 
 def _open(file):
-    """An open file with the lock on it; None if it was removed in between. BlockingIOError if another one has it."""
+    """An open file with the lock on it; None if it was removed in between. BlockingIOError if another process has the lock."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0), 0o644)
     try:
         if sys.platform == "win32":
@@ -158,25 +158,24 @@ def _is_name_of(file, descriptor):
 
 
 def _check_ours(descriptor, file):
-    """Refuse a file of the user, or another name of one, that lies where the lock should be: it would be emptied."""
+    """Refuse a file of the user, or another name of one, at the path of the lock: it would be emptied."""
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or os.read(descriptor, len(_BEGIN)) not in (b"", _BEGIN):
-        raise FileExistsError(errno.EEXIST, f"{file} is in the way of a lock and no lock")
+        raise FileExistsError(errno.EEXIST, f"{file} is in the way of a lock and is not a lock")
 
 
-def _write_words(descriptor):
-    words = {"process": os.getpid(), "doing": _doing[0], "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-    with contextlib.suppress(OSError):  # of a full disk; the lock holds without words
+def _write_holder(descriptor):
+    holder = {"process": os.getpid(), "doing": _doing[0], "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+    with contextlib.suppress(OSError):  # a full disk; the lock works without its content
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(words).encode())
+        os.write(descriptor, json.dumps(holder).encode())
 
 
 def _sentence(file, what):
     try:
-        words = json.loads(file.read_bytes()[:1000])
-        who = f"{words['doing']}, process {int(words['process'])}, since {words['since']}"
+        holder = json.loads(file.read_bytes()[:1000])
+        who = f"{holder['doing']}, process {int(holder['process'])}, since {holder['since']}"
     except (OSError, ValueError, KeyError, TypeError):
         who = "another process"
-    place = what or file.parent
-    return f"{place} is being written by {who}: wait until it has ended, or choose another output."
+    return f"{what or file.parent} is being written by {who}: wait until it has ended, or choose another output."

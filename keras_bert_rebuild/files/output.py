@@ -1,8 +1,8 @@
 """The one rule for outputs, checked before the work begins.
 
-An output that is there is replaced if it is of the writer's own kind and that was asked for. It is never an input, by whatever
-name, and never lies in a folder that is read. The end of a file's name says its format. Verbs hold the lock of their output from
-the check to the end, so that of two runs the second is told of the first.
+An existing output is replaced if it is of the writer's own kind and the caller requests it. It is never an input, under whatever
+name, and never in a folder that is read. The suffix of a file's name decides its format. Verbs hold the lock of their output from
+the check to the end, so that the second of two runs gets an error that names the first.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ def check_file(path, kind, inputs=(), overwrite=True):
     Args:
         path: the file.
         kind: a `FileKind`.
-        inputs: paths that are read, None among them for those not given.
+        inputs: paths that are read, or None for those not given.
         overwrite: whether one of the same kind is replaced.
 
     Raises:
-        ValueError: in one sentence, what is in the way.
+        ValueError: the output may not be written.
     """
     path = Path(path)
     if path.suffix.lower() not in kind.suffixes:
@@ -37,22 +37,22 @@ def check_file(path, kind, inputs=(), overwrite=True):
     if path.is_dir():
         raise ValueError(f"the output must be a file; {path} is a folder.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"No such folder to write to: {path.parent}; the output {path.name} must be in one that is there.")
+        raise FileNotFoundError(f"No such folder to write to: {path.parent}; the output {path.name} must be in one that exists.")
     _check_apart(path, inputs)
     if not os.path.lexists(path):
         return
     if not path.exists() or not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"the output must be a file; {path} is a broken link, a pipe or a device.")
     if not kind.is_one(path):
-        raise ValueError(f"{path} is there and is not {kind.what}, so it is not replaced: choose another output.")
+        raise ValueError(f"{path} exists and is not {kind.what}, so it is not replaced: choose another output.")
     if not overwrite:
-        raise ValueError(f"{path} is there already: choose another output, or {REPLACES}.")
+        raise ValueError(f"{path} exists already: choose another output, or {REPLACES}.")
 
 
 def check_folder(path, kind, inputs=(), overwrite=True):
     """Refuse a folder that may not be written; arguments and errors are those of `check_file`, with a `FolderKind`.
 
-    What of an earlier folder the writer does not write, it takes along: see `written_folder`.
+    Contents of an earlier folder that the writer does not write are carried over: see `written_folder`.
     """
     path = Path(path)
     if path.exists() and not path.is_dir():
@@ -75,7 +75,7 @@ def check_folder(path, kind, inputs=(), overwrite=True):
 
 
 def check_run(path, kind, inputs=()):
-    """The same for a folder that goes on where it was: it must be new, empty or of the kind; `check_file` has the rest."""
+    """The same for a folder of a run that may be resumed: it must be new, empty or of the kind; see `check_file` for the rest."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise ValueError(f"expected a folder to write to; {path} is a file.")
@@ -91,11 +91,11 @@ def check_run(path, kind, inputs=()):
 
 @contextlib.contextmanager
 def claimed_file(path, kind, inputs=(), overwrite=True):
-    """Check a file, hold its lock while the block runs, and find out at once whether it can be written at all."""
+    """Check a file, hold its lock while the block runs, and fail at once if it cannot be written at all."""
     check_file(path, kind, inputs, overwrite)
     path = Path(path)
-    with naming_full_disk(path), locked(lock_file(path), path) as alone:
-        if alone:
+    with naming_full_disk(path), locked(lock_file(path), path) as has_lock:
+        if has_lock:
             remove_leftovers(path)
         check_file(path, kind, inputs, overwrite)  # another run may have ended in between
         yield path
@@ -103,20 +103,20 @@ def claimed_file(path, kind, inputs=(), overwrite=True):
 
 @contextlib.contextmanager
 def claimed_folder(path, kind, inputs=(), overwrite=True):
-    """The same for a folder that is swapped in whole."""
+    """The same for a folder that is swapped in as a whole."""
     check_folder(path, kind, inputs, overwrite)
-    place = Path(os.path.realpath(path))
-    with _parents_of(place), naming_full_disk(path), locked(lock_file(place), path) as alone:
-        if alone:
-            put_back(place)
-            remove_leftovers(place)
+    target = Path(os.path.realpath(path))
+    with _parents_of(target), naming_full_disk(path), locked(lock_file(target), path) as has_lock:
+        if has_lock:
+            put_back(target)
+            remove_leftovers(target)
         check_folder(path, kind, inputs, overwrite)  # another run may have ended in between
         yield Path(path)
 
 
 @contextlib.contextmanager
 def claimed_run(path, kind, inputs=(), lock=".lock"):
-    """The same for a folder that is written in place and goes on: the lock lies in it, which may be all that one may write to."""
+    """The same for a folder that is written in place and resumed: the lock is in it, since the folder above may be read-only."""
     check_run(path, kind, inputs)
     path = Path(path)
     with _parents_of(path / lock), naming_full_disk(path), locked(path / lock, path):
@@ -129,7 +129,7 @@ def _parents_of(path):
     made = []
     for folder in reversed(path.parents):
         if not folder.exists():
-            with contextlib.suppress(FileExistsError):  # another run was quicker
+            with contextlib.suppress(FileExistsError):  # another run was faster
                 folder.mkdir()
                 made.append(folder)
     try:
@@ -147,13 +147,13 @@ def _check_parents(path):
 
 
 def _check_apart(path, inputs):
-    """Refuse an output that is an input, or lies in a folder that is one: by whatever name, since files are asked and not names."""
-    place = Path(os.path.realpath(path))
+    """Refuse an output that is an input, or in a folder that is one, under whatever name: files are compared, not names."""
+    target = Path(os.path.realpath(path))
     for given in inputs:
         if given is None or not os.path.exists(given):
             continue
-        if place.exists() and os.path.samefile(place, given):
+        if target.exists() and os.path.samefile(target, given):
             raise ValueError(f"the output must not be the input; {path} is {given}.")
-        inside = os.path.isdir(given) and any(above.exists() and os.path.samefile(above, given) for above in place.parents)
+        inside = os.path.isdir(given) and any(above.exists() and os.path.samefile(above, given) for above in target.parents)
         if inside:
             raise ValueError(f"the output must be outside {given}, which is read; {path} is inside it.")

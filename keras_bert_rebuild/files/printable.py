@@ -1,17 +1,17 @@
-"""Names and texts of others, so that they cannot pass for what a program says.
+"""Untrusted names and texts, escaped so that they cannot pass for output of a program.
 
-A tensor whose name has a line break would write lines of its own into a report, and escape sequences would move the cursor of a
-terminal. What is shown to people goes through the function of the place where it is shown.
+A tensor whose name has a line break would add lines to a report, and escape sequences would move the cursor of a terminal. What is
+shown to people goes through the function for the format in which it is shown.
 """
 
 import html
 import re
 import unicodedata
 
-# A number in a cell of a table is no formula, whatever sign it has.
+# A number in a cell of a table is not a formula, whatever sign it has.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# What Markdown reads as more than text: a link, code, emphasis, the edge of a cell; an underscore within a word is none of it.
+# What Markdown reads as more than text: a link, code, emphasis, the edge of a cell; an underscore within a word is only text.
 _MARKDOWN = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 _LONGEST = 1000
 # Joiners of Indic and Arabic scripts and of emoji are part of words, and move nothing.
@@ -19,13 +19,13 @@ _JOINERS = "\u200c\u200d"
 
 
 def printable(text):
-    """A name on one line, for a terminal: control characters, line breaks, marks of direction and halves of characters escaped.
+    """A name on one line, for a terminal: control characters, line breaks, marks of direction and lone surrogates escaped.
 
     Args:
-        text: a string, or what has one, such as a path.
+        text: a string, or an object that `str` converts, such as a path.
 
     Returns:
-        A string of characters that print; very long ones are cut.
+        A string of printable characters; a very long one is cut.
 
     Example:
 
@@ -51,12 +51,12 @@ def in_xml(text):
 
 
 def in_markdown(text):
-    """A text inside a line or a cell of Markdown, in which nothing of it is a tag, a link or a format."""
+    """A text inside a line or a cell of Markdown, escaped so that nothing in it is a tag, a link or a format."""
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", printable(text)), quote=False)
 
 
 def in_csv(text):
-    """A text in a cell that a spreadsheet may open: what it would take for a formula has an apostrophe before it. Numbers stay."""
+    """A text in a cell that a spreadsheet may open: what would be a formula gets an apostrophe before it. Numbers stay."""
     return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.match(text) else text
 
 

@@ -1,4 +1,4 @@
-"""Files of others are opened only where they are files: a named pipe would be waited for without end, a device read without end."""
+"""Open untrusted paths only if they are files: a named pipe would block without end, and a device could be read without end."""
 
 import os
 import stat
@@ -9,13 +9,13 @@ from keras_bert_rebuild.files.printable import printable
 
 
 def check_regular(path):
-    """Refuse what is neither a file nor a link to one; what is not there is left to the one who opens it.
+    """Refuse what is neither a file nor a link to one; a path that does not exist is left to the code that opens it.
 
     Args:
         path: the file.
 
     Returns:
-        Its size in bytes, 0 where nothing is there.
+        Its size in bytes, 0 if it does not exist.
 
     Raises:
         ValueError: a named pipe, a socket, a device or a folder.
@@ -41,7 +41,7 @@ def read_bytes(path, limit_name):
         limit_name: the limit in `files.limits` on its size.
 
     Raises:
-        ValueError: it is no file, or too large.
+        ValueError: it is not a file, or too large.
         OSError: it cannot be read.
     """
     check_limit(limit_name, check_regular(path), printable(path))
@@ -58,12 +58,12 @@ def read_text(path, limit_name, what="text", encoding="utf-8"):
         encoding: "utf-8", or "utf-8-sig" where a byte order mark may come first.
 
     Raises:
-        ValueError: it is no file, too large, or in another encoding.
+        ValueError: it is not a file, too large, or in another encoding.
         OSError: it cannot be read.
     """
     content = read_bytes(path, limit_name)
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
-        seems = "; it begins as UTF-16 does" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        seems = "; it begins like UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
         raise ValueError(f"{printable(path)} must be {what} in UTF-8; byte {error.start} is not{seems}.") from None

@@ -1,4 +1,4 @@
-"""What a run has left stays until the same run has finished again."""
+"""The results of a run stay until the same run has finished again."""
 
 import contextlib
 import os
@@ -9,19 +9,19 @@ from pathlib import Path
 from keras_bert_rebuild.files.durable import naming_full_disk, sync_folder
 from keras_bert_rebuild.files.folders import sync_tree
 
-# What is whole and has not taken its place, and what is being written.
+# The names of a complete folder that has not been moved yet, and of one that is being written.
 WHOLE, PARTIAL = ".finished", ".again."
 
 
 @contextlib.contextmanager
 def written_again(folder):
-    """Yield a folder in a folder; what is in it in the end takes the place of what has the same names there.
+    """Yield a folder in a folder; in the end its contents replace those of the same names.
 
-    For whoever holds the lock of the folder. Killed before the end, all is as it was; killed while names change, the next call of
-    this function goes on with it.
+    The caller holds the lock of the folder. After a kill before the end, nothing has changed; after a kill during the renames, the
+    next call of this function completes them.
 
     Raises:
-        OSError: it cannot be written; of a full disk it says so.
+        OSError: it cannot be written; the error names a full disk.
     """
     folder = Path(folder)
     settle(folder)
@@ -38,7 +38,7 @@ def written_again(folder):
 
 
 def settle(folder):
-    """Finish what a kill has interrupted: move what is whole, remove what is not."""
+    """Finish what a kill has interrupted: move what is complete, remove what is not."""
     folder = Path(folder)
     for entry in folder.glob(f"{PARTIAL}*"):
         shutil.rmtree(entry, ignore_errors=True)
@@ -46,14 +46,14 @@ def settle(folder):
     if not whole.is_dir():
         return
     for entry in sorted(whole.iterdir()):
-        place = folder / entry.name
+        target = folder / entry.name
         if not entry.is_dir():
-            os.replace(entry, place)
+            os.replace(entry, target)
             continue
-        # No exchange: killed behind one, the next call could not tell the new from the old. Killed here, it finds the new one.
-        if place.exists():
-            os.rename(place, folder / f"{PARTIAL}{entry.name}.before")
-        os.rename(entry, place)
+        # No exchange: after a kill just after it, the next call could not tell the new from the old. After a kill here, it can.
+        if target.exists():
+            os.rename(target, folder / f"{PARTIAL}{entry.name}.before")
+        os.rename(entry, target)
     sync_folder(folder)
     for entry in (whole, *folder.glob(f"{PARTIAL}*")):
         shutil.rmtree(entry, ignore_errors=True)

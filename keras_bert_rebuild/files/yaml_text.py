@@ -1,4 +1,4 @@
-"""YAML of others: plain values, bounded, without anchors, and with errors of one sentence."""
+"""Untrusted YAML: plain values, bounded, without anchors, and with errors of one sentence."""
 
 import re
 
@@ -7,23 +7,23 @@ import yaml
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 
-# The one in C is ten times as fast; both know plain values alone.
+# The loader in C is ten times as fast; both load only plain values.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Halves of characters, as names of files that are not UTF-8 have them, which the one in C refuses. Settings are below the limit.
+# Lone surrogates, as in names of files that are not UTF-8, which the loader in C refuses. Settings are below the limit.
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SLOWLY_CHARACTERS = 1 << 16
 
 
 def parse_yaml(text, where):
-    """What a YAML text holds: numbers, strings, lists and dictionaries.
+    """The value of a YAML text: numbers, strings, lists and dictionaries.
 
     Args:
         text: a string.
         where: the file, for errors.
 
     Raises:
-        ValueError: it is no YAML, nests too deep, or has an anchor or an alias: a kilobyte of these is a billion values.
+        ValueError: it is not YAML, is nested too deeply, or has an anchor or an alias: a kilobyte of these is a billion values.
     """
     loader = yaml.SafeLoader if len(text) <= SLOWLY_CHARACTERS and HALF.search(text) else LOADER
     try:
@@ -39,7 +39,7 @@ def parse_yaml(text, where):
 
 
 def _check_events(text, loader, where):
-    """Refuse an anchor or an alias, and values that nest too deep, before anything is made of them."""
+    """Refuse an anchor or an alias, and values that are nested too deeply, before anything is built from them."""
     depth = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:

@@ -5,13 +5,13 @@ import html
 import math
 from pathlib import Path
 
-# Title of a chart, and its curves: column, word beside it, class of its line.
+# Title of a chart, and its curves: column, label, class of its line.
 CHARTS = (
     ("Loss", (("loss", "training", "a"), ("held_out_loss", "held out", "b"))),
     ("Accuracy of masked words", (("mlm_accuracy", "training", "a"), ("held_out_mlm_accuracy", "held out", "b"))),
     ("Accuracy of pairs", (("pair_accuracy", "training", "a"), ("held_out_pair_accuracy", "held out", "b"))),
     ("Learning rate", (("learning_rate", "", "c"),)),
-    ("Tokens a second", (("tokens_per_second", "", "c"),)),
+    ("Tokens per second", (("tokens_per_second", "", "c"),)),
     ("Share of the machine's operations", (("flop_utilisation", "", "c"),)),
 )
 WIDTH, HEIGHT, COLUMNS = 420, 236, 2
@@ -31,13 +31,13 @@ circle.a, text.a { fill: #7fb2f5; } circle.b, text.b { fill: #e0b160; } circle.c
 
 
 def read_curves(folder):
-    """The curves of a run: column to a list of `(step, value)`, without what was not measured.
+    """The curves of a run: from a column to a list of `(step, value)`, without missing values.
 
     Args:
-        folder: of a run, with metrics.csv; or such a file.
+        folder: the folder of a run, with metrics.csv; or such a file.
 
     Raises:
-        ValueError: there is no such file, it has no steps, or something else than a number stands in it.
+        ValueError: there is no such file, it has no steps, or a value is not a number.
     """
     path = Path(folder)
     path = path / "metrics.csv" if path.is_dir() else path
@@ -65,7 +65,7 @@ def read_curves(folder):
 
 
 def draw_curves(curves, title=""):
-    """The text of an SVG file with a chart for everything that was measured; see `read_curves`."""
+    """The text of an SVG file with a chart of every measured quantity; see `read_curves`."""
     charts = [(name, lines) for name, lines in CHARTS if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)
     width, height = COLUMNS * WIDTH, rows * HEIGHT + 40
@@ -88,22 +88,22 @@ def _chart(name, lines):
     low, high = ticks[0], ticks[-1]
     across = (WIDTH - LEFT - RIGHT) / ((last - first) or 1)
     up = (HEIGHT - TOP - BOTTOM) / (high - low)
-    place = lambda x, y: (LEFT + (x - first) * across, HEIGHT - BOTTOM - (y - low) * up)  # noqa: E731
+    point_at = lambda x, y: (LEFT + (x - first) * across, HEIGHT - BOTTOM - (y - low) * up)  # noqa: E731
     yield f'<text class="title" x="{LEFT}" y="22">{name}</text>'
     for tick in ticks:
-        y = place(first, tick)[1]
+        y = point_at(first, tick)[1]
         yield f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke-width="1"/>'
         yield f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{tick:,.6g}</text>'
     for x, anchor in ((first, "start"), (last, "end")):
-        yield f'<text x="{place(x, low)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="{anchor}">{x:,.0f}</text>'
+        yield f'<text x="{point_at(x, low)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="{anchor}">{x:,.0f}</text>'
     yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">step</text>'
     at = WIDTH - RIGHT
     for line, word, kind in reversed(lines):
-        path = "L".join("{:.1f} {:.1f}".format(*place(*point)) for point in line)
+        path = "L".join("{:.1f} {:.1f}".format(*point_at(*point)) for point in line)
         yield f'<path class="{kind}" d="M{path}"/>'
         if len(line) <= 40:
             for point in line:
-                yield '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>'.format(kind, *place(*point))
+                yield '<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>'.format(kind, *point_at(*point))
         yield f'<text class="{kind}" x="{at}" y="22" text-anchor="end">{word}</text>'
         at -= 7 * len(word) + 14
 

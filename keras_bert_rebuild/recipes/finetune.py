@@ -14,7 +14,7 @@ from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.written_again import written_again
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback, judge
+from keras_bert_rebuild.recipes.finetune_callback import COLUMNS, FinetuneCallback, evaluate_task
 from keras_bert_rebuild.recipes.finetune_data import check_examples, count_in_training, examples_of, loss_weights, name_of
 from keras_bert_rebuild.recipes.finetune_report import REPORTS, write_report
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
@@ -32,19 +32,19 @@ from keras_bert_rebuild.training.warmup_linear_decay import WarmupLinearDecay
 
 @dataclass
 class Finetuned:
-    """What a fine-tuning leaves."""
+    """The result of a fine-tuning."""
 
     task: Any
     """The task with the best weights, ready to answer."""
 
     scores: dict
-    """The scores of the best weights on the examples of dev."""
+    """The scores of the best weights on the dev examples."""
 
     test_scores: dict | None
-    """Those on the examples of test, if there are any."""
+    """Their scores on the test examples, if there are any."""
 
     report: dict
-    """All that is in report.json."""
+    """The content of report.json."""
 
 
 def finetune(
@@ -59,11 +59,11 @@ def finetune(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> Finetuned:
-    """Fine-tune a model for a task, and keep the weights that did best.
+    """Fine-tune a model for a task, and save the best weights.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
     `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
-    `adapters.safetensors`. Nothing is written before all examples have been read and looked at.
+    `adapters.safetensors`. Nothing is written before all examples have been read and checked.
 
     Args:
         task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity" or
@@ -71,18 +71,18 @@ def finetune(
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights by.
-        output: the folder of the run; the same run may be in it, and begins anew. What a finished one left there stays until this
-            one has finished, too.
+        output: the folder of the run; the same run may be in it, and is restarted. The results of a finished one stay until this
+            one has finished too.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
-        test: examples that the best weights are judged by once, in the end; None for none.
+        test: examples to evaluate the best weights on once, in the end; None for none.
         report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
-        **changes: single fields of `FinetuneSettings`, over those of `settings`.
+        **changes: single fields of `FinetuneSettings`, which override those of `settings`.
 
     Returns:
         A `Finetuned`.
 
     Raises:
-        ValueError: settings, files or labels that cannot be, another run in the folder, a loss that is not a number.
+        ValueError: settings, files or labels are not usable, another run is in the folder, or a loss is not a number.
         BusyError: another process trains in the folder.
     """
     spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
@@ -103,7 +103,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     weights = loss_weights(examples["train"], spec, settings)
     keras.utils.set_random_seed(settings.seed)
     made = make_task(spec, model, examples["train"], settings)
-    encoded = {name: made.encode(rows) for name, rows in examples.items()}  # labels that are not in the set end here
+    encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
     adapt(made.model, settings)
@@ -116,31 +116,31 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
         **settings.resolved(),
     }
     RunFolder(output, described)
-    # What the same run has left when it finished before is of other weights, and stays until there is more.
+    # The results of the same run, if it has finished before, belong to other weights; they stay until there are new ones.
     finished = (output / REPORTS[0]).is_file()
-    with written_again(output) if finished else contextlib.nullcontext(output) as place:
-        trained = _train(made, spec, settings, place, batches, examples, schedule, steps, report)
-        return _judge(trained, spec, settings, place, examples, described, started)
+    with written_again(output) if finished else contextlib.nullcontext(output) as folder:
+        trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
+        return _evaluate(trained, spec, settings, folder, examples, described, started)
 
 
-def _train(made, spec, settings, place, batches, examples, schedule, steps, report):
-    """Train, with the best weights in `place`; the callback that chose them."""
-    table = MetricsTable(place / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
+def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
+    """Train, save the best weights in `folder`, and return the callback that chose them."""
+    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
     report({"step": 0, "steps": steps})
 
     def save():
-        made.save(place / "model")
+        made.save(folder / "model")
         if settings.lora_rank is not None:
-            save_lora(made.model, place / "adapters.safetensors")
+            save_lora(made.model, folder / "adapters.safetensors")
 
     callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
     made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
     return callback
 
 
-def _judge(callback, spec, settings, place, examples, described, started):
+def _evaluate(callback, spec, settings, folder, examples, described, started):
     """Measure the best weights and write the report."""
-    best = callback.task if callback.best_step == callback.step else load_task(place / "model")
+    best = callback.task if callback.best_step == callback.step else load_task(folder / "model")
     found = {
         "task": spec.name,
         "metric": callback.metric,
@@ -151,28 +151,28 @@ def _judge(callback, spec, settings, place, examples, described, started):
         "dev": callback.best.scores,
         "train_seconds": round(callback.train_seconds, 2),
     }
-    judged, name = callback.best, "dev"
+    evaluation, name = callback.best, "dev"
     if "test" in examples:
-        judged, name = judge(best, examples["test"], settings.batch_size), "test"
-        found["test"] = judged.scores
+        evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
+        found["test"] = evaluation.scores
     found["seconds"] = round(time.perf_counter() - started, 2)
-    found.update(best.details(examples[name], judged.answers))
-    write_report(place, found, described)
+    found.update(best.details(examples[name], evaluation.answers))
+    write_report(folder, found, described)
     return Finetuned(best, found["dev"], found.get("test"), found)
 
 
 def make_task(spec, model, examples, settings):
-    """The task with a fresh head, for the labels that examples have."""
-    told = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride}
+    """The task with a newly initialised head, for the labels of the examples."""
+    arguments = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride}
     if settings.dropout is not None:
-        told["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
-    told |= spec.settings_for(examples, settings)
+        arguments["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
+    arguments |= spec.settings_for(examples, settings)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
-    return spec.task_class.from_encoder(encoder, **told)
+    return spec.task_class.from_encoder(encoder, **arguments)
 
 
 def adapt(model, settings):
-    """Add the adapters and freeze the weights that the settings speak of."""
+    """Add the adapters and freeze the weights that the settings name."""
     if settings.lora_rank is not None:
         add_lora(model, settings.lora_rank)
     if settings.freeze:
@@ -191,7 +191,7 @@ def compile_task(task, settings, schedule, class_weights=None):
 
 
 def rate_multipliers(task, settings):
-    """Factors of the rate by variable path, of what is trained; None where all are 1."""
+    """Factors of the rate by path of the trainable variables; None where all are 1."""
     rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
     paths = [variable.path for variable in task.model.trainable_variables]
     used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}

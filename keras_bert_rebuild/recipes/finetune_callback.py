@@ -1,4 +1,4 @@
-"""What goes on while a task is fine-tuned: the curve, evaluations, the best checkpoint, the early end."""
+"""The callback of a fine-tuning: the curve, evaluations, the best checkpoint, early stopping."""
 
 import math
 import time
@@ -14,29 +14,29 @@ COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
 
 
 # Numbers by the name of the score, and the answers in the order of the examples.
-Judgement = namedtuple("Judgement", ["scores", "answers"])
+Evaluation = namedtuple("Evaluation", ["scores", "answers"])
 
 
-def judge(task, examples, batch_size, progress=None, choose_threshold=False):
-    """Answer examples and compare with what is right.
+def evaluate_task(task, examples, batch_size, progress=None, choose_threshold=False):
+    """Answer examples and compare with the right answers.
 
     Args:
         task: a `Task`.
-        examples: with what is right.
+        examples: examples with their right answers.
         batch_size: rows of a batch.
         progress: called with the rows done and all rows.
-        choose_threshold: set what only decides how to answer to the best for these examples, such as when to give no answer.
+        choose_threshold: tune thresholds, such as when to give no answer, to the best value for these examples.
     """
     answered = task.tuned_answers if choose_threshold else task.predict_examples
     answers = answered(examples, batch_size=batch_size, progress=progress)
-    return Judgement(task.scores(examples, answers), answers)
+    return Evaluation(task.scores(examples, answers), answers)
 
 
 def chosen_metric(spec, scores, wanted=None):
     """The score that checkpoints are compared by.
 
     Raises:
-        ValueError: there is none of the wanted name.
+        ValueError: there is no score of the wanted name.
     """
     if wanted is None:
         return next(name for name in spec.metrics if name in scores)
@@ -46,25 +46,25 @@ def chosen_metric(spec, scores, wanted=None):
 
 
 def is_better(metric, score, than, lower_is_better=LOWER_IS_BETTER):
-    """Whether a score is better than another one, or than None; what is not a number never is."""
+    """Whether a score is better than another one, or than None; NaN never is."""
     if math.isnan(score):
         return False
     return than is None or math.isnan(than) or (score < than if metric in lower_is_better else score > than)
 
 
 class FinetuneCallback(CountedCallback):
-    """Evaluates a task and keeps the best weights.
+    """Evaluates a task and saves the best weights.
 
     Args:
         task: the task that is trained.
         spec: its `FinetuneTask`.
         settings: `FinetuneSettings`.
-        batches: what it is trained on.
+        batches: the batches that it is trained on.
         dev: examples to evaluate on.
-        schedule: the rate by the steps done before, a `WarmupLinearDecay`.
+        schedule: the rate as a function of the steps done before, a `WarmupLinearDecay`.
         table: a `MetricsTable` for the rows.
-        report: called with every row, and with `{"step", "evaluated"}`, the part of the rows, while an evaluation runs.
-        save: called where an evaluation was better than all before.
+        report: called with every row, and with `{"step", "evaluated"}`, the fraction of the rows, while an evaluation runs.
+        save: called when an evaluation was better than all before.
     """
 
     def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save):
@@ -78,7 +78,7 @@ class FinetuneCallback(CountedCallback):
         self.evaluated, self.waited = 0, 0
         self.train_seconds = 0.0
         self._started = time.perf_counter()
-        self._seen = self._seen_before = 0  # examples of this epoch so far, and of it at the last row
+        self._seen = self._seen_before = 0  # examples of this epoch so far, and until the last row
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch, self._seen, self._seen_before = epoch, 0, 0
@@ -96,7 +96,7 @@ class FinetuneCallback(CountedCallback):
                 row.update(self._evaluate(step))
             self.table.write(row)
             self.report(row)
-            self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels behind this one
+            self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels after this one
             self._started = time.perf_counter()
         if last or (self.settings.patience is not None and self.waited >= self.settings.patience):
             self.trained.stop_training = True
@@ -115,12 +115,12 @@ class FinetuneCallback(CountedCallback):
     def _evaluate(self, step):
         _ = self.model  # on JAX, this fetches the weights from the trainer
         progress = lambda done, rows: self.report({"step": step, "evaluated": done / rows})  # noqa: E731
-        judged = judge(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
-        self.metric = chosen_metric(self.spec, judged.scores, self.metric)
-        score = judged.scores[self.metric]
+        evaluation = evaluate_task(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
+        self.metric = chosen_metric(self.spec, evaluation.scores, self.metric)
+        score = evaluation.scores[self.metric]
         self.evaluated += 1
         self.waited += 1
         if self.best is None or is_better(self.metric, score, self.best_score, self.task.lower_is_better):
-            self.best, self.best_score, self.best_step, self.waited = judged, score, step, 0
+            self.best, self.best_score, self.best_step, self.waited = evaluation, score, step, 0
             self.save()
-        return {f"dev_{name}": value for name, value in judged.scores.items()}
+        return {f"dev_{name}": value for name, value in evaluation.scores.items()}

@@ -1,4 +1,4 @@
-"""The examples of a fine-tuning, read and looked at before anything is trained or written."""
+"""The examples of a fine-tuning, read and checked before anything is trained or written."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from keras_bert_rebuild.tasks.task import place_of
 
 
 def examples_of(given, spec, settings, labelled=True):
-    """A list of examples from a file, or the list that is given.
+    """A list of examples from a file, or the given list.
 
     Args:
         given: the path of a file, or examples.
@@ -17,7 +17,7 @@ def examples_of(given, spec, settings, labelled=True):
         labelled: as for `read_examples`.
 
     Raises:
-        ValueError: there is no example, or the file is not what `read_examples` reads.
+        ValueError: there is no example, or `read_examples` cannot read the file.
     """
     if not isinstance(given, (str, Path)):
         examples = list(given)
@@ -29,7 +29,7 @@ def examples_of(given, spec, settings, labelled=True):
 
 
 def name_of(given):
-    """How examples are named in reports and errors."""
+    """The name of examples in reports and errors."""
     return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
 
 
@@ -37,9 +37,9 @@ def check_examples(examples, spec, train):
     """Refuse examples that cannot be trained on, or whose labels cannot be written.
 
     Args:
-        examples: lists by part, "train" and others.
+        examples: lists by split, "train" and others.
         spec: a `FinetuneTask`.
-        train: what was given to train on.
+        train: the path or the examples to train on.
     """
     for rows in examples.values():
         check_names(rows)
@@ -47,22 +47,22 @@ def check_examples(examples, spec, train):
 
 
 def check_names(examples):
-    """Refuse labels that no file in UTF-8 can hold: the report and the config would, after the training.
+    """Refuse labels that UTF-8 cannot encode: writing the report and the config would fail after the training.
 
     Raises:
-        ValueError: it names the example.
+        ValueError: a label cannot be encoded; the error names the example.
     """
     for number, example in enumerate(examples):
         for label in example.labels():
             if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-                raise ValueError(f"a label must be text that UTF-8 can hold; {place_of(example, number)} has {label!a}.")
+                raise ValueError(f"a label must be text that UTF-8 can encode; {place_of(example, number)} has {label!a}.")
 
 
 def check_differ(examples, spec, given):
     """Refuse examples that all have one label: there is nothing to learn.
 
     Raises:
-        ValueError: it names the file.
+        ValueError: all labels are the same; the error names the file.
     """
     counts = spec.label_counts(examples)
     if counts is not None and len(counts) < 2:
@@ -71,7 +71,7 @@ def check_differ(examples, spec, given):
 
 
 def count_in_training(examples, train):
-    """How many examples show a model what one of those to train on shows, whatever the answer is."""
+    """How many examples have the same inputs as a training example, whatever the answer is."""
     seen = {_shown(example) for example in train}
     return sum(_shown(example) in seen for example in examples)
 
@@ -82,10 +82,10 @@ def _shown(example):
 
 
 def loss_weights(examples, spec, settings):
-    """Weights by label for the loss, or None: given ones, or n / (labels · n of the label) where all shall count the same.
+    """Weights by label for the loss, or None: those given, or n / (labels · n of the label) if balanced.
 
     Raises:
-        ValueError: the task has no labels to weigh, or examples have none of a given one.
+        ValueError: the task has no labels to weight, or a given label is in no example.
     """
     weights = settings.class_weights
     if weights is None:
@@ -98,5 +98,5 @@ def loss_weights(examples, spec, settings):
     unknown = [label for label in weights if str(label) not in counts]
     if unknown:
         known = ", ".join(sorted(counts))
-        raise ValueError(f"class_weights must be of labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
+        raise ValueError(f"class_weights must be for labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
     return {str(label): float(weight) for label, weight in weights.items()}

@@ -6,28 +6,30 @@ import math
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.printable import in_markdown, in_xml
 
-# The files that a report is.
+# The files of a report.
 REPORTS = ("report.json", "report.md", "confusion.svg")
 # Rows of the table of labels.
-MOST_LABELS = 200
-# Of the picture: the side of a cell and the size of letters in pixels, and the letters of a label at the most.
-CELL, FONT, WIDEST_LABEL = 34, 12, 24
+MAX_LABELS = 200
+# Of the picture: the side of a cell and the size of letters in pixels, and the maximum number of letters of a label.
+CELL, FONT, MAX_LETTERS = 34, 12, 24
 _STYLE = "font-family:sans-serif;font-size:{}px;fill:#222"
 
 
 def write_report(folder, found, settings):
-    """Write report.json, report.md and, where there is a confusion matrix, confusion.svg; each is there whole or not at all.
+    """Write report.json, report.md and, where there is a confusion matrix, confusion.svg, each atomically.
 
     Args:
         folder: the folder of the run.
-        found: what is to be reported, plain values by name.
+        found: the results to report, plain values by name.
         settings: the resolved settings.
     """
-    # JSON knows no NaN, which the correlation with a constant is.
-    numbers = {part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _judged(found)}
+    # JSON has no NaN, which the correlation with a constant is.
+    numbers = {
+        part: {name: None if math.isnan(value) else value for name, value in found[part].items()} for part in _evaluated(found)
+    }
     found, picture = {**found, **numbers}, "confusion" in found
     if picture:
-        title = f"rows: true, columns: predicted ({_judged(found)[-1]})"
+        title = f"rows: true, columns: predicted ({_evaluated(found)[-1]})"
         write_text(folder / "confusion.svg", confusion_svg(found["labels"], found["confusion"], title), claimed=True)
     write_text(
         folder / "report.json", json.dumps({**found, "settings": settings}, indent=2, ensure_ascii=False) + "\n", claimed=True
@@ -37,7 +39,7 @@ def write_report(folder, found, settings):
 
 def report_text(found, settings, picture):
     """The report as Markdown."""
-    judged = _judged(found)
+    evaluated = _evaluated(found)
     model, train, dev = (in_markdown(settings[name]) for name in ("model", "train", "dev"))
     lines = [
         f"# {in_markdown(found['task'])}",
@@ -47,20 +49,20 @@ def report_text(found, settings, picture):
         f"of {found['steps']:,}; {found['seconds']:.0f} seconds in all, {found['train_seconds']:.0f} of them training.",
         *_in_train(found),
         "",
-        f"| score | {' | '.join(judged)} |",
-        f"|---|{'---:|' * len(judged)}",
+        f"| score | {' | '.join(evaluated)} |",
+        f"|---|{'---:|' * len(evaluated)}",
     ]
-    names = dict.fromkeys(name for part in judged for name in found[part])
-    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in judged)} |" for name in names]
+    names = dict.fromkeys(name for part in evaluated for name in found[part])
+    lines += [f"| {name} | {' | '.join(_shown(found[part].get(name)) for part in evaluated)} |" for name in names]
     if "classes" in found:
-        lines += ["", f"On {judged[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
+        lines += ["", f"On {evaluated[-1]}:", "", "| label | precision | recall | F1 | examples |", "|---|---:|---:|---:|---:|"]
         rows = list(found["classes"].items())
         lines += [
             f"| {in_markdown(label)} | {row['precision']:.4f} | {row['recall']:.4f} | {row['f1']:.4f} | {row['support']:,} |"
-            for label, row in rows[:MOST_LABELS]
+            for label, row in rows[:MAX_LABELS]
         ]
-        if len(rows) > MOST_LABELS:
-            lines.append(f"| and {len(rows) - MOST_LABELS} more in report.json | | | | |")
+        if len(rows) > MAX_LABELS:
+            lines.append(f"| and {len(rows) - MAX_LABELS} more in report.json | | | | |")
     if picture:
         lines += ["", "![confusion matrix](confusion.svg)"]
     lines += [
@@ -74,12 +76,12 @@ def report_text(found, settings, picture):
 
 
 def _in_train(found):
-    """What the scores are too good by."""
+    """A note on examples that are also in training, which make scores too good."""
     counts = [f"{count:,} of the {found['examples'][name]:,} of {name}" for name, count in found["in_train"].items() if count]
-    return ["", f"Shown in training, too, are the texts of {' and '.join(counts)}."] if counts else []
+    return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
 
 
-def _judged(found):
+def _evaluated(found):
     return [name for name in ("dev", "test") if name in found]
 
 
@@ -90,9 +92,9 @@ def _shown(value):
 
 
 def confusion_svg(labels, matrix, title=""):
-    """A picture of a confusion matrix: rows are true labels, columns what they were taken for.
+    """A picture of a confusion matrix: rows are true labels, columns predicted ones.
 
-    Cells are as dark as their part of the row; numbers are counts, left out where there are more than forty labels.
+    The shade of a cell is its share of the row; numbers are counts, left out if there are more than forty labels.
 
     Args:
         labels: names of rows and columns.
@@ -104,7 +106,7 @@ def confusion_svg(labels, matrix, title=""):
     """
     cell = CELL if len(labels) <= 40 else max(6, 1400 // len(labels))
     font = min(FONT, max(5, cell - 2))
-    names = [in_xml(label if len(label) <= WIDEST_LABEL else f"{label[: WIDEST_LABEL - 1]}…") for label in map(str, labels)]
+    names = [in_xml(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
     margin = int(max(map(len, names), default=1) * font * 0.62) + 24
     top, side = margin + 30, len(labels) * cell
     width, height = margin + side + 20, top + side + 20
@@ -127,7 +129,7 @@ def confusion_svg(labels, matrix, title=""):
             x, y = margin + j * cell, top + i * cell
             parts.append(
                 f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="rgb({red},{green},{blue})" stroke="#ddd">'
-                f"<title>{name} taken for {names[j]}: {count}, {share:.1%}</title></rect>"
+                f"<title>{name} predicted as {names[j]}: {count}, {share:.1%}</title></rect>"
             )
             if count and len(labels) <= 40:
                 ink = "#fff" if share > 0.5 else "#222"

@@ -1,4 +1,4 @@
-"""Everything that a fine-tuning can be told, as data."""
+"""All settings of a fine-tuning, as data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,9 +11,9 @@ from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
-# The least that may be.
-LEAST = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-LEAST |= {"lora_rank": 1, "seed": 0, "workers": 0}
+# The minimum of every whole number.
+MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
+MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank")
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
@@ -21,7 +21,7 @@ FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "drop
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneSettings:
-    """What a fine-tuning is: fields of a YAML file, options of `keras-bert finetune`, arguments of `finetune`.
+    """The settings of a fine-tuning: fields of a YAML file, options of `keras-bert finetune`, arguments of `finetune`.
 
     Reference: Devlin et al., 2019, appendix A.3, for the ranges of rate, batch size and epochs.
     """
@@ -42,34 +42,34 @@ class FinetuneSettings:
     """Rate of the newly initialised last layer of the head, as a multiple of learning_rate."""
 
     warmup: float = 0.1
-    """Part of the steps during which the rate rises; then it falls linearly to 0."""
+    """Fraction of the steps during which the rate rises; then it falls linearly to 0."""
 
     weight_decay: float = 0.01
-    """Share of a weight taken away at a rate of 1; biases and norms are not decayed."""
+    """Fraction of a weight that is subtracted at a rate of 1; biases and norms are not decayed."""
 
     layer_decay: float = 1.0
-    """Rate of a block, as a part of that of the block above it, such as 0.9."""
+    """Rate of a block, as a fraction of that of the block above it, such as 0.9."""
 
     clip_norm: float | None = 1.0
-    """Maximum of the norm of the gradient of all weights; None for any."""
+    """Maximum norm of the gradient of all weights; None for no limit."""
 
     dropout: float | None = None
-    """Rate of all dropouts; None for those of the model."""
+    """Rate of all dropouts; None for the rates of the model."""
 
     max_len: int | None = None
-    """Maximum of tokens in a row; longer texts are split into windows. None: the maximum of the model, at most 512."""
+    """Maximum number of tokens in a row; longer texts are split into windows. None: the maximum of the model, at most 512."""
 
     stride: int | None = None
     """Tokens that a window shares with the next; None: a quarter of max_len."""
 
     class_weights: dict | str | None = None
-    """Weights of labels in the loss, such as rare=3; "balanced" for weights by which all labels count the same."""
+    """Weights of labels in the loss, such as rare=3; "balanced" for weights that give all labels the same influence."""
 
     metric: str | None = None
     """The score that chooses the best checkpoint; None for the usual one of the task."""
 
     evaluate_steps: int | None = None
-    """Optimizer steps between evaluations; None: an epoch."""
+    """Optimizer steps between evaluations; None: those of an epoch."""
 
     patience: int | None = None
     """Evaluations without a better score after which the training stops; None: it never stops early."""
@@ -78,13 +78,14 @@ class FinetuneSettings:
     """Train adapters of this rank and the head instead of all weights."""
 
     freeze: Sequence[str] = ()
-    """Regular expressions over variable paths; what they are found in does not change, such as ^Embedding- for the embeddings."""
+    """Regular expressions over variable paths; variables whose path matches do not change, such as ^Embedding- for embeddings."""
 
     objective: str | None = None
-    """Of similarity: "cosine", to meet the scores, or "in_batch_negatives", to tell a pair from the others; None: by the scores."""
+    """For similarity: "cosine", to fit the scores, or "in_batch_negatives", to tell pairs from each other; None: "cosine" if all
+    pairs have scores."""
 
     crf: bool = False
-    """Of token_classification: let the head end in a conditional random field, which learns at 100 times the rate which tags follow
+    """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
     each other."""
 
     dtype: str = "float32"
@@ -94,25 +95,25 @@ class FinetuneSettings:
     """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
 
     columns: dict | None = None
-    """What the parts of an example are called in the files, such as text=utterance, or the numbers of their columns, from 1 on."""
+    """The names of the parts of an example in the files, such as text=utterance, or the numbers of their columns, from 1."""
 
     header: bool | None = None
-    """Whether the first row of a table names its columns; None to derive it from the names."""
+    """Whether the first row of a table names its columns; None to infer it from the names."""
 
     format: str | None = None
-    """The format of the files; None to tell it from their names."""
+    """The format of the files; None to infer it from their names."""
 
     log_steps: int = 10
-    """Optimizer steps of a row of metrics.csv."""
+    """Optimizer steps between rows of metrics.csv."""
 
     workers: int = 0
-    """Threads that make batches while the model trains; 0 makes them in between."""
+    """Threads that make batches while the model trains; 0 makes them between the steps."""
 
     seed: int = 0
     """The seed of the new head, the order of the examples and dropout."""
 
     def __post_init__(self) -> None:
-        check_whole_numbers(self, LEAST, OPTIONAL)
+        check_whole_numbers(self, MINIMUMS, OPTIONAL)
         for name, optional in FRACTIONS.items():
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
@@ -143,12 +144,12 @@ class FinetuneSettings:
             raise ValueError(f"class_weights must be numbers above 0; got {weights!r}.")
 
     def resolved(self) -> dict[str, Any]:
-        """The settings as plain values, as they are written into a run's folder."""
+        """The settings as plain values, as they are saved in a run's folder."""
         return plain(asdict(self))
 
     @classmethod
     def of(cls, settings: "FinetuneSettings | dict[str, Any] | None" = None, **changes: Any) -> "FinetuneSettings":
-        """Settings from settings or a dictionary of them, or the defaults, and single fields over these."""
+        """Settings from settings, a dictionary of them or the defaults; `changes` override single fields."""
         if settings is None or isinstance(settings, dict):
             return cls.from_dict({**(settings or {}), **changes})
         return replace(settings, **changes)
@@ -158,6 +159,6 @@ class FinetuneSettings:
         """Settings from plain values, such as those of a YAML file.
 
         Raises:
-            ValueError: a name that is none, with the nearest that are.
+            ValueError: a name is unknown; the error lists the nearest known ones.
         """
         return settings_from_dict(cls, values, "a fine-tuning")

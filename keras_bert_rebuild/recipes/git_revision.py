@@ -1,7 +1,7 @@
 """The commit of a folder, read from git's own files.
 
-No git is started: it would obey the settings of the repository it stands in, and these may name programs (`core.fsmonitor`,
-filters), which in a folder that came out of an archive are a stranger's. Whether files differ from the commit is not told.
+Git itself is not run: it would follow the settings of the repository, which may name programs (`core.fsmonitor`, filters), and in a
+folder from an archive these are not trusted. Whether files differ from the commit is not checked.
 
 Reference: https://git-scm.com/docs/gitrepository-layout.
 """
@@ -20,21 +20,21 @@ def git_revision(folder=None):
     """The commit that a folder has checked out.
 
     Args:
-        folder: within the repository; None for the folder that the process was started in.
+        folder: a folder in the repository; None for the folder that the process was started in.
 
     Returns:
-        40 or 64 hexadecimal digits; None outside of git, or where its files are not the usual ones.
+        40 or 64 hexadecimal digits; None outside a repository, or if its files are not the usual ones.
     """
     try:
         start = Path.cwd() if folder is None else Path(folder).absolute()
-        place = next((path for path in (parent / ".git" for parent in (start, *start.parents)) if path.exists()), None)
-        return None if place is None else _commit(place)
+        git = next((path for path in (parent / ".git" for parent in (start, *start.parents)) if path.exists()), None)
+        return None if git is None else _commit(git)
     except (OSError, ValueError):
         return None
 
 
-def _commit(place):
-    folder = place if place.is_dir() else _named(place, "gitdir: ")
+def _commit(git):
+    folder = git if git.is_dir() else _named(git, "gitdir: ")
     if folder is None:
         return None
     head = _line(folder / "HEAD")
@@ -43,7 +43,7 @@ def _commit(place):
     ref = _REF.fullmatch(head)
     if ref is None or ".." in ref[1]:
         return None
-    common = folder / "commondir"  # of several worktrees
+    common = folder / "commondir"  # if there are several worktrees
     shared = _named(common, "") if common.exists() else folder
     if shared is None:
         return None
@@ -55,7 +55,7 @@ def _commit(place):
 
 
 def _named(path, word):
-    """The folder that the one line of a file names, after a word; None where it names none."""
+    """The folder that the only line of a file names, after a word; None if it names none."""
     line = _line(path)
     folder = path.parent / line.removeprefix(word)
     return folder if line.startswith(word) and folder.is_dir() else None

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies matrices: what a training can be measured against."""
+"""How fast this machine multiplies matrices: the ceiling for the speed of a training."""
 
 import time
 
@@ -9,11 +9,11 @@ def matrix_ceiling(dtype="float32", seconds=0.5):
     """Floating-point operations per second of a large matrix product, the best of several.
 
     Args:
-        dtype: of the matrices.
-        seconds: how long to measure, about.
+        dtype: dtype of the matrices.
+        seconds: about how long to measure.
     """
     size = 1024
-    while True:  # a product that takes long enough to be timed, without the way there and back
+    while True:  # a product that takes long compared with the overhead of the call
         matrix = ops.full((size, size), 1 / size, dtype=dtype)
         _product(matrix)
         taken = _product(matrix)

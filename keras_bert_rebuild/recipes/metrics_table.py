@@ -8,12 +8,12 @@ from keras_bert_rebuild.files.durable import naming_full_disk, write_text
 
 
 class MetricsTable:
-    """Rows of numbers in a .csv file, each on disk as soon as it is known.
+    """Rows of numbers in a .csv file, each written as soon as it is known.
 
     Args:
-        path: the file; with rows of an earlier start of the run it goes on.
+        path: the file; rows of an earlier start of the run stay in it.
         columns: names of the columns, the first of them the step.
-        step: rows behind this step are taken out: the run goes on from there and will write them again.
+        step: rows after this step are removed: the run resumes here and will write them again.
 
     Raises:
         ValueError: the file has other columns.
@@ -21,9 +21,9 @@ class MetricsTable:
 
     def __init__(self, path, columns, step=0):
         self.path, self.columns = Path(path), tuple(columns)
-        kept = [row for row in self._read() if int(row[0]) <= step]
+        earlier = [row for row in self._read() if int(row[0]) <= step]
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *kept])
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *earlier])
         write_text(self.path, text.getvalue(), claimed=True)
 
     def write(self, values):

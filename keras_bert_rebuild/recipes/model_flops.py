@@ -8,16 +8,16 @@ from keras_bert_rebuild.anatomy.parts import parts_of
 
 @dataclass(frozen=True)
 class Work:
-    """What a batch asks of a model, padding left out; works can be added."""
+    """The work of a model on a batch, without padding; works can be added."""
 
     tokens: int = 0
     """Tokens of all examples."""
 
     squares: int = 0
-    """The squares of the lengths of the examples, summed: what attention grows with."""
+    """The sum of the squared lengths of the examples, which the cost of attention is proportional to."""
 
     predictions: int = 0
-    """Positions whose token is predicted."""
+    """Positions whose tokens are predicted."""
 
     examples: int = 0
     """Examples."""
@@ -29,7 +29,7 @@ class Work:
 def forward_flops(config, work, pair_head=True):
     """Multiplications and additions of the matrix products of a forward pass with an MLM head.
 
-    The operations of the anatomy, in which tokens of a text times itself are `squares`, and texts of a batch `examples`:
+    The operations of the anatomy, where the square of the tokens of a text is `squares`, and the texts of a batch are `examples`:
 
         per token and block       2 (4 D² + 2 D F)        projections of attention, feed-forward
         per example and block     4 L² D                  queries by keys, probabilities by values
@@ -50,7 +50,7 @@ def forward_flops(config, work, pair_head=True):
 
 
 def _of_work(term, letters, work):
-    """A product of letters, its batch being what was done."""
+    """The value of a product of letters for this work."""
     factors = term.split("·")
     tokens, predictions = factors.count("S"), factors.count("N")
     rows = work.predictions if predictions else (work.examples, work.tokens, work.squares)[tokens]

@@ -20,13 +20,13 @@ SIZES = {
 
 
 def size_fields(model):
-    """The fields of a `BertConfig` that say how large a model is.
+    """The fields of a `BertConfig` that define the size of a model.
 
     Args:
-        model: a size by name, the path of a config.json, or such fields.
+        model: the name of a size, the path of a config.json, or such fields.
 
     Raises:
-        ValueError: there is no such size and no such file, or no such field.
+        ValueError: the size, the file or a field does not exist.
     """
     if isinstance(model, Mapping):
         unknown = [name for name in model if name not in BertConfig.__dataclass_fields__]

@@ -1,37 +1,37 @@
-"""A stretch of a pretraining run with examples of one length."""
+"""A part of a pretraining run with examples of one length."""
 
 import math
 import numbers
 from dataclasses import dataclass, fields, replace
 
-# The least that may be.
-LEAST = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
+# The minimum of every whole number.
+MINIMUMS = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A stretch of a run with examples of one length."""
+    """A part of a run with examples of one length."""
 
     steps: int
     """Optimizer steps."""
 
     batch_size: int
-    """Examples of an optimizer step, of all micro-batches together."""
+    """Examples per optimizer step, of all micro-batches together."""
 
     seq_len: int
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Maximum of positions to predict in an example; None: as many as the mask rate of the run needs."""
+    """Maximum number of positions to predict in an example; None: as many as the mask rate of the run needs."""
 
     def __post_init__(self):
-        check_whole_numbers(self, LEAST, optional=("max_predictions",))
+        check_whole_numbers(self, MINIMUMS, optional=("max_predictions",))
 
     def with_predictions(self, mask_rate):
-        """The phase with a number of positions to predict: the given one, or one that a rate of masking never meets.
+        """The phase with a number of positions to predict: the given one, or one that the mask rate never reaches.
 
-        What is masked of an example is the rate of its tokens, rounded, and special tokens are none of them; or it is its shortest
-        word or run of words, which may be longer where only a few tokens are to be masked: hence one more.
+        In an example, the rate of its tokens without special ones is masked, rounded; or its shortest word or span of words, which
+        may be longer if only a few tokens are to be masked: hence one more.
         """
         if self.max_predictions is not None:
             return self
@@ -42,7 +42,7 @@ def as_phase(phase, index):
     """A `Phase`, from one or from its fields.
 
     Raises:
-        ValueError: fields are missing or unknown, or a number is none that may be.
+        ValueError: fields are missing or unknown, or a number is out of range.
     """
     if isinstance(phase, Phase):
         return phase
@@ -53,9 +53,9 @@ def as_phase(phase, index):
     return Phase(**phase)
 
 
-def check_whole_numbers(settings, least, optional=()):
-    """Refuse fields that are not whole numbers of at least so much; None may stand in the optional ones."""
-    for name, low in least.items():
+def check_whole_numbers(settings, minimums, optional=()):
+    """Refuse fields that are not whole numbers or below their minimum; optional ones may be None."""
+    for name, low in minimums.items():
         value = getattr(settings, name)
         if value is None and name in optional:
             continue

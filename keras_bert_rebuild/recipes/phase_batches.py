@@ -4,16 +4,16 @@ from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
 
 
 def training_batches(corpus, phase, settings, **changes):
-    """The batches of a phase, one epoch of as many as it trains on.
+    """The batches of a phase, all of them one epoch.
 
     Args:
         corpus: the documents to train on, a `TokenStore` or another `TokenCorpus`.
         phase: a `Phase`.
-        settings: the `PretrainSettings` that it is of.
-        **changes: arguments of `PretrainingBatches` that take the place of these.
+        settings: the `PretrainSettings` of its run.
+        **changes: arguments of `PretrainingBatches` that override these.
 
     Returns:
-        A `PretrainingBatches`; with accumulation a batch is a micro-batch. All rows of it, unless a process is named.
+        A `PretrainingBatches`; with accumulation a batch is a micro-batch. It has all rows unless `changes` name a process.
     """
     accumulation = settings.gradient_accumulation_steps
     arguments = {
@@ -31,6 +31,6 @@ def training_batches(corpus, phase, settings, **changes):
 
 
 def held_out_batches(corpus, phase, settings, **changes):
-    """The batches to evaluate on, the same at every evaluation, so that the numbers can be compared."""
+    """The batches to evaluate on, the same at every evaluation, so that the numbers are comparable."""
     others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
     return training_batches(corpus, phase, settings, **others, **changes)

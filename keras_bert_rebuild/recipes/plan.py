@@ -1,4 +1,4 @@
-"""Will it fit, how fast will it be, what does it take: a pretraining on devices that are not here yet."""
+"""Estimate memory, speed and device hours of a pretraining on devices that are not here yet."""
 
 import math
 import numbers
@@ -18,10 +18,10 @@ from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 
 BILLION = 1_000_000_000
 
-# The chips that the compiler is asked for; it takes each of a v4 for two devices.
+# The chips that can be compiled for; the compiler counts a chip of a v4 as two devices.
 COMPILED = ("v5e", "v5p", "v6e")
 
-# The settings that a plan looks at.
+# The settings that a plan depends on.
 SETTINGS = (
     "batch_size",
     "seq_len",
@@ -52,27 +52,28 @@ def plan(
 ) -> Plan:
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
-    Every device holds all weights and a part of the batch. A step is the matrix products at the stated part of the published rate,
-    the sum of gradients over the devices at that of the links, and the update at that of the memory, one after the other.
+    Every device holds all weights and a part of the batch. The time of a step is the sum of three: the matrix products at the given
+    fraction of the published rate, the sum of gradients over the devices at the rate of the links, and the update at the rate of
+    the memory.
 
     Args:
         model: a size (tiny, mini, small, medium, base, large), the path of a config.json, a `BertConfig` or its fields.
         tpu: a slice, such as "v5e:4x4".
-        gpus: number of GPUs, 1 where only their kind is given.
+        gpus: number of GPUs, 1 if only their kind is given.
         gpu: their kind, such as "h100".
         cpu: this processor, whose rate is measured.
         tokens: tokens of the whole training.
-        utilisation: the part of the rate that is reached, in (0, 1].
-        compile: ask the TPU compiler, too, which takes minutes; it needs the extra `tpu`, and no TPU.
-        vocab_size: tokens of the vocabulary, in place of the model's.
+        utilisation: the fraction of the rate that is reached, in (0, 1].
+        compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
+        vocab_size: tokens of the vocabulary, instead of the model's.
         **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
 
     Returns:
         A `Plan`.
 
     Raises:
-        ValueError: no or several topologies, an unknown device or slice, a length beyond the positions, a batch that cannot be
-            split over the devices, settings that cannot be.
+        ValueError: there is no topology or several, a device or slice is unknown, the length exceeds the positions, the batch
+            cannot be split over the devices, or settings are out of range.
 
     Example:
 
@@ -82,7 +83,7 @@ def plan(
     """
     unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
-        raise ValueError(f"a plan takes the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
+        raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
     run = PretrainSettings(**settings)
     config = _config(model, vocab_size)
     phase = run.all_phases[0]

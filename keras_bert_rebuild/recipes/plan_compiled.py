@@ -1,4 +1,4 @@
-"""The TPU compiler, asked in a process of its own: this one may run on another backend."""
+"""The TPU compiler, run in a separate process: this one may have another backend."""
 
 import dataclasses
 import importlib.util
@@ -12,33 +12,33 @@ NEEDS = ("jax", "libtpu")
 
 
 def ask_tpu_compiler(config, settings, slice_):
-    """What the TPU compiler says of the training step, without a TPU.
+    """What the TPU compiler reports about the training step, without a TPU.
 
     Args:
         config: a `BertConfig`.
         settings: `PretrainSettings` of one phase.
-        slice_: such as "v5e:2x2".
+        slice_: a slice such as "v5e:2x2".
 
     Returns:
         `{"arguments": bytes, "temporaries": bytes, "program": bytes, "all_reduce": bytes, "flops": operations}` of one chip, or
-        `{"refused": what the compiler said}` where the step does not fit.
+        `{"refused": message of the compiler}` if the step does not fit.
 
     Raises:
-        ValueError: JAX or the compiler is not installed, or it does not know such a slice.
+        ValueError: JAX or the compiler is not installed, or the slice is unknown.
     """
     missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
     if missing:
         raise ValueError(f"compiling needs {' and '.join(missing)}: pip install 'jax[tpu]'.")
     question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "slice": slice_}
-    # The processor of this machine stands in for a device until the compiler is asked.
+    # JAX runs on the processor of this machine until the compiler is called.
     environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     answer = subprocess.run(
         [sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, env=environment, check=False
     )
     if answer.returncode == 0:
         return json.loads(answer.stdout.splitlines()[-1])
-    said = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
-    reason = next((line for line in reversed(said) if "RESOURCE_EXHAUSTED" in line), None)
+    messages = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    reason = next((line for line in reversed(messages) if "RESOURCE_EXHAUSTED" in line), None)
     if reason is not None:
         return {"refused": reason.partition("RESOURCE_EXHAUSTED: ")[2]}
-    raise ValueError(f"the TPU compiler could not compile for {slice_}: {said[-1] if said else 'it said nothing'}")
+    raise ValueError(f"the TPU compiler could not compile for {slice_}: {messages[-1] if messages else 'it gave no reason'}")

@@ -1,4 +1,4 @@
-"""What accelerators can do: published figures, each with the page of its vendor."""
+"""The published figures of accelerators, each with the page of its vendor."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,19 @@ class Device:
     """One TPU chip or one GPU."""
 
     name: str
-    """The word for it on the command line."""
+    """Its name on the command line."""
 
     title: str
-    """What its vendor calls it."""
+    """The vendor's name for it."""
 
     bfloat16: float | None
-    """Operations per second of bfloat16 matrix products, none of them skipped; None where there are no units for them."""
+    """Operations per second of dense bfloat16 matrix products; None if there are no units for them."""
 
     float32: float
-    """The same for products of float32 as JAX and TensorFlow take them: one bfloat16 pass on a TPU, TF32 on NVIDIA's since A100."""
+    """The same for float32 as JAX and TensorFlow compute it: one bfloat16 pass on a TPU, TF32 on NVIDIA's GPUs since A100."""
 
     memory: float
-    """Bytes that a program can have."""
+    """Bytes that a program can use."""
 
     bandwidth: float
     """Bytes per second between the chip and its memory."""
@@ -29,20 +29,20 @@ class Device:
     """Bytes per second that a TPU sends to one neighbour, and a GPU to the others of its host."""
 
     network: float | None
-    """Bytes per second that a GPU sends to other hosts, in its vendor's machine of eight; None where there is no such machine."""
+    """Bytes per second that a GPU sends to other hosts, in its vendor's machine of eight; None if there is no such machine."""
 
     source: str
-    """The page that says so."""
+    """The page with these figures."""
 
     def flops(self, dtype):
-        """Operations per second under a dtype policy: without units for bfloat16 those of float32."""
+        """Operations per second under a dtype policy; without units for bfloat16, those of float32."""
         return self.bfloat16 if dtype == "mixed_bfloat16" and self.bfloat16 else self.float32
 
 
 TERA, GIGA, GIB = 1e12, 1e9, 2.0**30
 
 # TFLOP/s in bfloat16, GiB, GB/s of the memory, GB/s of one link. The pages give all links of a chip in both directions: 600 GB/s of
-# 6, 400 of 4, 1,200 of 6, 800 of 4. They give 32, 16, 95 and 32 GiB; here is what the compiler lets a program have.
+# 6, 400 of 4, 1,200 of 6, 800 of 4. They give 32, 16, 95 and 32 GiB; the figures here are what the compiler lets a program use.
 TPUS = (
     ("v4", 275, 30.5, 1200, 50, "https://cloud.google.com/tpu/docs/v4"),
     ("v5e", 197, 15.75, 819, 50, "https://cloud.google.com/tpu/docs/v5e"),
@@ -52,7 +52,7 @@ TPUS = (
 
 # TFLOP/s in bfloat16 and float32 without sparsity, GB, GB/s of the memory, of NVLink or PCIe in one direction, and of the network:
 # the adapters of a DGX divided by its eight GPUs (https://docs.nvidia.com/dgx/dgxa100-user-guide/ and dgxh100-user-guide/). A
-# published GB is taken for 10⁹ bytes, which leaves the driver some per cent.
+# published GB counts as 10⁹ bytes, which leaves the driver some per cent.
 GPUS = (
     (
         "a100-40",
@@ -99,7 +99,7 @@ def _gpu(name, title, bfloat16, float32, memory, bandwidth, link, network, sourc
 TPU_CHIPS = {row[0]: _tpu(*row) for row in TPUS}
 GPU_CARDS = {row[0]: _gpu(*row) for row in GPUS}
 
-# The slices that can be had, as the pages above list them: chips along each axis.
+# The available slices, as the pages above list them: chips along each axis.
 FLAT_SLICES = ((1, 1), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
 DEEP_SLICES = ((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4), (4, 4, 4), (4, 4, 8), (4, 8, 8), (8, 8, 8), (8, 8, 16), (8, 16, 16))
 SLICES = {"v4": DEEP_SLICES, "v5e": FLAT_SLICES, "v5p": DEEP_SLICES, "v6e": FLAT_SLICES}

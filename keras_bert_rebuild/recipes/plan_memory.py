@@ -1,4 +1,4 @@
-"""What a training step holds in the memory of a device, tensor by tensor."""
+"""The memory of a device in a training step, tensor by tensor."""
 
 import math
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, FLOAT32, PRODUCT, Held
 from keras_bert_rebuild.anatomy.parts import parts_of
 
-# Nobody trains on more examples at once; a model without blocks holds nothing of them here.
-MOST_EXAMPLES = 1 << 30
+# Nobody trains on more examples at once; a model without blocks would have no limit here.
+MAX_EXAMPLES = 1 << 30
 
-# With rematerialisation a block keeps its input.
+# With rematerialisation a block stores only its input.
 REMATERIALISED = Held("input of the block", ("S", "H"))
 
 
@@ -25,16 +25,16 @@ class Memory:
     """Moments, averages and accumulated gradients, float32."""
 
     activations: int
-    """What the forward pass keeps for the backward pass."""
+    """What the forward pass stores for the backward pass."""
 
     working: int
-    """What the backward pass of one block, or of the head, needs besides."""
+    """What the backward pass of one block, or of the head, needs in addition."""
 
     gradients: int
-    """Gradients that wait to be summed over the devices and applied."""
+    """Gradients, until they are summed over the devices and applied."""
 
     total: int
-    """The most that is held at once: as the backward pass goes on, gradients come where activations were."""
+    """The maximum at any time: during the backward pass, gradients replace activations."""
 
 
 def step_memory(config, settings, kind, batch_size):
@@ -48,14 +48,14 @@ def step_memory(config, settings, kind, batch_size):
         config: a `BertConfig`.
         settings: `PretrainSettings` of one phase.
         kind: "tpu", "gpu" or "cpu".
-        batch_size: examples of this device that go through the model at once.
+        batch_size: examples that this device processes at once.
     """
     phase = settings.all_phases[0]
     encoder = config.encoder()
     letters = letters_of(encoder, length=phase.seq_len)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
-    # Without dropout of the probabilities a fused kernel computes the scores again; processors have none.
+    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
     scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
 
     def add(rows):
@@ -66,10 +66,10 @@ def step_memory(config, settings, kind, batch_size):
 
     in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
     parameters = 4 * config.num_params(settings.heads)
-    kept = sum(add(part.held) * runs for part, runs in in_blocks)
-    block = kept // max(len(encoder.blocks), 1)
+    stored = sum(add(part.held) * runs for part, runs in in_blocks)
+    block = stored // max(len(encoder.blocks), 1)
     working = batch_size * sum(add(part.working) for part, _ in in_blocks)
-    activations = batch_size * (len(encoder.blocks) * add([REMATERIALISED]) if settings.remat else kept)
+    activations = batch_size * (len(encoder.blocks) * add([REMATERIALISED]) if settings.remat else stored)
     if settings.remat:
         working += batch_size * block
     # The head's logits and their gradient.
@@ -81,34 +81,34 @@ def step_memory(config, settings, kind, batch_size):
     working = max(working, logits)
     gradients = gradient_bytes(config, settings)
     state = parameters * optimizer_copies(settings)
-    most = max(activations + working + of_head, gradients)
-    return Memory(parameters, state, activations, working, gradients, parameters + state + most)
+    maximum = max(activations + working + of_head, gradients)
+    return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
 
 def gradient_bytes(config, settings):
-    """Bytes of all gradients of a step, which is also what a device gives into the sum over the devices.
+    """Bytes of all gradients of a step, which is also what a device contributes to the sum over the devices.
 
-    A gradient has the dtype of the pass it comes from. The token table has two: that of the look-up, in float32, and that of the
-    head, which are added after the sum.
+    A gradient has the dtype of the pass it comes from. The token table has two gradients: that of the look-up, in float32, and that
+    of the head. They are added after the sum.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
     return size * config.num_params(settings.heads) + 4 * config.vocab_size * config.embedding_width
 
 
 def optimizer_copies(settings):
-    """Arrays of the size of the weights that the optimizer keeps."""
+    """The number of arrays of the size of the weights that the optimizer holds."""
     return 2 + (settings.ema is not None) + (settings.gradient_accumulation_steps > 1)
 
 
 def largest_batch(config, settings, kind, available):
-    """The most examples of a device that go through the model at once; 0 where not one does.
+    """The maximum number of examples that a device can process at once; 0 if not even one fits.
 
     Args:
         config, settings, kind: as for `step_memory`.
         available: bytes of the device.
     """
     low, high = 0, 1
-    while high < MOST_EXAMPLES and step_memory(config, settings, kind, high).total <= available:
+    while high < MAX_EXAMPLES and step_memory(config, settings, kind, high).total <= available:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -117,12 +117,12 @@ def largest_batch(config, settings, kind, available):
 
 
 def _numbers(held, letters, kind):
-    """Numbers that the arrays of a `Held` have room for."""
+    """How many numbers the arrays of a `Held` have room for."""
     return value(held.times, letters) * _tiles([value(size, letters) for size in held.shape], kind)
 
 
 def _tiles(shape, kind):
-    """Numbers that an array has room for; on a TPU the last two axes are filled up to multiples of 8 and 128."""
+    """How many numbers an array has room for; on a TPU the last two axes are padded to multiples of 8 and 128."""
     if kind != "tpu" or len(shape) < 2:
         return math.prod(shape)
     *others, rows, columns = shape

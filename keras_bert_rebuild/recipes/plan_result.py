@@ -1,4 +1,4 @@
-"""What a plan says."""
+"""The result of a plan."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,13 +8,13 @@ from keras_bert_rebuild.recipes.plan_memory import Memory
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a pretraining takes on the devices of a topology. Bytes are those of one device, seconds those of an optimizer step."""
+    """What a pretraining needs on the devices of a topology. Bytes are per device, seconds per optimizer step."""
 
     devices: str
-    """What the devices are called."""
+    """The name of the devices."""
 
     device_count: int
-    """How many there are."""
+    """The number of devices."""
 
     source: str
     """The page with their figures; "measured" for the processor."""
@@ -32,46 +32,46 @@ class Plan:
     """The dtype policy."""
 
     batch_per_device: int
-    """Examples of a device that go through the model at once."""
+    """Examples that a device processes at once."""
 
     memory: Memory
-    """What a step holds, estimated."""
+    """The estimated memory of a step."""
 
     available: float
-    """Bytes that a program can have."""
+    """Bytes that a program can use."""
 
     fits: bool
-    """Whether the estimate is below that."""
+    """Whether the estimate is at most that."""
 
     largest_batch: int
-    """The largest batch_size whose estimate is below that; 0 where not one example for each device is."""
+    """The largest batch_size that fits; 0 if not even one example per device does."""
 
     flops: float
     """Operations of the matrix products of a step, on all devices."""
 
     utilisation: float
-    """The part of the devices' rate that is assumed to be reached."""
+    """The fraction of the devices' rate that is assumed to be reached."""
 
     device_flops: float
-    """That rate of one device, operations per second."""
+    """The rate of one device, operations per second."""
 
     compute_seconds: float
     """Operations / (devices · rate · utilisation)."""
 
     all_reduce_bytes: int
-    """Gradients that each device gives into the sum over all devices."""
+    """Gradients that each device contributes to the sum over all devices."""
 
     all_reduce_seconds: float
-    """What the sum takes at the rate of the links, with nothing computed meanwhile."""
+    """The time of the sum at the rate of the links, without overlap with computation."""
 
     update_seconds: float
-    """What the update takes at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known."""
+    """The time of the update at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known."""
 
     step_seconds: float
-    """The three together."""
+    """The sum of the three."""
 
     tokens_per_second: float
-    """Of all devices."""
+    """Tokens per second of all devices."""
 
     tokens: int
     """Tokens of the whole training."""
@@ -86,11 +86,11 @@ class Plan:
     """Time times devices."""
 
     notes: tuple = ()
-    """What else to know, a sentence each."""
+    """Further notes, one sentence each."""
 
     compiled: dict | None = None
-    """What the TPU compiler says of one chip, where it was asked: bytes of arguments, temporaries, the program and of what is
-    summed over the chips, and operations; or, where it refused the step, why."""
+    """What the TPU compiler reports for one chip, if it was run: bytes of arguments, temporaries, the program and of what is
+    summed over the chips, and operations; or, if it refused the step, why."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

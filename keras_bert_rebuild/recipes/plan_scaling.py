@@ -1,4 +1,4 @@
-"""How a pretraining is predicted to scale over the chips of a TPU."""
+"""The predicted scaling of a pretraining over the chips of a TPU."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ COLUMNS = ("slice", "chips", "examples", "memory", "products", "update", "sent",
 
 @dataclass(frozen=True)
 class ScalingRow:
-    """A slice, and what a step is predicted to take on it."""
+    """A slice, and the prediction for a step on it."""
 
     chips: int
     """Chips of the slice."""
@@ -31,10 +31,10 @@ class ScalingRow:
     """The plan of this slice."""
 
     sent_bytes: float
-    """What each chip sends to sum the gradients: 2 (n − 1)/n times their size."""
+    """The bytes that each chip sends to sum the gradients: 2 (n − 1)/n times their size."""
 
     efficiency: float
-    """Tokens per second of a chip, as a part of those of a chip of the smallest slice."""
+    """Tokens per second of a chip, as a fraction of those of a chip of the smallest slice."""
 
 
 def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None, utilisation=0.4, **settings):
@@ -42,14 +42,14 @@ def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None,
 
         step(n) = products(n) + sum(n) + update            efficiency(n) = tokens/s(n) / (n · tokens/s(m) / m)
 
-    with the times of `Plan`: one after the other. A compiler that computes while it sums does better. The smallest slice has m
+    with the times of `Plan`, without overlap. A compiler that overlaps computation and sums does better. The smallest slice has m
     chips: one, and on v4 and v5p four.
 
     Args:
         model: as for `plan`.
         tpu: a chip, such as "v5e".
         batch_per_chip, batch_size: one of the two: examples of each chip, or of all.
-        utilisation: the part of the rate that is reached.
+        utilisation: the fraction of the rate that is reached.
         **settings: as for `plan`.
 
     Returns:
@@ -61,10 +61,10 @@ def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None,
         batch = batch_size or batch_per_chip * chips
         if batch % chips:
             break
-        made = plan(model, tpu=f"{tpu}:{text}", batch_size=batch, utilisation=utilisation, **settings)
-        alone = rows[0].plan.tokens_per_second / rows[0].chips if rows else made.tokens_per_second / chips
-        sent = 2 * (chips - 1) / chips * made.all_reduce_bytes
-        rows.append(ScalingRow(chips, text, made, sent, made.tokens_per_second / (chips * alone)))
+        predicted = plan(model, tpu=f"{tpu}:{text}", batch_size=batch, utilisation=utilisation, **settings)
+        alone = rows[0].plan.tokens_per_second / rows[0].chips if rows else predicted.tokens_per_second / chips
+        sent = 2 * (chips - 1) / chips * predicted.all_reduce_bytes
+        rows.append(ScalingRow(chips, text, predicted, sent, predicted.tokens_per_second / (chips * alone)))
     return rows
 
 

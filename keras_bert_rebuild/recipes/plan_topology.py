@@ -30,17 +30,17 @@ class Topology:
 
     @property
     def words(self):
-        """What it is called."""
+        """Its name for people."""
         if self.kind == "tpu":
             return f"{self.device.title}, slice {'x'.join(map(str, self.shape))}, {self.count} chip{'s' * (self.count > 1)}"
         return self.device.title if self.count == 1 else f"{self.count} × {self.device.title}"
 
     @property
     def send_rate(self):
-        """Bytes per second that a TPU chip sends by all of its links together, and a GPU to the others of its host.
+        """Bytes per second that a TPU chip sends over all of its links together, and a GPU to the others of its host.
 
-        A chip has two links along an axis whose ring is closed: those of 16 chips on v5e and v6e; on v4 and v5p all, where every
-        one is a multiple of 4. Over an open axis the ring is folded and has one link a chip.
+        A chip has two links along an axis whose ring is closed: axes of 16 chips on v5e and v6e; on v4 and v5p all axes, if each is
+        a multiple of 4. Over an open axis the ring is folded and has one link per chip.
 
         Reference: https://cloud.google.com/tpu/docs/v4 on mesh and torus; Austin et al., 2025, "How to scale your model", part 2
         (https://jax-ml.github.io/scaling-book/tpus).
@@ -60,8 +60,8 @@ class Topology:
             n TPU chips, or n ≤ 8 GPUs    2 (n − 1)/n · size / send_rate
             h hosts of 8 GPUs             2 · 7/8 · size / send_rate + 2 (h − 1)/h · size/8 / network
 
-        Every device sends and receives each byte twice but for its own share: once to sum, once to spread. Several hosts sum
-        within the host first, so that an eighth of the array leaves each GPU.
+        Every device sends and receives each byte twice except its own share: once for the reduce-scatter, once for the all-gather.
+        Several hosts sum within each host first, so that only an eighth of the array leaves each GPU.
 
         Reference: Patarasuk and Yuan, 2009, for the ring (https://doi.org/10.1016/j.jpdc.2008.09.002).
         """
@@ -89,10 +89,10 @@ def tpu_slice(text):
 
 
 def gpus(count, name):
-    """GPUs of one kind, in hosts of eight where there are more.
+    """GPUs of one kind, in hosts of eight if there are more.
 
     Raises:
-        ValueError: there is no such GPU, or so many cannot be connected.
+        ValueError: there is no such GPU, or this number cannot be connected.
     """
     if name not in GPU_CARDS:
         raise ValueError(f"gpu must be one of {', '.join(GPU_CARDS)}; got {name!r}.")
@@ -105,15 +105,15 @@ def gpus(count, name):
 
 
 def this_processor(dtype):
-    """The processor that this runs on, its rate measured with one large product, its memory what is free now.
+    """The processor of this machine; its rate is measured with one large product, its memory is what is free now.
 
     Raises:
-        ValueError: the system does not say how much memory is free.
+        ValueError: the system does not report how much memory is free.
     """
     from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 
     free = available_bytes()
     if free is None:
-        raise ValueError("a plan for the processor expected the system to say how much memory is free; it does not.")
+        raise ValueError("a plan for the processor needs a system that reports how much memory is free; this one does not.")
     rate = matrix_ceiling("bfloat16" if dtype == "mixed_bfloat16" else "float32")
     return Topology(Device("cpu", "this processor", rate, rate, free, 0.0, 0.0, None, "measured"), (1,), "cpu")

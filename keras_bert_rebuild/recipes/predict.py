@@ -1,4 +1,4 @@
-"""Answers to a file of examples, as a file in the user's terms."""
+"""Answer a file of examples and write the answers to a file."""
 
 import csv
 import io
@@ -35,23 +35,23 @@ def predict(
     """Answer the examples of a file and write the answers.
 
     Args:
-        model: a folder as `finetune` leaves it in `model/`, or a task.
-        input: a file, as for `read_examples`; what is to be told may be missing.
-        output: a file whose name ends in .jsonl, an object a line; or in .tsv or .csv, a table without what needs lists; or,
-            for questions, in .json, answers by id as SQuAD's scripts take them. It is there whole or not at all, and whether it can
-            be is found out before anything is answered.
-        task: the word for the task, as for `finetune`; None for what the folder says.
+        model: the folder `model/` that `finetune` wrote, or a task.
+        input: a file, as for `read_examples`; what is to be predicted may be missing.
+        output: a file whose name ends in .jsonl, one object per line; or in .tsv or .csv, a table without nested values; or, for
+            questions, in .json, answers by id as SQuAD's scripts read them. It is written atomically, and checked before anything
+            is answered.
+        task: the name of the task, as for `finetune`; None for the task of the folder.
         batch_size: rows of a batch.
         columns, header, format: as for `read_examples`.
         progress: called with the rows done and all rows.
         overwrite: replace answers of an earlier call; another file is never replaced.
 
     Returns:
-        The scores of the answers, where every example tells what is right; else None.
+        The scores of the answers, if every example has its right answer; else None.
 
     Raises:
-        ValueError: a file that cannot be read, or that is not of the task's examples, an output of another format, or one that is
-            the input, lies in the folder of the model, or is there and may not be replaced.
+        ValueError: the input cannot be read or has examples of another task, or the output has another format, is the input, is in
+            the folder of the model, or exists and may not be replaced.
         OSError: the output cannot be written, or another run is writing it.
     """
     with claimed_file(output, ANSWERS, [input, model if isinstance(model, (str, Path)) else None], overwrite):
@@ -63,7 +63,7 @@ def _predict(model, input, output, task, batch_size, reading, progress):
         model = load_task(model, None if task is None else finetune_task(task).kind)
     spec = model.word if task is None else finetune_task(task)
     if spec.name != model.word.name:
-        raise ValueError(f"expected a model for {spec.name}; it is one for {model.word.name}.")
+        raise ValueError(f"expected a model for {spec.name}; got one for {model.word.name}.")
     if Path(output).suffix.lower() == ".json" and not model.answers_by_id:
         raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
     examples = read_examples(input, spec.examples, labelled=False, **reading)
@@ -75,7 +75,7 @@ def _predict(model, input, output, task, batch_size, reading, progress):
 
 
 def write_rows(path, rows):
-    """Write dictionaries as a file, beside its place first."""
+    """Write dictionaries to a file, atomically."""
     path = Path(path)
     with written_file(path) as raw:
         # Half a pair of surrogates, which a text may have, becomes \ud800, as JSON writes it.
@@ -91,7 +91,7 @@ def write_rows(path, rows):
 
 
 def _write_table(file, rows, delimiter):
-    # Of all rows: where the first text has no second one, others may.
+    # From all rows: even if the first text has no second one, others may.
     names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow([_cell(name, delimiter) for name in names])
@@ -103,7 +103,7 @@ def _cell(value, delimiter):
         flat = all(isinstance(part, str) for part in value)
         value = (" " if flat else "; ").join(part if flat else _part(part) for part in value)
     value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
-    # Cells of a tsv are not quoted where it is read.
+    # Readers of tsv do not expect quotes.
     return " ".join(value.split()) if delimiter == "\t" else in_csv(value)
 
 

@@ -1,4 +1,4 @@
-"""Pretraining as one call: from a token store to a model, stopped and continued at will."""
+"""Pretraining as one call: from a token store to a model, stopped and resumed at will."""
 
 import contextlib
 import os
@@ -40,14 +40,14 @@ def pretrain(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> BertModel:
-    """Pretrain a BERT on a token store, or go on with a run that was stopped.
+    """Pretrain a BERT on a token store, or resume a run that was stopped.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
-    Hugging Face folder with the vocabulary (or one of Keras, where the former has no names for the heads). Called again with the
-    same arguments it goes on from the last checkpoint at the exact batch, to the same weights as if it had never been stopped; if
+    Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads). Called again with the
+    same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an uninterrupted run; if
     the run is over, it loads the model. Nothing is written before the model and its batches are made.
 
-    On several hosts each is called with the same arguments but for `host_index`, and with a folder that all of them see: host 0
+    On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them see: host 0
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
 
     Args:
@@ -55,17 +55,16 @@ def pretrain(
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
         report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.COLUMNS`.
-        **changes: single fields of `PretrainSettings`, over those of `settings`.
+        **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
-        The model with the averaged weights, where `ema` is set.
+        The model, with the averaged weights if `ema` is set.
 
     Raises:
-        ValueError: settings that cannot be, another run in the folder, a store that is not complete or not as it was written,
-            documents held out that have
-            nothing that is not in training, too.
+        ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages
+            held out are also in training.
         BusyError: another process trains in the folder.
-        StoppedError: a signal asked for the end; the last step is in a checkpoint.
+        StoppedError: a signal stopped the run; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
     """
     if settings is None or isinstance(settings, dict):
@@ -73,7 +72,7 @@ def pretrain(
     else:
         settings = replace(settings, **changes)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
-    _check_can(settings, where)
+    _check_batches(settings, where)
     inputs = [path for path in (store, settings.init) if isinstance(path, (str, Path))]
     with (
         watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
@@ -82,7 +81,7 @@ def pretrain(
         return _pretrain(store, output, settings, where, report)
 
 
-def _check_can(settings, where):
+def _check_batches(settings, where):
     """Refuse batches that the devices cannot share."""
     accumulation = settings.gradient_accumulation_steps
     for phase in settings.all_phases:
@@ -96,7 +95,7 @@ def _check_can(settings, where):
 
 def _pretrain(store, output, settings, where, report):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
-    if settings.verify and hasattr(corpus, "verify"):  # one that is made in memory has nothing to verify
+    if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
     described = {**settings.resolved(), "corpus": _described(corpus)}
     check_agreement(described)
@@ -109,7 +108,9 @@ def _pretrain(store, output, settings, where, report):
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
-        if where.writes:  # not before: a run that cannot be must leave no settings that the next attempt would have to share
+        if (
+            where.writes
+        ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
         run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
         run.finish()
@@ -121,7 +122,7 @@ def _pretrain(store, output, settings, where, report):
 
 
 def _format(model):
-    """Hugging Face's, unless it has no names for the heads, such as sentence order on a BERT."""
+    """Hugging Face's format, unless it has no names for the heads, such as sentence order on a BERT."""
     known = FAMILIES[model.config.family].HUGGINGFACE.heads
     return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
 
@@ -132,7 +133,7 @@ def _make_model(corpus, settings):
         config = settings.model_config(len(corpus.vocabulary), tables.pad_id)
         _check_positions("the model", config, settings)
         return build_model(config, settings.heads)
-    # Not strict: a checkpoint without these heads is one to go on from, too, and a warning names what starts at random.
+    # Not strict: a checkpoint may lack these heads; a warning names what is newly initialised.
     model = from_pretrained(settings.init, heads=settings.heads, strict=False)
     config = model.config
     for what, found, expected in (
@@ -140,7 +141,7 @@ def _make_model(corpus, settings):
         ("the id of padding", config.pad_token_id, tables.pad_id),
     ):
         if found != expected:
-            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}, got {found}.")
+            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}; got {found}.")
     _check_positions(settings.init, config, settings)
     return model
 
@@ -153,7 +154,7 @@ def _check_positions(name, config, settings):
 
 
 def _described(corpus):
-    """What tells one corpus from another."""
+    """What identifies a corpus."""
     return {
         "tokens": int(corpus.num_tokens),
         "documents": len(corpus.document_starts) - 1,

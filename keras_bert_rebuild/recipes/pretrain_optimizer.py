@@ -1,4 +1,4 @@
-"""The optimizer that the settings of a pretraining run speak of."""
+"""The optimizer of a pretraining run, from its settings."""
 
 from keras_bert_rebuild.training.adamw import AdamW
 from keras_bert_rebuild.training.lamb import Lamb
@@ -18,7 +18,7 @@ def make_optimizer(model, settings):
     """The optimizer of a run, not yet built.
 
     Args:
-        model: the model to train, whose blocks have rates of their own where `layer_decay` says so.
+        model: the model to train; `layer_decay` other than 1 gives each of its blocks its own rate.
         settings: `PretrainSettings`.
     """
     accumulation = settings.gradient_accumulation_steps

@@ -1,4 +1,4 @@
-"""Everything that a pretraining run can be told, as data."""
+"""All settings of a pretraining run, as data."""
 
 import numbers
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.recipes.model_sizes import size_fields
-from keras_bert_rebuild.recipes.phase import LEAST as PHASE_LEAST
+from keras_bert_rebuild.recipes.phase import MINIMUMS as PHASE_MINIMUMS
 from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
 from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
 from keras_bert_rebuild.training.distribution import KINDS
@@ -16,11 +16,11 @@ NEXT_SENTENCE = ("nsp", "sop", "none")
 MASKING = ("token", "whole_word", "ngram")
 OPTIMIZERS = ("adamw", "lamb")
 DTYPES = ("float32", "mixed_bfloat16")
-# What belongs to a start of a run on some machines, not to the run.
+# The settings of one start of a run on some machines, not of the run.
 OF_A_START = ("hosts", "host_index", "coordinator")
-# The least that may be.
-LEAST = {
-    **PHASE_LEAST,
+# The minimum of every whole number.
+MINIMUMS = {
+    **PHASE_MINIMUMS,
     "gradient_accumulation_steps": 1,
     "evaluation_steps": 1,
     "log_steps": 1,
@@ -48,7 +48,7 @@ OPTIONAL = (
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainSettings:
-    """What a pretraining run is: fields of a YAML file, options of `keras-bert pretrain`, arguments of `pretrain`.
+    """The settings of a pretraining run: fields of a YAML file, options of `keras-bert pretrain`, arguments of `pretrain`.
 
     Reference: Devlin et al., 2019, appendix A.2, for the defaults of optimizer and masking.
     """
@@ -63,20 +63,20 @@ class PretrainSettings:
     """Optimizer steps."""
 
     batch_size: int = 32
-    """Examples of an optimizer step, of all micro-batches together."""
+    """Examples per optimizer step, of all micro-batches together."""
 
     seq_len: int = 128
     """Tokens of an example, special ones included."""
 
     max_predictions: int | None = None
-    """Maximum of positions to predict in an example; None: as many as `mask_rate` needs, plus one."""
+    """Maximum number of positions to predict in an example; None: as many as `mask_rate` needs, plus one."""
 
     phases: Sequence[Any] = ()
-    """Stretches of other lengths, one after the other, each with steps, batch_size, seq_len and max_predictions, instead of these
-    four: BERT's was 90 % of the steps at 128 and the rest at 512."""
+    """Consecutive phases of different lengths, each with steps, batch_size, seq_len and max_predictions, instead of these four:
+    BERT had 90 % of the steps at 128 and the rest at 512."""
 
     gradient_accumulation_steps: int = 1
-    """Micro-batches of an optimizer step, each of which counts the same, however many labels it has."""
+    """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
 
     next_sentence: str = "nsp"
     """The second task: "nsp", "sop" or "none"."""
@@ -85,35 +85,35 @@ class PretrainSettings:
     """What is masked as a whole: "token", "whole_word" or "ngram"."""
 
     mask_rate: float = 0.15
-    """Part of the tokens to predict."""
+    """Fraction of the tokens to predict."""
 
     short_seq_prob: float = 0.1
-    """Part of the examples that are cut to a random length."""
+    """Fraction of the examples that are cut to a random length."""
 
     lengths: Sequence[int] = ()
-    """Lengths to pad to where many examples are shorter than `seq_len`, such as [32, 64, 96]: batches then are of examples of about
+    """Lengths to pad to if many examples are shorter than `seq_len`, such as [32, 64, 96]: each batch then has examples of about
     the same length. Empty: all are padded to `seq_len`."""
 
     optimizer: str = "adamw"
     """"adamw" or "lamb"."""
 
     learning_rate: float = 1e-4
-    """The rate at its top."""
+    """The maximum rate."""
 
     warmup_steps: int | None = None
-    """Optimizer steps of rising rate; None: a tenth of all, at most 10,000. It falls to 0 in the end."""
+    """Optimizer steps of rising rate; None: a tenth of all, at most 10,000. Then it falls to 0."""
 
     weight_decay: float = 0.01
-    """Share of a weight taken away at a rate of 1; biases and norms keep theirs."""
+    """Fraction of a weight that is subtracted at a rate of 1; biases and norms are not decayed."""
 
     layer_decay: float = 1.0
-    """Rate of a block, as a part of that of the block above it."""
+    """Rate of a block, as a fraction of that of the block above it."""
 
     clip_norm: float | None = 1.0
-    """The longest that the gradient of all weights together may be; None for any."""
+    """Maximum norm of the gradient of all weights; None for no limit."""
 
     ema: float | None = None
-    """How much of the moving average of the weights stays from step to step, such as 0.999; evaluated and saved is the average."""
+    """Momentum of the moving average of the weights, such as 0.999; the average is evaluated and saved."""
 
     dtype: str = "float32"
     """"float32", or "mixed_bfloat16" for products in bfloat16 and weights in float32."""
@@ -122,13 +122,13 @@ class PretrainSettings:
     """Whether steps are compiled with XLA; "auto": as Keras does, on JAX, and on TensorFlow where there is an accelerator."""
 
     remat: bool = False
-    """Compute encoder blocks again for their gradients instead of storing them."""
+    """Recompute encoder blocks for their gradients instead of storing their activations."""
 
     loss_chunk: int | None = None
     """Positions whose logits are held at once; None for all."""
 
     held_out: float = 0.01
-    """Part of the documents that are never trained on; evaluated on is what of them is not in training, too. 0 for none."""
+    """Fraction of the documents that are held out to evaluate on, without passages that are also in training; 0 for none."""
 
     evaluate_steps: int | None = None
     """Optimizer steps between evaluations; None: ten in a run."""
@@ -137,44 +137,44 @@ class PretrainSettings:
     """Batches of an evaluation."""
 
     log_steps: int = 50
-    """Optimizer steps of a row of metrics.csv."""
+    """Optimizer steps between rows of metrics.csv."""
 
     save_steps: int | None = None
     """Optimizer steps between checkpoints; None: with the evaluations."""
 
     keep_checkpoints: int = 3
-    """Number of the newest checkpoints to retain, besides the best one."""
+    """Number of the newest checkpoints to keep on disk, besides the best one."""
 
     workers: int = 1
-    """Threads that make batches while the model trains; 0 makes them in between."""
+    """Threads that make batches while the model trains; 0 makes them between the steps."""
 
     verify: bool = True
-    """Compare the SHA-256 of the store's files with its index at every start, two seconds for a GB."""
+    """Compare the SHA-256 of the store's files with its index at every start, two seconds per GB."""
 
     tensorboard: bool = True
-    """Write for TensorBoard, too, where it is installed."""
+    """Write logs for TensorBoard too, if it is installed."""
 
     seed: int = 0
     """The seed of weights, order, masks and dropout."""
 
     distribute: str = "auto"
-    """The devices: "none", one; "mirrored", all GPUs of a host, on TensorFlow; "data", all devices of all hosts, each a part of the
-    batch, on JAX; "model", each a part of the weights, too; "auto", "data" or "mirrored" where there are several."""
+    """The devices: "none", one; "mirrored", all GPUs of a host, on TensorFlow; "data", all devices of all hosts, each with a part
+    of the batch, on JAX; "model", each with a part of the weights too; "auto", "data" or "mirrored" if there are several."""
 
     model_devices: int | None = None
-    """With "model", devices that share the weights of one replica; None: those of one host."""
+    """With "model", the number of devices that share the weights of one replica; None: those of one host."""
 
     hosts: int | None = None
     """Hosts that train together, each started with the same settings; None for one."""
 
     host_index: int | None = None
-    """The number of this one, from 0 on; None where JAX finds it out, on Cloud TPU, Slurm and Open MPI."""
+    """The number of this host, from 0; None where JAX detects it, on Cloud TPU, Slurm and Open MPI."""
 
     coordinator: str | None = None
-    """The address of host 0 and a free port of it, address:port; None where JAX finds it out."""
+    """The address of host 0 and a free port on it, address:port; None where JAX detects it."""
 
     def __post_init__(self) -> None:
-        check_whole_numbers(self, LEAST, OPTIONAL)
+        check_whole_numbers(self, MINIMUMS, OPTIONAL)
         for name, values in (
             ("next_sentence", NEXT_SENTENCE),
             ("masking", MASKING),
@@ -219,7 +219,7 @@ class PretrainSettings:
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
-        """The phases of the run, one where none are given, with all numbers filled in."""
+        """The phases of the run, one if none are given, with all numbers filled in."""
         given = tuple(self.phases) or (
             Phase(steps=self.steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions),
         )
@@ -247,7 +247,7 @@ class PretrainSettings:
         return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
     def resolved(self) -> dict[str, Any]:
-        """The settings as plain values with every default filled in, as they are written into a run's folder."""
+        """The settings as plain values with every default filled in, as they are saved in a run's folder."""
         steps = self.total_steps
         filled = {
             "warmup_steps": min(steps // 10, 10_000) if self.warmup_steps is None else self.warmup_steps,
@@ -263,6 +263,6 @@ class PretrainSettings:
         """Settings from plain values, such as those of a YAML file.
 
         Raises:
-            ValueError: a name that is none, with the nearest that are.
+            ValueError: a name is unknown; the error lists the nearest known ones.
         """
         return settings_from_dict(cls, values, "a pretraining run")

@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for, with what versions, and whether this is the same run again."""
+"""The folder of a run: its settings, the versions, and whether this is the same run again."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from keras_bert_rebuild.files.yaml_text import parse_yaml
 from keras_bert_rebuild.recipes.git_revision import git_revision
 from keras_bert_rebuild.version import __version__
 
-# What may be another when a run goes on: it changes nothing in the weights, but for the rounding of other devices.
+# The settings that may change when a run is resumed: they do not change the weights, except for the rounding of other devices.
 FREE = (
     "log_steps",
     "evaluate_steps",
@@ -28,7 +28,7 @@ FREE = (
     "distribute",
     "model_devices",
 )
-# The packages whose versions are kept, where they are installed.
+# The packages whose versions are recorded, if they are installed.
 PACKAGES = ("keras", "tensorflow", "jax", "jaxlib", "torch", "numpy")
 
 
@@ -38,10 +38,10 @@ class RunFolder:
     Args:
         path: the folder.
         settings: the resolved settings, plain values by name.
-        start: what else to note of this start of the run, plain values by name.
+        start: what else to record of this start of the run, plain values by name.
 
     Raises:
-        ValueError: the folder holds something else, or a run on another corpus or with other settings: each is listed.
+        ValueError: the folder holds something else, or a run on another corpus or with other settings; the error lists them.
     """
 
     def __init__(self, path, settings, start=None):
@@ -49,8 +49,8 @@ class RunFolder:
         file = self.path / "settings.yaml"
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"expected a folder for the run; {self.path} is a file.")
-        self.goes_on = file.is_file()
-        if self.goes_on:
+        self.resumes = file.is_file()
+        if self.resumes:
             _check_same(read_yaml(file), settings, self.path)
         elif self.path.is_dir() and any(not name.startswith(".") for name in os.listdir(self.path)):
             raise ValueError(f"expected an empty folder or one of a run; {self.path} holds other files and no settings.yaml.")
@@ -62,7 +62,7 @@ class RunFolder:
 
 
 def versions():
-    """What this process runs: versions by package, the backend, and the commit of the folder it was started in."""
+    """The environment of this process: versions by package, the backend, and the commit of the folder it was started in."""
     found = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
     for name in PACKAGES:
         try:
@@ -88,12 +88,12 @@ def read_yaml(path):
 
 
 def write_yaml(path, values):
-    """Write a mapping, whole or not at all."""
+    """Write a mapping, atomically."""
     write_text(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True), claimed=True)
 
 
 def _starts(file):
-    """What earlier starts of the run have noted."""
+    """The records of earlier starts of the run."""
     known = read_yaml(file).get("starts", []) if file.exists() else []
     if not isinstance(known, list):
         raise ValueError(f"{printable(file)} must hold a list of starts; got {type(known).__name__}.")
@@ -101,7 +101,7 @@ def _starts(file):
 
 
 def _check_same(before, now, path):
-    # Of its corpus a run of an earlier version noted less; what it noted is compared.
+    # An earlier version recorded less about the corpus; only what it recorded is compared.
     known, corpus = (values["corpus"] if isinstance(values.get("corpus"), dict) else {} for values in (before, now))
     _refuse("on another corpus", "corpus", [(name, value, corpus.get(name)) for name, value in known.items()], path)
     names = [name for name in {**before, **now} if name not in (*FREE, "corpus")]

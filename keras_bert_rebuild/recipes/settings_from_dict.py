@@ -1,4 +1,4 @@
-"""Settings, a frozen dataclass, from the plain values of a YAML file, and such values from settings."""
+"""Settings, a frozen dataclass, from the plain values of a YAML file, and back."""
 
 import difflib
 import math
@@ -16,10 +16,10 @@ def settings_from_dict(cls, values, what):
     Args:
         cls: a dataclass, which checks its values.
         values: a dictionary by the names of its fields.
-        what: whose settings they are, for the error, such as "a pretraining run".
+        what: what they are the settings of, for the error, such as "a pretraining run".
 
     Raises:
-        ValueError: a name that is none, with the nearest that are.
+        ValueError: a name is unknown; the error lists the nearest known ones.
     """
     names = [field.name for field in fields(cls)]
     unknown = [name for name in values if name not in names]
@@ -33,12 +33,12 @@ def settings_from_dict(cls, values, what):
 
 
 def is_number(value):
-    """Whether a value is a finite number, and no truth value."""
+    """Whether a value is a finite number and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def plain(value):
-    """A value as a YAML file gives it back, with all that is in it: tuples as lists, paths as strings, no numbers of NumPy."""
+    """A value as YAML would read it back, with everything in it: tuples as lists, paths as strings, no NumPy numbers."""
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""A run cut into stretches of steps, between which something is to be done."""
+"""A run cut into spans of steps; after each, a row, an evaluation or a checkpoint is due."""
 
 from dataclasses import dataclass
 
@@ -9,35 +9,36 @@ from keras_bert_rebuild.recipes.model_flops import Work
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Steps of a run with nothing to do between them."""
+class StepSpan:
+    """Consecutive steps of a run with nothing due between them."""
 
     start: int
     """The first step."""
 
     stop: int
-    """The step behind the last."""
+    """The step after the last."""
 
     phase: int
     """The number of the phase that they belong to."""
 
     evaluates: bool
-    """Whether an evaluation is due behind it."""
+    """Whether an evaluation is due after it."""
 
     saves: bool
-    """Whether a checkpoint is."""
+    """Whether a checkpoint is due after it."""
 
 
-def stretches(phase_ends, start, log_steps, evaluate_steps, save_steps):
-    """Cut what is left of a run.
+def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps):
+    """Cut the rest of a run into spans.
 
     Args:
-        phase_ends: for every phase the step behind its last, ascending.
+        phase_ends: for every phase the step after its last, ascending.
         start: the step to begin at.
-        log_steps, evaluate_steps, save_steps: something is due at the multiples of these; at the end of the run everything is.
+        log_steps, evaluate_steps, save_steps: a row, an evaluation or a checkpoint is due at the multiples of these; at the end of
+            the run all are.
 
     Returns:
-        A list of `Stretch`.
+        A list of `StepSpan`.
     """
     last = phase_ends[-1]
     found = []
@@ -46,17 +47,17 @@ def stretches(phase_ends, start, log_steps, evaluate_steps, save_steps):
         multiples = [(start // every + 1) * every for every in (log_steps, evaluate_steps, save_steps)]
         stop = min(*multiples, phase_ends[phase])
         due = [stop == last or stop % every == 0 for every in (evaluate_steps, save_steps)]
-        found.append(Stretch(start, stop, phase, *due))
+        found.append(StepSpan(start, stop, phase, *due))
         start = stop
     return found
 
 
-class StretchOfBatches(EpochBatches):
-    """The batches of a stretch, and how much work they are.
+class SpanOfBatches(EpochBatches):
+    """The batches of a span of steps, and how much work they are.
 
     Args:
         batches: a `PretrainingBatches` with an epoch that is not over before `stop`.
-        start, stop: numbers of the first batch and of the one behind the last.
+        start, stop: numbers of the first batch and of the one after the last.
         workers: threads that make batches ahead; 0 for none.
     """
 
@@ -66,7 +67,7 @@ class StretchOfBatches(EpochBatches):
         self._works = {}
 
     def work_of_first(self, count):
-        """The `Work` of the first so many batches; more may have been made than were trained on."""
+        """The `Work` of the first `count` batches; more may have been made than were trained on."""
         return sum((self._works[index] for index in range(count)), Work())
 
     def __len__(self):

@@ -5,7 +5,7 @@ import time
 
 
 def tensorboard_is_installed():
-    """Whether the package `tensorboard` is there."""
+    """Whether the package `tensorboard` is installed."""
     return importlib.util.find_spec("tensorboard") is not None
 
 
@@ -25,11 +25,11 @@ class TensorBoardLog:
         self._writer = EventFileWriter(str(folder))
 
     def write(self, step, values):
-        """Write numbers by name at a step; what is None is left out."""
+        """Write numbers by name at a step; None values are left out."""
         rows = [self._summary.Value(tag=name, simple_value=float(value)) for name, value in values.items() if value is not None]
         self._writer.add_event(self._event(wall_time=time.time(), step=step, summary=self._summary(value=rows)))
         self._writer.flush()
 
     def close(self):
-        """Write what waits and close the file."""
+        """Write what is buffered and close the file."""
         self._writer.close()

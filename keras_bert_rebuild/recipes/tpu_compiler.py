@@ -1,4 +1,4 @@
-"""The training step as JAX compiles it, for devices that need not be there. For a process whose backend is JAX."""
+"""The training step compiled by JAX for devices that are not present. For a process whose backend is JAX."""
 
 import json
 import math
@@ -21,12 +21,12 @@ from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.compile_model import compile_model
 
-# The compiler looks for no chip, and other processes may have loaded it too.
+# The compiler must not look for a chip, and other processes may have loaded it too.
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
 def make_compiled_model(config, settings):
-    """The model that `pretrain` would train, compiled as it compiles it, with any weights.
+    """The model that `pretrain` would train, compiled in the same way, with arbitrary weights.
 
     Args:
         config: a `BertConfig`.
@@ -48,7 +48,7 @@ def make_compiled_model(config, settings):
 
 
 def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
-    """Shapes and dtypes of what `model.train_step` is called with on JAX: the state, and a batch.
+    """Shapes and dtypes of the arguments of `model.train_step` on JAX: the state and a batch.
 
     Args:
         model: a compiled model.
@@ -75,30 +75,30 @@ def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
 
 
 def compile_for_slice(config, settings, slice_):
-    """Compile the training step with the TPU compiler, its batch split over the chips of a slice and its state on each.
+    """Compile the training step with the TPU compiler, the batch split over the chips of a slice and the state on each.
 
-    Under the dtype policy of the process.
+    The dtype policy is that of the process.
 
     Args:
         config: a `BertConfig`.
         settings: `PretrainSettings` of one phase.
-        slice_: such as "v5e:2x2".
+        slice_: a slice such as "v5e:2x2".
 
     Returns:
-        What the compiler says of one chip: bytes of the arguments, of what is held beside them, of the program, of what is summed
-        over the chips, and operations.
+        What the compiler reports for one chip: bytes of the arguments, of temporaries, of the program, of what is summed over the
+        chips, and operations.
     """
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     phase = settings.all_phases[0]
     model = make_compiled_model(config, settings)
-    # A host has four chips or eight, but for the slice of one.
+    # A host has four chips or eight, except in a slice of one.
     host = {"chips_per_host_bounds": (1, 1, 1)} if slice_.endswith(":1x1") else {}
     devices = topologies.get_topology_desc(platform="tpu", topology_name=slice_, **host).devices
     mesh = Mesh(np.array(devices), ("batch",))
     replicated, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec("batch"))
     micro_batch = phase.batch_size // settings.gradient_accumulation_steps
     arguments = step_arguments(model, micro_batch, phase.seq_len, replicated, split)
-    # As `fit` compiles it: the memory of the old state is the new one's.
+    # As `fit` compiles it: the new state reuses the memory of the old one.
     step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, replicated))
     compiled = step.trace(*arguments).lower(lowering_platforms=("tpu",)).compile()
     memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
@@ -115,7 +115,7 @@ def all_reduced_bytes(program):
     """Bytes of all arrays that a compiled program sums over its devices.
 
     Args:
-        program: its text. A line of it reads `%name = (f32[2,768]{1,0:T(2,128)}, bf16[768]{0}) all-reduce(...)`.
+        program: its text, with lines such as `%name = (f32[2,768]{1,0:T(2,128)}, bf16[768]{0}) all-reduce(...)`.
     """
     sizes = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2}
     arrays = [array for line in re.findall(r" = (.*?) all-reduce\(", program) for array in re.findall(r"(\w+)\[([\d,]*)\]", line)]
@@ -123,7 +123,7 @@ def all_reduced_bytes(program):
 
 
 def main():
-    """Answer the question on standard input on standard output, both JSON."""
+    """Read the question from standard input and write the answer to standard output, both as JSON."""
     question = json.load(sys.stdin)
     settings = PretrainSettings.from_dict(question["settings"])
     keras.config.set_dtype_policy(settings.dtype)

@@ -1,4 +1,4 @@
-"""A run from its last checkpoint to its end, stretch by stretch."""
+"""A run from its last checkpoint to its end, span by span."""
 
 import contextlib
 import copy
@@ -12,7 +12,7 @@ from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.recipes.pretrain_optimizer import make_optimizer, rate_schedule
-from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
+from keras_bert_rebuild.recipes.stretches import SpanOfBatches, step_spans
 from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.training.averaged_weights import averaged_weights
 from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
@@ -25,8 +25,8 @@ from keras_bert_rebuild.training.stop_together import StopTogether
 from keras_bert_rebuild.training.torch_step_seeds import TorchStepSeeds
 from keras_bert_rebuild.training.train_state import FiniteState, write_state
 
-# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the row before, and the rate
-# is the one that the step was made with.
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the previous row, and the
+# rate is that of the step.
 QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
 COLUMNS = (
     "step",
@@ -41,14 +41,14 @@ COLUMNS = (
 
 
 class StoppedError(Exception):
-    """A signal ended a run in good order: its last step is in a checkpoint."""
+    """A signal stopped a run cleanly: its last step is in a checkpoint."""
 
     signal = None
     """The number of the signal."""
 
 
 class NonFiniteLossError(ValueError):
-    """A loss was not a number, or a weight behind a loss that was one."""
+    """A loss was not a number, or a weight was not although the loss was."""
 
 
 class TrainingRun:
@@ -62,9 +62,9 @@ class TrainingRun:
         folder: the path of the run's folder.
         batches: a `PretrainingBatches` for every phase.
         evaluations: batches to evaluate on for every phase, or None for every phase.
-        report: called with every row of the curve; None for none. The first one has no more than the step that the run starts at.
-        where: the `Distribution` whose devices train, and which rows of the batches these are; None for one device and all rows.
-            Where there are several hosts, all of them do the same, and one writes.
+        report: called with every row of the curve; None for none. The first row has only the step that the run starts at.
+        where: the `Distribution` with the devices that train and the rows of the batches that they get; None for one device and all
+            rows. On several hosts, all of them do the same, and one writes.
     """
 
     def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None):
@@ -78,15 +78,16 @@ class TrainingRun:
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
 
     def finish(self):
-        """Go on from the last checkpoint to the end of the run.
+        """Resume from the last checkpoint and train to the end of the run.
 
         Raises:
-            StoppedError, NonFiniteLossError: as their names say.
+            StoppedError: a signal stopped the run.
+            NonFiniteLossError: a loss or a weight is not a number.
         """
         start = self._restore()
         resolved = self.settings.resolved()
         every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
-        plan = stretches(self.ends, start, *every)
+        plan = step_spans(self.ends, start, *every)
         self.report({"step": start // self.accumulation})
         if not plan:
             return
@@ -98,11 +99,11 @@ class TrainingRun:
                 board = TensorBoardLog(self.folder / "tensorboard")
         try:
             with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
-                for stretch in plan:
-                    self._compile(stretch.phase)
-                    row, step = self._train(stretch, signals, ceiling)
-                    if stretch.evaluates and signals.received is None:
-                        evaluated = self._evaluate(stretch.phase)
+                for span in plan:
+                    self._compile(span.phase)
+                    row, step = self._train(span, signals, ceiling)
+                    if span.evaluates and signals.received is None:
+                        evaluated = self._evaluate(span.phase)
                         if signals.received is None:  # else it was cut short
                             row.update(evaluated)
                     if table is not None:
@@ -110,8 +111,8 @@ class TrainingRun:
                     if board is not None:
                         board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
                     self.report(row)
-                    stops = signals.received is not None  # asked once: a signal that comes later finds the next stretch
-                    if stops or stretch.saves:
+                    stops = signals.received is not None  # read once: a later signal stops the next span
+                    if stops or span.saves:
                         self._save(step, row)
                     if stops:
                         break
@@ -122,7 +123,7 @@ class TrainingRun:
                 board.close()
 
     def averaged(self):
-        """A context in which the model has its averaged weights, if it keeps any."""
+        """A context manager in which the model has its averaged weights, if it has any."""
         return contextlib.nullcontext() if self.settings.ema is None else averaged_weights(self.model)
 
     def _restore(self):
@@ -135,7 +136,7 @@ class TrainingRun:
         return checkpoint.step
 
     def _compile(self, phase):
-        """Compile for a phase, whose examples may have more positions to predict than those of the one before."""
+        """Compile for a phase, whose examples may have more positions to predict than those of the previous phase."""
         if self.batches[phase].max_predictions == getattr(self, "_compiled_for", None):
             return
         self._compiled_for = self.batches[phase].max_predictions
@@ -149,16 +150,16 @@ class TrainingRun:
         )
         self.optimizer.build(self.model.trainable_variables)
 
-    def _train(self, stretch, signals, ceiling):
-        """Train on a stretch; the row for the curve, and the step behind the last batch."""
-        data = self.batches[stretch.phase]
-        first = self.ends[stretch.phase - 1] if stretch.phase else 0
-        batches = StretchOfBatches(data, stretch.start - first, stretch.stop - first, self.settings.workers)
-        whole = copy.copy(data)  # all rows, on whatever host they were trained on
+    def _train(self, span, signals, ceiling):
+        """Train on a span; return the row for the curve, and the step after the last batch."""
+        data = self.batches[span.phase]
+        first = self.ends[span.phase - 1] if span.phase else 0
+        batches = SpanOfBatches(data, span.start - first, span.stop - first, self.settings.workers)
+        whole = copy.copy(data)  # all rows, whichever host trained on them
         whole.process_index, whole.process_count = 0, 1
         batch_of = (lambda step: whole.batch(0, step - 1 - first)) if self.where.writes else None
-        finite = StopOnNonFiniteLoss(self.folder, batch_of, stretch.start)
-        seeds = TorchStepSeeds(self.settings.seed, stretch.start)
+        finite = StopOnNonFiniteLoss(self.folder, batch_of, span.start)
+        seeds = TorchStepSeeds(self.settings.seed, span.start)
         started = time.perf_counter()
         logs = self.model.fit(
             _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals]
@@ -167,11 +168,11 @@ class TrainingRun:
         if finite.problem is not None:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step
-        work = self._of_all_hosts(batches.work_of_first(step - stretch.start))
+        work = self._of_all_hosts(batches.work_of_first(step - span.start))
         flops = train_flops(self.model.config, work, self.settings.next_sentence != "none")
         row = {
             "step": step // self.accumulation,
-            "phase": stretch.phase,
+            "phase": span.phase,
             "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
             **self._quality({name: values[-1] for name, values in logs.items()}),
             "tokens": work.tokens,
@@ -189,7 +190,7 @@ class TrainingRun:
         return {f"held_out_{name}": value for name, value in self._quality(logs).items()}
 
     def _quality(self, logs):
-        """Keras's numbers under the names of the columns."""
+        """Keras's metrics under the names of the columns."""
         pair = None if self.settings.next_sentence == "none" else self.settings.next_sentence.upper()
         names = {"loss": "loss", "MLM_loss": "mlm_loss", "MLM_accuracy": "mlm_accuracy"}
         names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
@@ -209,7 +210,7 @@ class TrainingRun:
         state = FiniteState(self.model)
         try:
             if not self.where.writes:
-                for name in state.names:  # parts of it may lie here alone
+                for name in state.names:  # parts of it may be on this host only
                     state.read(name)
                 return
             self.checkpoints.save(step, state, {"row": row}, score=row.get("held_out_loss"))
@@ -218,12 +219,12 @@ class TrainingRun:
 
 
 def _fed(batches, lengths):
-    """What Keras is given: on TensorFlow, batches of several lengths need a dataset of its own."""
+    """The batches in the form that `fit` needs: on TensorFlow, batches of several lengths need a `tf.data.Dataset`."""
     if lengths is None or not traits.needs_tf_data_for_several_lengths():
         return batches
-    from keras_bert_rebuild.data.tf_pretraining_batches import tf_stretch_of_batches
+    from keras_bert_rebuild.data.tf_pretraining_batches import tf_epoch_of_batches
 
-    return tf_stretch_of_batches(batches)
+    return tf_epoch_of_batches(batches)
 
 
 def _stopped(number, step, total):

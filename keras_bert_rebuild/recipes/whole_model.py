@@ -1,4 +1,4 @@
-"""A model whose weights are all in one place, of one that is spread over hosts."""
+"""A model with all weights in one process, from one that is spread over hosts."""
 
 import keras
 
@@ -8,13 +8,13 @@ from keras_bert_rebuild.training.hosts import host_count, host_index, whole_arra
 
 
 def whole_model(model):
-    """A model that one process can save; all hosts ask for it at the same point.
+    """A model that one process can save; all hosts must call this at the same point.
 
     Args:
         model: as from `build_model`.
 
     Returns:
-        The model itself where there is one host; else, on host 0, a copy on its first device, and None on the others.
+        The model itself on a single host; else, on host 0, a copy on its first device, and None on the others.
     """
     if host_count() == 1:
         return model

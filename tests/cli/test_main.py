@@ -98,9 +98,9 @@ def test_an_os_error_is_reported_without_its_number(capsys, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (MemoryError(), "out of memory: take a smaller corpus, fewer other programs, or a machine with more memory."),
+        (MemoryError(), "out of memory: try a smaller corpus, fewer other programs, or a machine with more memory."),
         (MemoryError("the maps need 8 GB: choose --heads."), "the maps need 8 GB: choose --heads."),
-        (RuntimeError("CUDA out of memory. Tried to"), "out of memory: take a smaller corpus, fewer other programs, or a machine"),
+        (RuntimeError("CUDA out of memory. Tried to"), "out of memory: try a smaller corpus, fewer other programs, or a machine"),
     ],
 )
 def test_running_out_of_memory_is_one_sentence(capsys, tmp_path, monkeypatch, error, sentence):

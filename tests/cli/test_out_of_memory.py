@@ -37,7 +37,7 @@ def test_the_error_of_every_backend_is_recognised(monkeypatch, capsys, backend, 
     monkeypatch.setattr("keras_bert_rebuild.cli.finetune.run", exhausted)
     assert cli.main(["finetune", "classification", "--model", "m", "--train", "t", "--dev", "d", "--output", "o"]) == 2
     assert capsys.readouterr().err == (
-        "keras-bert finetune: out of memory with batches of 32 rows of 512 tokens: take a smaller --batch-size, a shorter "
+        "keras-bert finetune: out of memory with batches of 32 rows of 512 tokens: try a smaller --batch-size, a shorter "
         "--max-len, or --lora-rank 8 or --dtype mixed_bfloat16.\n"
     )
 
@@ -68,7 +68,7 @@ def test_a_full_disk_that_a_backend_calls_exhausted_is_not_out_of_memory(monkeyp
 @pytest.mark.parametrize("verb", [verb for verb, _, _ in cli.VERBS])
 def test_three_remedies_are_named_and_the_options_among_them_exist(verb, capsys):
     said = memory_sentence(MemoryError(), argparse.Namespace(verb=verb, batch_size=8, max_len=None))
-    assert said.startswith("out of memory with batches of 8 rows: take ")
+    assert said.startswith("out of memory with batches of 8 rows: try ")
     assert len(REMEDIES.get(verb, (1, 2, 3))) == 3
     with pytest.raises(SystemExit):
         cli.main([verb, "--help"])

@@ -103,7 +103,7 @@ OWN = {
 def test_an_existing_file_is_replaced_only_with_overwrite(verb, capsys, tmp_path):
     output = tmp_path / f"out{FILES[verb][2]}"
     output.write_bytes(OWN[verb])
-    assert "is there already: choose another output, or --overwrite" in refused(verb, capsys, tmp_path, output)
+    assert "exists already: choose another output, or --overwrite" in refused(verb, capsys, tmp_path, output)
 
 
 @pytest.mark.parametrize("verb", FILES)

@@ -15,7 +15,7 @@ def test_a_plan_is_read_at_a_glance(capsys):
     made = plan("base", tpu="v5e:4x4", batch_size=1024, dtype="mixed_bfloat16", tokens=137e9)
     for fact in (
         "base on TPU v5e, slice 4x4, 16 chips",
-        f"{made.num_parameters:,} parameters, 1,024 examples of 128 tokens a step, 64 a device at once, mixed_bfloat16",
+        f"{made.num_parameters:,} parameters, 1,024 examples of 128 tokens per step, 64 per device at once, mixed_bfloat16",
         f"{made.memory.total / 1e9:,.2f} GB",
         "16.91 GB",
         "fits",
@@ -65,14 +65,14 @@ def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatc
     monkeypatch.setattr("keras_bert_rebuild.recipes.plan.ask_tpu_compiler", lambda *_: said)
     assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
-    most = next(line for line in printed.splitlines() if "most at once" in line)
+    most = next(line for line in printed.splitlines() if "maximum at once" in line)
     assert most.split()[-2:] == ["3.65", "GB"]
     assert "18.8 TFLOP" in printed
     assert "313.5 MB" in printed or "0.31 GB" in printed
     monkeypatch.setattr("keras_bert_rebuild.recipes.plan.ask_tpu_compiler", lambda *_: {"refused": "Ran out of memory."})
     assert main(["plan", "base", "--tpu", "v5e:2x2", "--compile"]) == 0
     printed = capsys.readouterr().out
-    assert next(line for line in printed.splitlines() if "most at once" in line).endswith("does not fit")
+    assert next(line for line in printed.splitlines() if "maximum at once" in line).endswith("does not fit")
     assert "Ran out of memory." in printed
 
 

@@ -90,7 +90,7 @@ def test_questions_get_answers_with_their_offsets(models, capsys, tmp_path):
         (
             "classifier",
             ["regression", "--input", "in.txt", "--output", "a.tsv"],
-            "a model for regression; it is one for classification",
+            "a model for regression; got one for classification",
         ),
         ("many", ["--input", "empty.txt", "--output", "a.tsv"], "empty.txt is empty"),
         ("tagger", ["--input", "in.csv", "--output", "a.tsv"], "expected a text, or words and tags"),

@@ -27,7 +27,7 @@ def test_counts_and_lines_left_out_are_reported(here, capsys):
     assert "2 documents, 3 passages" in said.out
     assert "corpus.txt, line 4: not UTF-8, left out" in said.err
     assert TokenStore(here / "out").ids_at(range(6)).tolist() == [5, 8, 7, 7, 5, 1]
-    assert "0 shards of 1; the others were there" in said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out").out
+    assert "0 shards of 1; the others existed" in said_by(capsys, "corpus.txt", "--vocab", "v.txt", "--output", "out").out
 
 
 def test_options_reach_the_store(here, capsys):

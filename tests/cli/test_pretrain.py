@@ -72,7 +72,7 @@ def test_a_stop_by_a_signal_has_the_exit_code_of_the_signal(monkeypatch, capsys,
 
     monkeypatch.setattr(recipe, "pretrain", stopped)
     said = said_by(capsys, "store", "--output", tmp_path / "run", code=128 + signal.SIGTERM)
-    assert said.out == "Stopped after step 3 of 9, which is in a checkpoint. The same command goes on.\n"
+    assert said.out == "Stopped after step 3 of 9, which is in a checkpoint. The same command resumes it.\n"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_what_is_left_out_is_reported(tmp_path, capsys):
     said = capsys.readouterr()
     assert "a.txt, line 2: not UTF-8, left out" in said.err
     assert "1 words of over 200 characters left out" in said.err
-    assert "150 were asked for" in said.out
+    assert "150 were requested" in said.out
 
 
 @pytest.mark.parametrize(

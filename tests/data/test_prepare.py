@@ -83,7 +83,7 @@ def test_a_store_is_tokenised_with_the_settings_next_to_the_vocabulary(tmp_path,
     assert TOKENS.index("é") in ids
     assert len(TOKENS) not in ids
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
-    with pytest.raises(ValueError, match="expected a folder of its own for these settings"):
+    with pytest.raises(ValueError, match="expected a separate folder for these settings"):
         prepare(corpus, vocabulary, tmp_path / "out", workers=1)
 
 
@@ -362,7 +362,7 @@ def test_a_folder_of_another_version_is_refused_and_left_alone(tmp_path, corpus,
     if not finished:
         index.rename(output / "progress.json")
     before = contents(output)
-    with pytest.raises(ValueError, match=r"a folder of its own for version 2 of the format; .*\.json has version 1\.$"):
+    with pytest.raises(ValueError, match=r"a separate folder for version 2 of the format; .*\.json has version 1\.$"):
         prepare(corpus, vocabulary, output, workers=1)
     assert contents(output) == before
 
@@ -412,7 +412,7 @@ def test_wrong_input_is_one_sentence_and_nothing_is_written(tmp_path, corpus, vo
     refused("is a file", output=tmp_path / "empty.txt")
     refused("at least one worker", workers=0)
     refused(r"a part in \[0, parts\)", part=(2, 2))
-    refused("is another", output=tmp_path / "other")
+    refused("is a different one", output=tmp_path / "other")
     assert contents(tmp_path / "other") == {"vocab.txt": b"mine"}
 
 

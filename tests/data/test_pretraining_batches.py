@@ -242,8 +242,8 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
         ({"masking": "word"}, "masking must be one of 'token', 'whole_word', 'ngram'; got 'word'"),
         ({"mask_rate": 1.5}, r"mask_rate must be in \[0, 1\]; got 1.5"),
         ({"mask_mask_rate": 0.95}, r"mask_mask_rate \+ mask_random_rate must be in \[0, 1\]; got 1.05"),
-        ({"batch_size": 6, "process_count": 4}, "multiple of process_count 4, for all together; got 6"),
-        ({"process_index": 2, "process_count": 2}, "one of 2 processes, from 0 on; got 2"),
+        ({"batch_size": 6, "process_count": 4}, "of all processes together, must be a multiple of 4; got 6"),
+        ({"process_index": 2, "process_count": 2}, r"in \[0, 2\), one of the processes; got 2"),
         ({"batch_size": 10000}, "at least one batch of 10000; a pass has [0-9]+ examples"),
         ({"steps_per_epoch": 0}, "at least one batch of 8; steps_per_epoch is 0"),
     ],
@@ -262,7 +262,7 @@ def test_invalid_lengths_are_errors(corpus):
 
 def test_pairs_need_two_documents():
     store = small_corpus(documents=1)
-    with pytest.raises(ValueError, match="'nsp' needs a corpus of 2 documents or more; got 1"):
+    with pytest.raises(ValueError, match="'nsp' needs a corpus of at least 2 documents; got 1"):
         batches(store, batch_size=1)
     assert len(batches(store, batch_size=1, next_sentence="sop")) > 1
 

@@ -89,7 +89,7 @@ def test_a_strict_reader_reports_where_the_text_is_not_utf8(tmp_path):
 )
 def test_a_damaged_file_is_one_sentence_with_its_name(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"^the corpus must be of whole files; \S+{name} is damaged: [^\n]*\.$"):
+    with pytest.raises(ValueError, match=rf"^the corpus must have intact files; \S+{name} is damaged: [^\n]*\.$"):
         documents_of(tmp_path)
 
 

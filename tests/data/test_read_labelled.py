@@ -129,7 +129,7 @@ WRONG = [
         '{"data": []}',
         "questions",
         {"columns": {"id": "x"}},
-        "columns are those of tables, JSON lines and words in lines; FILE",
+        "columns apply only to tables, JSON lines and CoNLL files; FILE",
     ),
     ("a.jsonl", '{"text": "a"}', "classification", {"header": True}, "header applies only to tsv, csv; FILE is read as jsonl."),
     ("a.tsv", "", "classification", {}, "expected at least one example; FILE is empty."),
@@ -155,8 +155,14 @@ WRONG = [
         {"columns": {"text": "a"}, "header": False},
         "a column from 1 to 2; got a for FILE, line 1.",
     ),
-    ("a.tsv", "a\tx\n", "classification", {"columns": {"words": 3}}, "columns must be of text, pair, label; got words."),
-    ("a.tsv", "a\tx\n", "classification", {"columns": {"text": ["x", "y"]}}, "columns must name one for text; got x, y."),
+    ("a.tsv", "a\tx\n", "classification", {"columns": {"words": 3}}, "columns must be among text, pair, label; got words."),
+    (
+        "a.tsv",
+        "a\tx\n",
+        "classification",
+        {"columns": {"text": ["x", "y"]}},
+        "columns must name a single column for text; got x, y.",
+    ),
     (
         "a.jsonl",
         '{"text": "a", "label": "x"}\n',
@@ -165,7 +171,7 @@ WRONG = [
         "the name t; FILE, line 1 has text, label.",
     ),
     ("a.tsv", b"a\tx\nb\xe9\ty\n", "classification", {}, "expected text in UTF-8; FILE, line 2 is not, at byte 5 of the file."),
-    ("a.tsv", "a\tx\n".encode("utf-16"), "classification", {}, "at byte 0 of the file; it begins as UTF-16 does."),
+    ("a.tsv", "a\tx\n".encode("utf-16"), "classification", {}, "at byte 0 of the file; it begins like UTF-16."),
     ("a.tsv.xz", lzma.compress(b"a\tx\n")[:-9], "classification", {}, "FILE is damaged"),
     ("a.csv", 'text,label\na,"x\n', "classification", {}, "expected cells that are quoted as in csv; FILE, line 2 is not"),
     ("a.tsv", "a\tmuch\n", "regression", {}, "expected a number as score; got 'much' in FILE, line 1."),
@@ -179,7 +185,7 @@ WRONG = [
         '{"text": "a", "spans": [[0, 2, "x"]]}',
         "tagging",
         {},
-        "within the 1 of the text; got 0 to 2, x, in FILE, line 1.",
+        "in a text of length 1; got 0 to 2, x, in FILE, line 1.",
     ),
     (
         "a.jsonl",
@@ -197,7 +203,7 @@ WRONG = [
         "a O\n",
         "tagging",
         {"columns": {"tags": 0}},
-        "numbers of columns, from 1 on, for words and tags of FILE; got tags=0.",
+        "numbers of columns, from 1, for words and tags of FILE; got tags=0.",
     ),
     ("a.conll", "\n \n\n-DOCSTART-\n", "tagging", {}, "expected at least one sentence; FILE has no word."),
     (
@@ -205,14 +211,14 @@ WRONG = [
         squad({"text": "blue", "answer_start": 2}),
         "questions",
         {},
-        "answer 'blue' at character 2 of the context; 'red ' is there",
+        "answer 'blue' at character 2 of the context; got 'red ' in FILE",
     ),
     (
         "a.json",
         squad({"text": "red", "answer_start": 99}),
         "questions",
         {},
-        "that is outside of it in FILE, data[0].paragraphs[0].qas[0].",
+        "got an offset outside it in FILE, data[0].paragraphs[0].qas[0].",
     ),
     ("a.json", '{"data": [{"paragraphs": 3}]}', "questions", {}, "a list named paragraphs, as in SQuAD; got 3 in FILE, data[0]."),
     ("a.json", '{"data":\n ]}', "questions", {}, "expected JSON; FILE, line 2 is not, at character 2"),
@@ -240,7 +246,7 @@ def test_what_cannot_be_read_is_one_sentence_with_file_and_line(write, name, con
 
 @pytest.mark.parametrize(("name", "kind"), [("a.jsonl", "classification"), ("a.json", "questions")])
 def test_deeply_nested_json_is_one_sentence(write, name, kind):
-    with pytest.raises(ValueError, match=rf"{name}(, line 1)? nests too deep\.$"):
+    with pytest.raises(ValueError, match=rf"{name}(, line 1)? is nested too deeply\.$"):
         read_examples(write(name, "[" * 100_000), kind)
 
 

@@ -135,8 +135,8 @@ def test_damage_is_reported_by_file_and_record(batch, tmp_path):
     whole = path.read_bytes()
     size = 16 + int.from_bytes(whole[:8], "little")
     for place, match in (
-        (size + 2, "that of the length of record 1 is another one"),
-        (size + 40, "that of the bytes of record 1 is another one"),
+        (size + 2, "that of the length of record 1 differs"),
+        (size + 40, "that of the bytes of record 1 differs"),
         (2 * size - 1, "record 1"),
     ):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])

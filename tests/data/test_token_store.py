@@ -80,7 +80,7 @@ def test_a_store_of_version_1_whose_documents_were_cut_says_so(tmp_path, vocabul
     prepare(tmp_path / "a.txt", vocabulary, tmp_path / "store", workers=1, block_bytes=60)
     assert TokenStore(tmp_path / "store").document_starts.tolist() == [0, 60]
     as_version_1(tmp_path / "store", 1)
-    with pytest.warns(UserWarning, match="has 1 long documents in parts .* prepare the corpus again"):
+    with pytest.warns(UserWarning, match="has 1 long documents cut into parts .* prepare the corpus again"):
         store = TokenStore(tmp_path / "store")
     assert store.document_starts.tolist() == [0, 12, 24, 36, 48, 60]
 
@@ -149,7 +149,7 @@ DAMAGED = {
     "cut": (lambda f: (f / "shard-000000.ids.npy").write_bytes((f / "shard-000000.ids.npy").read_bytes()[:-2]), "has [0-9]+"),
     "missing": (lambda f: (f / "shard-000000.documents.npy").unlink(), "documents.npy is not there"),
     "no vocabulary": (lambda f: (f / "vocab.txt").unlink(), "vocab.txt is not there"),
-    "other vocabulary": (lambda f: (f / "vocab.txt").write_text("other"), "vocab.txt is another"),
+    "other vocabulary": (lambda f: (f / "vocab.txt").write_text("other"), "vocab.txt is a different one"),
     "two runs": (lambda f: (f / "index-00000-of-00002.json").write_text("{}"), "damaged or something else"),
 }
 

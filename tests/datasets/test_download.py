@@ -96,7 +96,7 @@ def test_a_closed_port_names_address_and_reason(tmp_path, monkeypatch):
 def test_a_file_with_another_hash_is_one_sentence(tmp_path):
     (tmp_path / "source").write_bytes(CONTENT)
     found = hashlib.sha256(CONTENT).hexdigest()
-    with pytest.raises(ValueError, match=f"is not the file that is expected: its sha256 is {found}, not {'0' * 64}"):
+    with pytest.raises(ValueError, match=f"is not the expected file: its sha256 is {found}, not {'0' * 64}"):
         download((tmp_path / "source").as_uri(), tmp_path / "file", "0" * 64)
 
 

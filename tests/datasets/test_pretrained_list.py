@@ -121,7 +121,7 @@ def test_without_a_network_the_message_says_what_to_do(cache):
     sentence = str(error.value)
     assert sentence.startswith(f"cannot fetch {url} (")
     assert sentence.endswith(
-        f"download it on another machine and unpack it so that the files of the checkpoint lie in {cache / 'tiny_bert'}."
+        f"download it on another machine and unpack it so that the files of the checkpoint are in {cache / 'tiny_bert'}."
     )
     assert os.listdir(cache) == []
 

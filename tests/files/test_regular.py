@@ -42,5 +42,5 @@ def test_a_file_above_the_limit_is_not_read(tmp_path):
 
 def test_another_encoding_is_named(tmp_path):
     (tmp_path / "a.json").write_text("{}", encoding="utf-16")
-    with pytest.raises(ValueError, match=r"a\.json must be JSON in UTF-8; byte 0 is not; it begins as UTF-16 does\."):
+    with pytest.raises(ValueError, match=r"a\.json must be JSON in UTF-8; byte 0 is not; it begins like UTF-16\."):
         read_text(tmp_path / "a.json", "json_bytes", "JSON")

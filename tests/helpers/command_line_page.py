@@ -11,10 +11,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 INTRODUCTION = """\
 # Command line
 
-`keras-bert VERB --help` prints what stands here, and `keras-bert --version` the version. A verb ends with exit code 0, with 2 and a
-sentence where the user can mend it, with 130 when it was interrupted; a training that was stopped by a signal ends with 128 and its
-number, and the same command goes on. `KERAS_BACKEND=jax` in front of a command chooses the backend. What is done with an output
-that is there already stands in [Outputs](../outputs.md).
+`keras-bert VERB --help` prints the text of this page, and `keras-bert --version` the version. A verb ends with exit code 0, with 2
+and a sentence for an error that the user can fix, with 130 when it was interrupted; a training that was stopped by a signal ends
+with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend.
+[Outputs](../outputs.md) describes when an existing output is replaced.
 """
 
 

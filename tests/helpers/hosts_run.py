@@ -35,14 +35,14 @@ def corpus():
 
 
 def die_at(number, kind):
-    make = stretches.StretchOfBatches.__getitem__
+    make = stretches.SpanOfBatches.__getitem__
 
     def dying(self, index):
         if self._start + index == number:
             os.kill(os.getpid(), kind)
         return make(self, index)
 
-    stretches.StretchOfBatches.__getitem__ = dying
+    stretches.SpanOfBatches.__getitem__ = dying
 
 
 def run(options):

@@ -15,14 +15,14 @@ SMALL = {"transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48}
 
 
 def stop_when_locked():
-    write_words = locked._write_words
+    write_holder = locked._write_holder
 
     def stopping(descriptor):
-        locked._write_words = write_words
-        write_words(descriptor)
+        locked._write_holder = write_holder
+        write_holder(descriptor)
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    locked._write_words = stopping
+    locked._write_holder = stopping
 
 
 def die_when_written():

@@ -67,7 +67,7 @@ BERT = {
         ({"num_labels": -1}, "num_labels must be a whole number of at least 0; got -1"),
         ({"num_labels": True}, "num_labels must be a whole number"),
         ({"id2label": {"0": {"a": 1}}}, "id2label must map numbers to names"),
-        ({"problem_type": ["regression"]}, "problem_type must be a word; got"),
+        ({"problem_type": ["regression"]}, "problem_type must be a string; got"),
         ({"model_type": {}}, "expected a model_type among"),
         ({"vocab_size": "9" * 1000}, "vocab_size must be a whole number of at least 1; got '999"),
     ],

@@ -31,7 +31,7 @@ def test_lines_go_through_the_points(tmp_path):
         "a <run>",
         "Loss",
         "Learning rate",
-        "Tokens a second",
+        "Tokens per second",
     ]
     (line,) = [path.get("d") for path in tree.iter(f"{space}path") if path.get("class") == "a"]
     (x0, y0), (x1, y1), (x2, y2) = [tuple(map(float, point.split())) for point in re.split("[ML]", line)[1:]]

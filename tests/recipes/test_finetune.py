@@ -22,7 +22,7 @@ from keras_bert_rebuild.data.labelled_examples import (
 )
 from keras_bert_rebuild.recipes import finetune_callback
 from keras_bert_rebuild.recipes.finetune import adapt, compile_task, make_task
-from keras_bert_rebuild.recipes.finetune_callback import Judgement, chosen_metric, is_better, judge
+from keras_bert_rebuild.recipes.finetune_callback import Evaluation, chosen_metric, evaluate_task, is_better
 from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task
 
@@ -146,11 +146,11 @@ def test_the_folder_gives_the_answers_of_the_task(run, tmp_path):
 def test_the_best_weights_are_saved_and_training_stops_without_improvement(monkeypatch, encoder, files, tmp_path):
     scores, weights = iter([0.2, 0.9, float("nan"), 0.9, 0.95]), []
 
-    def judged(task, examples, *args, **kwargs):
+    def evaluated(task, examples, *args, **kwargs):
         weights.append(task.model.get_weights())
-        return Judgement({"accuracy": next(scores), "macro_f1": 0.0}, judge(task, examples, 4).answers)
+        return Evaluation({"accuracy": next(scores), "macro_f1": 0.0}, evaluate_task(task, examples, 4).answers)
 
-    monkeypatch.setattr(finetune_callback, "judge", judged)
+    monkeypatch.setattr(finetune_callback, "evaluate_task", evaluated)
     given = {"epochs": 9, "patience": 2, "learning_rate": 1e-2, **QUICK}
     done = finetune("classification", encoder, files / "train.tsv", files / "dev.tsv", tmp_path / "run", given)
     assert len(weights) == 4
@@ -183,9 +183,9 @@ def test_every_task_is_created_for_its_examples_and_evaluated(name, encoder):
     spec, settings = finetune_task(name), FinetuneSettings(max_len=16)
     task = make_task(spec, encoder, TASKS[name], settings)
     task.encode(TASKS[name])
-    judged = judge(task, TASKS[name], 4, choose_threshold=True)
-    assert chosen_metric(spec, judged.scores) in spec.metrics
-    for example, answer in zip(TASKS[name], judged.answers, strict=True):
+    evaluation = evaluate_task(task, TASKS[name], 4, choose_threshold=True)
+    assert chosen_metric(spec, evaluation.scores) in spec.metrics
+    for example, answer in zip(TASKS[name], evaluation.answers, strict=True):
         assert json.dumps(task.row(example, answer))
 
 
@@ -193,7 +193,7 @@ def test_every_task_is_created_for_its_examples_and_evaluated(name, encoder):
 def test_tasks_with_their_own_rows_are_trained_saved_and_evaluated(name, encoder, tmp_path):
     examples = TASKS[name]
     done = finetune(name.replace("_", "-"), encoder, examples, examples, tmp_path / "run", epochs=1, **QUICK)
-    again = judge(load_task(tmp_path / "run" / "model"), examples, 4)
+    again = evaluate_task(load_task(tmp_path / "run" / "model"), examples, 4)
     for metric, value in done.scores.items():
         assert again.scores[metric] == pytest.approx(value, abs=1e-4, nan_ok=True), metric
     assert done.report["metric"] in done.scores
@@ -261,7 +261,7 @@ WRONG = [
         {"class_weights": {"mouse": 2}},
         "",
         "",
-        "class_weights must be of labels of the examples, cat, dog; got mouse",
+        "class_weights must be for labels of the examples, cat, dog; got mouse",
     ),
     ("classification", {"freeze": ["nothing"]}, "", "", "'nothing' matches none"),
     ("regression", {}, "", "", r"expected a number as score; got 'cat' in .*train\.tsv, line 1"),

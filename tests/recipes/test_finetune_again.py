@@ -61,7 +61,7 @@ def test_a_second_run_that_is_killed_leaves_report_model_and_curve_of_the_first(
     ],
 )
 def test_a_label_that_a_report_cannot_hold_is_refused_before_anything_is_read(task, examples, tmp_path):
-    with pytest.raises(ValueError, match=r"a label must be text that UTF-8 can hold; example 0 has '\\ud"):
+    with pytest.raises(ValueError, match=r"a label must be text that UTF-8 can encode; example 0 has '\\ud"):
         finetune(task, "no such model", examples, examples, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -49,8 +49,8 @@ def test_tables_have_the_scores_the_labels_and_the_given_settings():
 
 def test_texts_that_are_in_training_too_are_counted_in_a_sentence():
     text = report_text({**FOUND, "in_train": {"dev": 1200, "test": 3}}, SETTINGS, False)
-    assert "\n\nShown in training, too, are the texts of 1,200 of the 1,500 of dev and 3 of the 70 of test.\n\n" in text
-    assert "Shown in training" not in report_text(FOUND, SETTINGS, False)
+    assert "\n\nThe texts of 1,200 of the 1,500 of dev and 3 of the 70 of test are also in training.\n\n" in text
+    assert "also in training" not in report_text(FOUND, SETTINGS, False)
 
 
 # The picture of a confusion matrix is well-formed for any label names, and its shades follow the counts.
@@ -68,10 +68,10 @@ def cells(labels, matrix):
 def test_every_pair_of_labels_has_a_cell_shaded_by_its_share_of_the_row():
     root, found = cells(["<&>", "good"], [[3, 1], [0, 0]])
     assert [text for _, text in found] == [
-        "<&> taken for <&>: 3, 75.0%",
-        "<&> taken for good: 1, 25.0%",
-        "good taken for <&>: 0, 0.0%",
-        "good taken for good: 0, 0.0%",
+        "<&> predicted as <&>: 3, 75.0%",
+        "<&> predicted as good: 1, 25.0%",
+        "good predicted as <&>: 0, 0.0%",
+        "good predicted as good: 0, 0.0%",
     ]
     assert found[2][0] == found[3][0] == (255, 255, 255)
     assert found[0][0] < found[1][0] < found[2][0]

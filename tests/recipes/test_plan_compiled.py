@@ -60,7 +60,7 @@ def test_a_compiler_that_fails_is_one_sentence(child):
     with pytest.raises(ValueError, match="could not compile for v5e:2x2: INVALID_ARGUMENT: no such slice"):
         ask()
     child.ends = (-9, "", "")
-    with pytest.raises(ValueError, match="could not compile for v5e:2x2: it said nothing"):
+    with pytest.raises(ValueError, match="could not compile for v5e:2x2: it gave no reason"):
         ask()
 
 

@@ -42,7 +42,7 @@ def test_every_setting_has_an_option_with_its_help():
     for field in dataclasses.fields(PretrainSettings):
         if field.name not in ONLY_IN_FILES:
             assert f"--{field.name.replace('_', '-')} " in text
-    assert "Micro-batches of an optimizer step" in text
+    assert "Micro-batches per optimizer step" in text
 
 
 def test_options_and_file_give_the_same_settings():

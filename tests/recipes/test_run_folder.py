@@ -7,8 +7,8 @@ from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml, versions
 
 
 def test_settings_and_every_start_are_recorded(tmp_path):
-    assert not RunFolder(tmp_path / "run", {"seed": 1, "workers": 1}).goes_on
-    assert RunFolder(tmp_path / "run", {"seed": 1, "workers": 2}).goes_on
+    assert not RunFolder(tmp_path / "run", {"seed": 1, "workers": 1}).resumes
+    assert RunFolder(tmp_path / "run", {"seed": 1, "workers": 2}).resumes
     assert read_yaml(tmp_path / "run" / "settings.yaml") == {"seed": 1, "workers": 2}
     assert [start["backend"] for start in read_yaml(tmp_path / "run" / "versions.yaml")["starts"]] == [keras.config.backend()] * 2
 
@@ -34,7 +34,7 @@ def test_versions_name_the_packages_and_the_revision(tmp_path, monkeypatch):
         (b"seed: [", "must be YAML in UTF-8"),
         (b"\xff", "must be YAML in UTF-8"),
         (b"- seed", "must hold names and values; got list"),
-        ("seed: 1".encode("utf-16"), "begins as UTF-16 does"),
+        ("seed: 1".encode("utf-16"), "begins like UTF-16"),
         (b"a: &a [1]\nb: *a", "anchors and aliases are not read, and line 1 has 'a'"),
         (b"[" * 40 + b"]" * 40, "must have at most 32 levels; got 33"),
         (b"seed: " + b"9" * 5000, "must be YAML with plain values"),

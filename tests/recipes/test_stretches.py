@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches
 from keras_bert_rebuild.recipes.model_flops import Work
-from keras_bert_rebuild.recipes.stretches import StretchOfBatches, stretches
+from keras_bert_rebuild.recipes.stretches import SpanOfBatches, step_spans
 from keras_bert_rebuild.recipes.training_run import _fed
 
 STEPS = st.integers(1, 30)
@@ -21,27 +21,27 @@ STEPS = st.integers(1, 30)
 def test_segments_cover_the_rest_of_the_run_without_gaps_and_end_where_something_is_due(lengths, log, evaluate, save, data):
     ends = np.cumsum(lengths).tolist()
     start = data.draw(st.integers(0, ends[-1]))
-    found = stretches(ends, start, log, evaluate, save)
-    assert [n for stretch in found for n in range(stretch.start, stretch.stop)] == list(range(start, ends[-1]))
+    found = step_spans(ends, start, log, evaluate, save)
+    assert [n for span in found for n in range(span.start, span.stop)] == list(range(start, ends[-1]))
     due = {n for n in range(start + 1, ends[-1] + 1) if n in ends or 0 in (n % log, n % evaluate, n % save)}
-    assert {stretch.stop for stretch in found} == due
-    for stretch in found:
-        is_last = stretch.stop == ends[-1]
-        assert stretch.evaluates == (is_last or stretch.stop % evaluate == 0)
-        assert stretch.saves == (is_last or stretch.stop % save == 0)
-        assert stretch.stop <= ends[stretch.phase]
-        assert not stretch.phase or stretch.start >= ends[stretch.phase - 1]
+    assert {span.stop for span in found} == due
+    for span in found:
+        is_last = span.stop == ends[-1]
+        assert span.evaluates == (is_last or span.stop % evaluate == 0)
+        assert span.saves == (is_last or span.stop % save == 0)
+        assert span.stop <= ends[span.phase]
+        assert not span.phase or span.start >= ends[span.phase - 1]
 
 
 def test_the_work_of_a_segment_is_that_of_its_batches():
     corpus = small_corpus()
     data = PretrainingBatches(corpus, batch_size=4, seq_len=16, max_predictions=4, short_seq_prob=0.5)
-    stretch = StretchOfBatches(data, 2, 5)
-    assert len(stretch) == 3
+    span = SpanOfBatches(data, 2, 5)
+    assert len(span) == 3
     for i in range(3):
-        for mine, theirs in zip(keras.tree.flatten(stretch[i]), keras.tree.flatten(data.batch(0, 2 + i)), strict=True):
+        for mine, theirs in zip(keras.tree.flatten(span[i]), keras.tree.flatten(data.batch(0, 2 + i)), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-    assert stretch.work_of_first(2) == work_of_tokens(data, (2, 3))
+    assert span.work_of_first(2) == work_of_tokens(data, (2, 3))
 
 
 def work_of_tokens(data, numbers):
@@ -68,10 +68,10 @@ def test_a_run_trains_on_its_batches_in_order_and_counts_their_work(monkeypatch,
     data = PretrainingBatches(corpus, 4, 16, 4, next_sentence=None, short_seq_prob=0.5, lengths=lengths)
     stop = At(2, lambda callback: setattr(callback.model, "stop_training", True))
     for first, last, callbacks in ((0, 5, []), (5, 6, []), (6, 15, [stop]), (8, 12, [])):
-        stretch = StretchOfBatches(data, first, last, workers)
-        model.fit(_fed(stretch, lengths), shuffle=False, verbose=0, callbacks=callbacks)
+        span = SpanOfBatches(data, first, last, workers)
+        model.fit(_fed(span, lengths), shuffle=False, verbose=0, callbacks=callbacks)
         trained = range(first, 8 if callbacks else last)
-        assert stretch.work_of_first(len(trained)) == work_of_tokens(data, trained)
+        assert span.work_of_first(len(trained)) == work_of_tokens(data, trained)
     assert len(seen) == 12
     for number, tokens in enumerate(seen):
         np.testing.assert_array_equal(tokens, data.batch(0, number)[0][0])

@@ -33,8 +33,8 @@ class Noted(TrainingRun):
         pass
 
     def _train(self, stretch, signals, ceiling):
-        step = stretch.start + 1 if signals.received is not None else stretch.stop  # the current batch is finished
-        self.moment("train", stretch.stop)
+        step = span.start + 1 if signals.received is not None else span.stop  # the batch that is under way is finished
+        self.moment("train", span.stop)
         return {"step": step // 2}, step
 
     def _evaluate(self, phase):

@@ -103,7 +103,7 @@ def test_a_custom_task_is_trained_evaluated_and_used(encoder, tmp_path):
     assert [row["answer"] for row in rows] == pytest.approx(done.task.predict_examples([CountedText(row["text"]) for row in rows]))
     scores = predict(done.task, tmp_path / "train.tsv", tmp_path / "out.tsv", "word_count")
     assert scores == pytest.approx(done.scores, abs=1e-4)
-    with pytest.raises(ValueError, match="expected a model for regression; it is one for word_count"):
+    with pytest.raises(ValueError, match="expected a model for regression; got one for word_count"):
         predict(done.task, tmp_path / "new.txt", tmp_path / "other.jsonl", "regression")
 
 
