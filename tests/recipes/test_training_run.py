@@ -32,7 +32,7 @@ class Noted(TrainingRun):
     def _compile(self, phase):
         pass
 
-    def _train(self, stretch, signals, ceiling):
+    def _train(self, span, signals, ceiling):
         step = span.start + 1 if signals.received is not None else span.stop  # the batch that is under way is finished
         self.moment("train", span.stop)
         return {"step": step // 2}, step
