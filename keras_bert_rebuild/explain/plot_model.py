@@ -166,7 +166,7 @@ def _feed_forward(parts, x, block, hidden, details):
     if block.feed_forward.gated:
         y, two = x.below + 2 * GAP, ((f"Gate, {act}", details["gate"]), ("Wide", details["intermediate"]))
         gate = [Box(MIDDLE - 185 + i * 190, y, 180, TALL, *texts, "feed-forward") for i, texts in enumerate(two)]
-        up = Box(MIDDLE - 14, gate[0].below + 2 * GAP, 28, 28, "×")
+        up = Box(MIDDLE - 185, gate[0].below + 2 * GAP, 370, 28, "×")
         _side_by_side(parts, x, gate, up)
     else:
         up = _under(parts, x, f"Wide, {act}", details["intermediate"], "feed-forward")

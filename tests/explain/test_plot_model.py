@@ -120,6 +120,9 @@ def test_a_block_of_another_anatomy_is_drawn_as_it_is():
     assert written[0] == "Encoder block 2 of 3, 2,592 parameters"
     assert "2 heads of 8 side by side, turned by position, within 2 tokens" in written
     assert {"Gate, gelu", "Wide", "×"} <= set(written)
+    boxes = {part.title: part for part in plot_model(TOY, [], block=True).parts if isinstance(part, Box)}
+    for above in ("Gate, gelu", "Wide"):
+        assert boxes["×"].x <= boxes[above].centre <= boxes["×"].x + boxes["×"].width
     numbers = [int(text.rpartition("= ")[2].replace(",", "")) for text in written if "= " in text]
     assert sum(numbers) == 2_592
     whole = texts(plot_model(TOY, []))
