@@ -54,9 +54,7 @@ def plot_model(
 def _whole(explanation):
     config, encoder = explanation.config, explanation.config.encoder()
     of = {part: [step for step in explanation.steps if step.part == part] for part in (EMBEDDING, BLOCK, HEAD)}
-    parts = [
-        Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True),
-    ]
+    parts: list = [Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True)]
     added = [step for step in of[EMBEDDING] if step.name.endswith("embedding")]
     room = WIDTH - 80 if len(added) > 1 else 260
     wide = (room - 20 * (len(added) - 1)) / len(added)

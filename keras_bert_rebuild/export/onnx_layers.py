@@ -13,12 +13,12 @@ from keras_bert_rebuild.export.onnx_graph import Value
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
 OF_PADDING = -3e4
 
-# Settings of a layer that change no answer, and defaults that stand in no signature.
+# Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
     r"name|trainable|dtype|seed|noise_shape|stop_gradient|(lora|quantization)_\w+|(\w+_)?(initializer|regularizer|constraint)"
     r"|(attention_)?dropout|(dropout_)?rate"
 )
-DEFAULTS = {"rms_scaling": False, "data_format": "channels_last"}
+ONLY = {"rms_scaling": False, "data_format": "channels_last", "mode": "add"}
 
 
 def nodes_of(graph, layer, inputs):
@@ -41,7 +41,7 @@ def nodes_of(graph, layer, inputs):
         names = dict.fromkeys(key if isinstance(key, str) else key.__name__ for key in LAYERS)
         raise ValueError(f"a layer to export to ONNX must be one of {', '.join(names)}; {layer.name} is a {kind.__name__}.")
     signatures = [inspect.signature(part.__init__).parameters for part in reversed(kind.__mro__)]
-    defaults = {name: parameter.default for signature in signatures for name, parameter in signature.items()} | DEFAULTS
+    defaults = {name: parameter.default for signature in signatures for name, parameter in signature.items()} | ONLY
     for name, value in layer.get_config().items() if isinstance(layer, keras.Layer) else ():
         default = defaults.get(name)
         if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default]):
@@ -93,8 +93,6 @@ def _plus(graph, layer, inputs):
 
 
 def _position_embedding(graph, layer, inputs):
-    if layer.mode != "add":
-        raise ValueError(f"{layer.name}: mode must be 'add' to be exported to ONNX; got {layer.mode!r}.")
     x, mask = inputs[0]
     length = graph.node("Shape", x, start=1, end=2)
     stop = graph.node("Add", length, graph.scalars(layer.offset))
@@ -212,7 +210,7 @@ LAYERS = {
     layers.Masked: (_first, ""),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
-    layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mode mask_zero offset"),
+    layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
     layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
 }
 
