@@ -18,7 +18,7 @@ SIZES = {
 }
 CHANGES = {
     "bert": {"layer_norm_eps": 1e-6},
-    "keras_bert": {"attention_act": "relu", "hidden_dropout_prob": 0.0, "num_tasks": 3, "adapter_size": 4},
+    "keras_bert": {"attention_act": "gelu_erf", "hidden_dropout_prob": 0.0, "num_tasks": 3, "adapter_size": 4},
     "roberta": {
         "position_offset": 2,
         "pad_token_id": 1,
