@@ -54,7 +54,7 @@ def plot_model(
 def _whole(explanation):
     config, encoder = explanation.config, explanation.config.encoder()
     of = {part: [step for step in explanation.steps if step.part == part] for part in (EMBEDDING, BLOCK, HEAD)}
-    parts: list = [Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True)]
+    parts = [Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True)]
     added = [step for step in of[EMBEDDING] if step.name.endswith("embedding")]
     room = WIDTH - 80 if len(added) > 1 else 260
     wide = (room - 20 * (len(added) - 1)) / len(added)
@@ -85,7 +85,7 @@ def _whole(explanation):
 def _folded_blocks(parts, above, encoder, steps):
     """One block in a frame for all of them."""
     runs, top = len(encoder.blocks), above.below + GAP
-    inside: list = []
+    inside = []
 
     def detail(part):
         step = steps[part.layer]
