@@ -128,8 +128,8 @@ def test_a_call_with_more_than_inputs_is_named(rng):
 def test_layers_of_keras_around_the_encoder_answer_the_same(tmp_path, rng):
     model, tokenizer = small_export(rng)
     x = model.outputs[0]
-    one, two = keras.layers.Dense(16, "tanh")(x), keras.layers.RMSNormalization()(x)
+    one, two = keras.layers.Dense(16, "tanh")(x), keras.layers.LayerNormalization(center=False)(x)
     joined = keras.layers.Concatenate()([keras.layers.Add()([one, two, x]), keras.layers.Dropout(0.5)(two), one])
     pooled = keras.layers.GlobalAveragePooling1D()(joined)
-    odd = BertModel(model.inputs, keras.layers.LayerNormalization(center=False)(pooled + pooled))
+    odd = BertModel(model.inputs, keras.layers.RMSNormalization()(pooled + pooled))
     compared(spread(odd, rng), tokenizer, tmp_path / "folder", tmp_path)
