@@ -110,7 +110,7 @@ def _rms_normalization(graph, layer, inputs):
     x = inputs[0].name
     squares = graph.node("ReduceMean", graph.node("Mul", x, x), graph.scalars(-1), keepdims=1)
     root = graph.node("Sqrt", graph.node("Add", squares, graph.constant(float(layer.epsilon))))
-    mask = inputs[0].mask if layer.supports_masking else None  # Keras's own has been seen to drop it
+    mask = inputs[0].mask if layer.supports_masking else None  # Keras's layer drops it
     return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), mask)]
 
 
