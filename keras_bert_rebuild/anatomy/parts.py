@@ -27,8 +27,11 @@ def parts_of(encoder, heads):
     Returns:
         Triples of a `Part`, the distinct blocks that have it, and how often it runs; 1 and 1 outside blocks.
     """
-    distinct = Counter(part for block in encoder.distinct for part in _block_parts(block))
-    runs = Counter(part for block in encoder.blocks for part in _block_parts(block))
+    # The blocks with every norm come first, and with them every part in its position.
+    distinct = Counter(
+        part for block in sorted(encoder.distinct, key=lambda block: not block.first_norm) for part in block_parts(block)
+    )
+    runs = Counter(part for block in encoder.blocks for part in block_parts(block))
     parts = [
         *((part, 1, 1) for part in _embedding_parts(encoder.embedding)),
         *((part, distinct[part], runs[part]) for part in distinct),
@@ -46,7 +49,7 @@ def weights_of(encoder, heads):
     letters = letters_of(encoder)
     numbered = [
         *((part, 0) for part in _embedding_parts(encoder.embedding)),
-        *((part, block.number) for block in encoder.distinct for part in _block_parts(block)),
+        *((part, block.number) for block in encoder.distinct for part in block_parts(block)),
         *((part, 0) for part in _after_blocks(encoder, heads)),
     ]
     return {
@@ -114,7 +117,7 @@ def _embedding_parts(embedding):
         yield _WIDENING
 
 
-def _block_parts(block):
+def block_parts(block):
     """The parts of a block in the order in which they run."""
     attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias)
     for half, article in ((attention, 7), (feed_forward, 9)):

@@ -7,11 +7,11 @@ import keras
 from keras_bert_rebuild.anatomy.part import HEAD
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
-from keras_bert_rebuild.explain.config_of_layers import config_of_layers
 from keras_bert_rebuild.explain.corrections import corrections_of
 from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
 from keras_bert_rebuild.explain.steps import steps_of
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers
 
 
 def explain(

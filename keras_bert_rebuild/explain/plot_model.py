@@ -2,17 +2,22 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import keras
 
-from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD
+from keras_bert_rebuild.anatomy.formulas import filled_in, value
+from keras_bert_rebuild.anatomy.heads import POOLER
+from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD, formula_of
+from keras_bert_rebuild.anatomy.parts import block_parts
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
+from keras_bert_rebuild.models.encoder_blocks import HALVES, BlockLayers, Half, run_block
 
 WIDTH, MIDDLE = 760, 380
 TALL, GAP = 52, 26
-KINDS = {"Attention": "attention", "Feed-forward": "feed-forward", "Normalisation": "norm"}
 
 
 def plot_model(
@@ -47,60 +52,61 @@ def plot_model(
 
 
 def _whole(explanation):
-    config = explanation.config
+    config, encoder = explanation.config, explanation.config.encoder()
     of = {part: [step for step in explanation.steps if step.part == part] for part in (EMBEDDING, BLOCK, HEAD)}
-    parts = [
-        Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True),
-    ]
+    parts = [Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True)]
     added = [step for step in of[EMBEDDING] if step.name.endswith("embedding")]
-    wide = (WIDTH - 80 - 20 * (len(added) - 1)) / len(added)
-    y = 78
-    tables = [Box(40 + i * (wide + 20), y, wide, TALL, step.name, _detail(step), "embedding") for i, step in enumerate(added)]
+    room = WIDTH - 80 if len(added) > 1 else 260
+    wide = (room - 20 * (len(added) - 1)) / len(added)
+    x, y = MIDDLE - room / 2, 78
+    tables = [Box(x + i * (wide + 20), y, wide, TALL, step.name, _detail(step), "embedding") for i, step in enumerate(added)]
     plus = Box(MIDDLE - 14, y + TALL + 30, 28, 28, "+")
-    parts += [*tables, plus]
-    for table in tables:
+    parts += [*tables, plus] if len(tables) > 1 else tables
+    for table in tables if len(tables) > 1 else ():
         if abs(table.centre - MIDDLE) < 1:
             parts.append(_down(table, plus))
         else:
             side = plus.x if table.centre < MIDDLE else plus.x + plus.width
             parts.append(Line(((table.centre, table.below), (table.centre, plus.y + 14), (side, plus.y + 14))))
-    last = plus
+    last = plus if len(tables) > 1 else tables[0]
     for step in of[EMBEDDING]:
         if step.name in ("Normalisation", "Widening"):
             last = _under(parts, last, step.name, _detail(step), "norm" if step.name == "Normalisation" else "embedding")
-    if of[BLOCK]:
-        last = _folded_blocks(parts, last, of[BLOCK])
-    bottom = _heads(parts, last, of[HEAD]) if of[HEAD] else last.below
+    if encoder.blocks:
+        last = _folded_blocks(parts, last, encoder, {step.layer: step for step in of[BLOCK]})
+    for step in of[BLOCK]:
+        if "{n}" not in step.layer:
+            last = _under(parts, last, step.name, _detail(step), "norm")
+    of_text = {POOLER, *(part.layer for head in encoder.heads.values() if head.pooled for part in head.parts)}
+    bottom = _heads(parts, last, of[HEAD], of_text) if of[HEAD] else last.below
     return Diagram(WIDTH, bottom + 34, tuple(parts), f"The architecture of a {config.family} model")
 
 
-def _folded_blocks(parts, above, steps):
-    """One block in a frame for all of them, with the two ways around its halves."""
-    runs = steps[0].runs
-    top = above.below + GAP
-    height = 34 + (TALL + GAP) * len(steps) + 4
-    for shift in (10, 5, 0):
-        parts.append(Box(150 + shift, top + shift, WIDTH - 300, height, kind="frame"))
-    shared = "" if steps[0].blocks == runs else ", with the same weights"
-    parts.append(Words(WIDTH - 164, top + 22, f"{runs} blocks, one after the other{shared}", end=True))
-    last, begin = above, None
-    for i, step in enumerate(steps):
-        y = top + 34 + i * (TALL + GAP)
-        box = Box(MIDDLE - 130, y, 260, TALL, step.name if i % 2 == 0 else "Add, then normalise", _detail(step), KINDS[step.name])
-        parts += [box, _down(last, box)]
-        if i % 2 == 0:
-            begin = y - GAP / 2
-        else:
-            around = MIDDLE - 172
-            parts.append(Line(((MIDDLE, begin), (around, begin), (around, y + TALL / 2), (box.x, y + TALL / 2))))
-        last = box
-    return Box(150, top, WIDTH - 300, height)
+def _folded_blocks(parts, above, encoder, steps):
+    """One block in a frame for all of them."""
+    runs, top = len(encoder.blocks), above.below + GAP
+    inside = []
+
+    def detail(part):
+        step = steps[part.layer]
+        return _detail(step) + (f", in {step.runs} of {runs} blocks" if step.runs < runs else "")
+
+    def draw(x, part):
+        return _under(inside, x, part.name, detail(part), part.name.lower())
+
+    entrance = Box(MIDDLE - 130, top + 34 - GAP, 260, 0)
+    last = _draw_block(inside, inside, _fullest(encoder), entrance, draw, detail, (MIDDLE - 172, MIDDLE - 172))
+    inside[1] = _down(above, inside[0])
+    frame = Box(150, top, WIDTH - 300, last.below + GAP + 4 - top, kind="frame")
+    parts += [replace(frame, x=frame.x + shift, y=frame.y + shift) for shift in (10, 5, 0)]
+    shared = "" if len(encoder.distinct) == runs else ", with the same weights"
+    parts += [Words(WIDTH - 164, top + 22, f"{runs} blocks, one after the other{shared}", end=True), *inside]
+    return frame
 
 
-def _heads(parts, above, steps):
+def _heads(parts, above, steps, of_text):
     """The heads in two columns, what is said of every token and what is said of the text; where the longer one ends."""
-    of_tokens = [step for step in steps if step.layer.startswith(("MLM", "Token", "Question"))]
-    columns = [column for column in (of_tokens, [step for step in steps if step not in of_tokens]) if column]
+    columns = [column for told in (False, True) if (column := [step for step in steps if (step.layer in of_text) == told])]
     wide, bottom = 260, above.below
     for i, column in enumerate(columns):
         x = MIDDLE - wide / 2 if len(columns) == 1 else (90, WIDTH - 90 - wide)[i]
@@ -117,40 +123,128 @@ def _heads(parts, above, steps):
 
 def _block(explanation):
     """One block: query, key and value, the heads, and the two widths of the feed-forward half."""
-    config = explanation.config
-    hidden, heads, inner = config.hidden_size, config.num_attention_heads, config.intermediate_size
-    width = hidden // heads
-    square, steps = hidden * hidden + hidden, [step for step in explanation.steps if step.part == BLOCK]
-    each = sum(step.each for step in steps)
-    parts = [Words(40, 46, f"One of {steps[0].runs} encoder blocks, {each:,} parameters", large=True)]
-    came = Box(MIDDLE - 130, 78, 260, 34, f"{hidden} numbers a token")
-    y = came.below + 2 * GAP
+    encoder, letters = explanation.config.encoder(), explanation.letters
+    block, runs = _fullest(encoder), len(encoder.blocks)
+    each = sum(part.count(letters) for part in block_parts(block))
+    alike = len({replace(other, number=1) for other in encoder.blocks}) == 1
+    which = f"One of {runs} encoder blocks" if alike else f"Encoder block {block.number} of {runs}"
+    came = Box(MIDDLE - 130, 78, 260, 34, f"{encoder.width} numbers a token")
+    parts, ways = [Words(40, 46, f"{which}, {each:,} parameters", large=True), came], []
+
+    def counted(weights):
+        formula = formula_of(weights)
+        return f"{filled_in(formula, letters).replace(',', '')} = {value(formula, letters):,}"
+
+    def draw(x, part):
+        details = {}
+        for weight in part.weights:
+            details.setdefault(weight.role.partition("/")[0], []).append(weight)
+        details = {module: counted(weights) for module, weights in details.items()}
+        return (_attention if part.name == "Attention" else _feed_forward)(parts, x, block, encoder.width, details)
+
+    last = _draw_block(parts, ways, block, came, draw, lambda part: counted(part.weights), (66, 190))
+    return Diagram(WIDTH, last.below + 40, (*parts, *ways), "An encoder block")
+
+
+def _attention(parts, x, block, hidden, details):
+    heads, rotary, window = block.attention.heads, block.attention.rotary, block.attention.window
+    names = ("Query", "Key", "Value")
     thirds = [
-        Box(105 + i * 190, y, 170, TALL, name, f"{hidden}·{hidden} + {hidden} = {square:,}", "attention")
-        for i, name in enumerate(("Query", "Key", "Value"))
+        Box(105 + i * 190, x.below + 2 * GAP, 170, TALL, name, details[name.lower()], "attention") for i, name in enumerate(names)
     ]
-    look = Box(
-        MIDDLE - 210, y + TALL + 2 * GAP, 420, TALL, "softmax(Q Kᵀ / √K) · V", f"{heads} heads of {width} side by side", "attention"
-    )
-    parts += [came, *thirds, look]
-    for box in thirds:
-        middle = came.below + GAP
-        parts.append(Line(((MIDDLE, came.below), (MIDDLE, middle), (box.centre, middle), (box.centre, y))))
-        parts.append(Line(((box.centre, box.below), (box.centre, look.y))))
-    answer = _under(parts, look, "Output of the heads", f"{hidden}·{hidden} + {hidden} = {square:,}", "attention")
-    first = _under(parts, answer, "Add, then normalise", f"2·{hidden} = {2 * hidden:,}", "norm")
-    up = _under(
-        parts,
-        first,
-        f"Wide, {_name(config.hidden_act)}",
-        f"{hidden}·{inner} + {inner} = {hidden * inner + inner:,}",
-        "feed-forward",
-    )
-    down = _under(parts, up, "Narrow again", f"{inner}·{hidden} + {hidden} = {inner * hidden + hidden:,}", "feed-forward")
-    second = _under(parts, down, "Add, then normalise", f"2·{hidden} = {2 * hidden:,}", "norm")
-    for begin, end, around in ((came.below + GAP / 2, first, 66), (first.below + GAP / 2, second, 190)):
-        parts.append(Line(((MIDDLE, begin), (around, begin), (around, end.y + TALL / 2), (end.x, end.y + TALL / 2))))
-    return Diagram(WIDTH, second.below + 40, tuple(parts), "An encoder block")
+    detail = f"{heads} heads of {hidden // heads} side by side"
+    detail += (", turned by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
+    look = Box(MIDDLE - 210, thirds[0].below + 2 * GAP, 420, TALL, "softmax(Q Kᵀ / √K) · V", detail, "attention")
+    _side_by_side(parts, x, thirds, look)
+    return _under(parts, look, "Output of the heads", details["output"], "attention")
+
+
+def _feed_forward(parts, x, block, hidden, details):
+    act = _name(block.feed_forward.activation)
+    if block.feed_forward.gated:
+        y, two = x.below + 2 * GAP, ((f"Gate, {act}", details["gate"]), ("Wide", details["intermediate"]))
+        gate = [Box(MIDDLE - 185 + i * 190, y, 180, TALL, *texts, "feed-forward") for i, texts in enumerate(two)]
+        up = Box(MIDDLE - 185, gate[0].below + 2 * GAP, 370, 28, "×")
+        _side_by_side(parts, x, gate, up)
+    else:
+        up = _under(parts, x, f"Wide, {act}", details["intermediate"], "feed-forward")
+    return _under(parts, up, "Narrow again", details["output"], "feed-forward")
+
+
+def _side_by_side(parts, above, boxes, below):
+    parts += [*boxes, below]
+    for box in boxes:
+        middle = above.below + GAP
+        parts.append(Line(((MIDDLE, above.below), (MIDDLE, middle), (box.centre, middle), (box.centre, box.y))))
+        parts.append(Line(((box.centre, box.below), (box.centre, below.y))))
+
+
+class _Layer(NamedTuple):
+    """Half a block for `run_block`."""
+
+    name: str
+    draw: Any
+
+    def __call__(self, x):
+        return self.draw(x)
+
+
+def _draw_block(parts, ways, block, x, draw, detail, around):
+    """Draw a block by running it: a layer draws itself below the box that it reads, and answers with its own.
+
+    Args:
+        parts: what is drawn, where boxes and lines are appended.
+        ways: where the ways around the halves are appended.
+        block: an `anatomy.Block`.
+        x: the box above.
+        draw: a function of the box above and a `Part`, which draws one of the two halves.
+        detail: a function of a `Part`, which gives the text in a box.
+        around: from left to right, where the ways around the halves run.
+
+    Returns:
+        The last box.
+    """
+    pre = block.order == "pre"
+
+    def plus(pair, at, lines):
+        box = Box(MIDDLE - 14, pair[1].below + GAP, 28, 28, "+")
+        parts.extend([box, _down(pair[1], box)])
+        lines.append(_around(pair[0], box, at))
+        return box
+
+    def half(name, at):
+        own = {part.name: part for part in block_parts(block) if name in part.layer}
+        norm, adapter = own.pop("Normalisation", None), own.pop("Adapter", None)
+        (sub_layer,) = own.values()
+
+        def normalise(x):
+            if pre:
+                return _under(parts, x, "Normalisation", detail(norm), "norm")
+            box = _under(parts, x[1], "Add, then normalise", detail(norm), "norm")
+            ways.append(_around(x[0], box, at))
+            return box
+
+        return Half(
+            sub_layer=_Layer(name, lambda x: draw(x, sub_layer)),
+            dropout=None,
+            adapter=adapter and (lambda x: _under(parts, x, "Adapter", detail(adapter), "feed-forward")),
+            adapter_add=lambda pair: plus(pair, MIDDLE + 172, parts),
+            add=(lambda pair: plus(pair, at, ways)) if pre else tuple,
+            norm=norm and normalise,
+        )
+
+    return run_block(BlockLayers(tuple(map(half, HALVES, around)), block.order), x)
+
+
+def _fullest(encoder):
+    """The block with the most parts: the first of some families normalises once less."""
+    return max(encoder.blocks, key=lambda block: len(list(block_parts(block))))
+
+
+def _around(x, box, at):
+    """The way from below a box to the side of another."""
+    y, side = box.y + box.height / 2, box.x if at < MIDDLE else box.x + box.width
+    return Line(((MIDDLE, x.below + GAP / 2), (at, x.below + GAP / 2), (at, y), (side, y)))
 
 
 def _under(parts, above, title, detail, kind):

@@ -1,12 +1,52 @@
-"""Every layer of the summary as nodes of an ONNX graph."""
+"""Every class of layer as nodes of an ONNX graph. How layers are put together is the graph's, and stands nowhere here."""
+
+import functools
+import inspect
+import re
 
 import keras
 
+from keras_bert_rebuild import layers
 from keras_bert_rebuild.export.onnx_activations import activate
 from keras_bert_rebuild.export.onnx_graph import Value
 
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
 OF_PADDING = -3e4
+
+# Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
+OF_TRAINING = re.compile(
+    r"name|trainable|dtype|seed|noise_shape|stop_gradient|(lora|quantization)_\w+|(\w+_)?(initializer|regularizer|constraint)"
+    r"|(attention_)?dropout|(dropout_)?rate"
+)
+ONLY = {"rms_scaling": False, "data_format": "channels_last", "mode": "add"}
+
+
+def nodes_of(graph, layer, inputs):
+    """Append what a layer computes.
+
+    Args:
+        graph: an `OnnxGraph`.
+        layer: a layer, or the operation of `x + y`.
+        inputs: its input `Value`s.
+
+    Returns:
+        Its output `Value`s.
+
+    Raises:
+        ValueError: its class is not in `LAYERS`, or a setting that its nodes do not read is not the default.
+    """
+    kind = type(layer)
+    write, read = LAYERS.get(kind if isinstance(layer, keras.Layer) else kind.__name__, (None, ""))
+    if write is None:
+        names = dict.fromkeys(key if isinstance(key, str) else key.__name__ for key in LAYERS)
+        raise ValueError(f"a layer to export to ONNX must be one of {', '.join(names)}; {layer.name} is a {kind.__name__}.")
+    signatures = [inspect.signature(part.__init__).parameters for part in reversed(kind.__mro__)]
+    defaults = {name: parameter.default for signature in signatures for name, parameter in signature.items()} | ONLY
+    for name, value in layer.get_config().items() if isinstance(layer, keras.Layer) else ():
+        default = defaults.get(name)
+        if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default]):
+            raise ValueError(f"{layer.name}: {name} must be {default!r} to be exported to ONNX; got {value!r:.80}.")
+    return write(graph, layer, inputs)
 
 
 def dense(graph, layer, x):
@@ -40,17 +80,19 @@ def _embedding(graph, layer, inputs):
 
 
 def _add(graph, layer, inputs):
-    total, mask = inputs[0]
-    for value in inputs[1:]:
-        total = graph.node("Add", total, value.name)
-        if value.mask not in (None, mask):
-            mask = value.mask if mask is None else graph.node("And", mask, value.mask)
-    return [Value(total, mask)]
+    masks = dict.fromkeys(value.mask for value in inputs if value.mask is not None)
+    return [Value(_plus(graph, layer, inputs)[0].name, _joined(graph, "And", masks))]
+
+
+def _add_of_keras(graph, layer, inputs):
+    return [Value(_plus(graph, layer, inputs)[0].name, _any_mask(graph, inputs))]
+
+
+def _plus(graph, layer, inputs):
+    return [Value(_joined(graph, "Add", [value.name for value in inputs]), None)]
 
 
 def _position_embedding(graph, layer, inputs):
-    if layer.mode != "add":
-        raise ValueError(f"{layer.name}: positions to export must be added, as in BERT; got the mode {layer.mode!r}.")
     x, mask = inputs[0]
     length = graph.node("Shape", x, start=1, end=2)
     stop = graph.node("Add", length, graph.scalars(layer.offset))
@@ -59,7 +101,7 @@ def _position_embedding(graph, layer, inputs):
 
 
 def _layer_normalization(graph, layer, inputs):
-    weights = [graph.weight(weight) for weight in (layer.gamma, layer.beta) if weight is not None]
+    weights = [graph.weight(layer.gamma), *([graph.weight(layer.beta)] if layer.center else [])]
     name = graph.node("LayerNormalization", inputs[0].name, *weights, axis=-1, epsilon=float(layer.epsilon))
     return [Value(name, inputs[0].mask)]
 
@@ -68,12 +110,11 @@ def _rms_normalization(graph, layer, inputs):
     x = inputs[0].name
     squares = graph.node("ReduceMean", graph.node("Mul", x, x), graph.scalars(-1), keepdims=1)
     root = graph.node("Sqrt", graph.node("Add", squares, graph.constant(float(layer.epsilon))))
-    return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), inputs[0].mask)]
+    mask = inputs[0].mask if layer.supports_masking else None  # Keras's layer drops it
+    return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), mask)]
 
 
 def _attention(graph, layer, inputs):
-    if layer.history_only:
-        raise ValueError(f"{layer.name}: attention to export must look both ways; got history_only=True.")
     x, mask = inputs[0]
     width = layer.query_dense.units // layer.head_num
     split = graph.scalars(0, 0, layer.head_num, width)
@@ -132,7 +173,7 @@ def _to_length_one(graph, layer, inputs):
 
 
 def _concatenate(graph, layer, inputs):
-    return [Value(graph.node("Concat", *(value.name for value in inputs), axis=-1), inputs[0].mask)]
+    return [Value(graph.node("Concat", *(value.name for value in inputs), axis=-1), _any_mask(graph, inputs))]
 
 
 def _similarity(graph, layer, inputs):
@@ -146,26 +187,44 @@ def _first(graph, layer, inputs):
     return [inputs[0]]
 
 
-# Class of a layer, what makes its nodes: a function of graph, layer and input values, which gives the output values.
+# Class of a layer, what makes its nodes (a function of graph, layer and input values, which gives the output values), and the
+# settings that it reads. The operation of `x + y`, whose class is private, goes by its name.
 LAYERS = {
-    "Add": _add,
-    "Concatenate": _concatenate,
-    "Dense": _dense,
-    "Dropout": _first,
-    "Embedding": _embedding,
-    "EmbeddingSimilarity": _similarity,
-    "Extract": _extract,
-    "FeedForward": _feed_forward,
-    "GlobalAveragePooling1D": _average,
-    "LayerNormalization": _layer_normalization,
-    "Masked": _first,
-    "MaskedGlobalMaxPool1D": _greatest,
-    "MultiHeadSelfAttention": _attention,
-    "PositionEmbedding": _position_embedding,
-    "RMSNormalization": _rms_normalization,
-    "TokenEmbedding": _token_embedding,
-    "UnitNormalization": _to_length_one,
+    "Add": (_plus, ""),
+    keras.layers.Add: (_add_of_keras, ""),
+    keras.layers.Concatenate: (_concatenate, ""),
+    keras.layers.Dense: (_dense, "units activation use_bias"),
+    keras.layers.Dropout: (_first, ""),
+    keras.layers.Embedding: (_embedding, "input_dim output_dim"),
+    keras.layers.GlobalAveragePooling1D: (_average, ""),
+    keras.layers.LayerNormalization: (_layer_normalization, "epsilon center"),
+    keras.layers.RMSNormalization: (_rms_normalization, "epsilon"),
+    keras.layers.UnitNormalization: (_to_length_one, ""),
+    layers.Add: (_add, ""),
+    layers.Dense: (_dense, "units activation use_bias"),
+    layers.Dropout: (_first, ""),
+    layers.Embedding: (_embedding, "input_dim output_dim"),
+    layers.EmbeddingSimilarity: (_similarity, "use_bias"),
+    layers.Extract: (_extract, "index"),
+    layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
+    layers.LayerNormalization: (_layer_normalization, "epsilon center"),
+    layers.Masked: (_first, ""),
+    layers.MaskedGlobalMaxPool1D: (_greatest, ""),
+    layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
+    layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
 }
+
+
+def _joined(graph, operator, names):
+    """names[0] operator names[1] operator ...; None of no names."""
+    return functools.reduce(lambda one, other: graph.node(operator, one, other), names) if names else None
+
+
+def _any_mask(graph, inputs):
+    """The mask of what Keras itself puts together: True where one is, and none where an input has none."""
+    masks = dict.fromkeys(value.mask for value in inputs)
+    return None if None in masks else _joined(graph, "Or", masks)
 
 
 def _offsets(graph, x):

@@ -4,7 +4,7 @@ import keras
 
 from keras_bert_rebuild.export.names_outside import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.export.onnx_graph import OnnxGraph, Value
-from keras_bert_rebuild.export.onnx_layers import LAYERS
+from keras_bert_rebuild.export.onnx_layers import nodes_of
 from keras_bert_rebuild.tasks.embedding_model import of_any_length
 
 # A file of protobuf ends at 2 GB; weights beyond go into a file beside it.
@@ -21,7 +21,7 @@ def onnx_model(model):
         model: a functional model of this library's layers.
 
     Raises:
-        ValueError: a layer has no nodes in `LAYERS`, or no package onnx is installed.
+        ValueError: as `nodes_of`; a layer is called with more than its inputs; or no package onnx is installed.
     """
     model = of_any_length(model)
     names = input_names(model)
@@ -31,10 +31,12 @@ def onnx_model(model):
     def write(layer, *args, **kwargs):
         outputs = layer(*args, **kwargs)
         kept.append(outputs)  # an id is that of another tensor once a tensor is gone
-        kind = type(layer).__name__
-        if kind not in LAYERS:
-            raise ValueError(f"a layer to export to ONNX must be one of {', '.join(LAYERS)}; {layer.name} is a {kind}.")
-        results = LAYERS[kind](graph, layer, [values[id(tensor)] for tensor in keras.tree.flatten(args)])
+        given = [values.get(id(tensor)) for tensor in keras.tree.flatten(args)]
+        others = [name for name, value in kwargs.items() if isinstance(value, keras.KerasTensor)]
+        if others or None in given:
+            got = ", ".join(others) or "a constant"
+            raise ValueError(f"{layer.name}: a layer to export to ONNX must be called with its inputs alone; got {got}.")
+        results = nodes_of(graph, layer, given)
         values.update({id(tensor): value for tensor, value in zip(keras.tree.flatten(outputs), results, strict=True)})
         return outputs
 

@@ -17,7 +17,7 @@ from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
-from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
+from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.keras_file import check_keras_file
 
 # The format in words, the config, the table of names, the reader of the arrays, the heads it has, its folder and its file. Our own

@@ -5,9 +5,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from helpers.small import small_model
+from helpers.toy_family import ToyConfig
 
 from keras_bert_rebuild import BertConfig, explain
-from keras_bert_rebuild.explain.diagram import Box
+from keras_bert_rebuild.explain.diagram import Box, Line
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families import albert, distilbert
 
@@ -22,6 +23,8 @@ CONFIGS = {
     "albert": (BertConfig(family="albert", **albert.DEFAULTS), ["mlm", "sop"]),
     "distilbert": (BertConfig(family="distilbert", **distilbert.DEFAULTS), ["mlm"]),
     "answers": (BertConfig(), ["question_answering"]),
+    "adapters": (BertConfig(adapter_size=8), ["mlm"]),
+    "another anatomy": (ToyConfig(family="gated_toy"), ["mlm", "nsp"]),
 }
 
 
@@ -81,3 +84,47 @@ def test_a_png_needs_matplotlib(monkeypatch, tmp_path):
     with pytest.raises(ImportError, match=r"other than \.svg needs matplotlib"):
         plot_model(BertConfig(), path=tmp_path / "model.png")
     assert not list(tmp_path.iterdir())
+
+
+TOY = ToyConfig(family="gated_toy", vocab_size=30, hidden_size=16, num_hidden_layers=3, num_attention_heads=2, intermediate_size=32)
+
+
+def ways(diagram):
+    """Where each way around a half begins and ends: what is written in the box above its corner, and in the box that it reaches."""
+    boxes = [part for part in diagram.parts if isinstance(part, Box) and part.kind != "frame"]
+    for line in diagram.parts:
+        if isinstance(line, Line) and len(line.points) == 4 and line.points[0][1] == line.points[1][1]:
+            begin, end = line.points[0][1], line.points[3]
+            above = max((box for box in boxes if box.below < begin), key=lambda box: box.below)
+            below = min((box for box in boxes if box.y > begin), key=lambda box: box.y)
+            reached = next(box for box in boxes if end[0] in (box.x, box.x + box.width) and box.y < end[1] < box.below)
+            yield above.title, below.title, reached.title
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_the_ways_around_the_halves_are_those_of_the_order(block):
+    add, first = "Add, then normalise", "Query" if block else "Attention"
+    begin = f"{BertConfig().hidden_size} numbers a token" if block else "Normalisation"
+    assert list(ways(plot_model(BertConfig(), [], block=block))) == [
+        (begin, first, add),
+        (add, "Wide, gelu" if block else "Feed-forward", add),
+    ]
+    begin = f"{TOY.hidden_size} numbers a token" if block else "Normalisation"
+    assert list(ways(plot_model(TOY, [], block=block))) == [(begin, "Normalisation", "+"), ("+", "Normalisation", "+")]
+    adapted = [reached for *_, reached in ways(plot_model(BertConfig(adapter_size=8), [], block=block))]
+    assert sorted(adapted) == ["+", "+", add, add]
+
+
+def test_a_block_of_another_anatomy_is_drawn_as_it_is():
+    written = texts(plot_model(TOY, [], block=True))
+    assert written[0] == "Encoder block 2 of 3, 2,592 parameters"
+    assert "2 heads of 8 side by side, turned by position, within 2 tokens" in written
+    assert {"Gate, gelu", "Wide", "×"} <= set(written)
+    boxes = {part.title: part for part in plot_model(TOY, [], block=True).parts if isinstance(part, Box)}
+    for above in ("Gate, gelu", "Wide"):
+        assert boxes["×"].x <= boxes[above].centre <= boxes["×"].x + boxes["×"].width
+    numbers = [int(text.rpartition("= ")[2].replace(",", "")) for text in written if "= " in text]
+    assert sum(numbers) == 2_592
+    whole = texts(plot_model(TOY, []))
+    assert "H = 16, in 2 of 3 blocks" in whole
+    assert whole[-2:] == ["Final normalisation", "H = 16"]

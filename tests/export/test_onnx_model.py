@@ -6,8 +6,10 @@ import onnx
 import pytest
 from eight_scripts import TEXTS, answers, small_export, static_export
 from foreign import run_foreign
+from helpers.small import spread
 
 import keras_bert_rebuild
+from keras_bert_rebuild import layers
 from keras_bert_rebuild.export import onnx_model as written
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
@@ -77,3 +79,57 @@ def test_operations_without_counterpart_are_named(rng):
     model.quantize("int8")
     with pytest.raises(ValueError, match="exported before it is quantised; got weights in int8"):
         written.onnx_model(model)
+
+
+class Dense(keras.layers.Dense):
+    """Called like a layer that has nodes, and computes something else."""
+
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (Dense(3, name="Odd"), "Odd is a Dense"),
+        (keras.layers.LayerNormalization(scale=False, name="Odd"), "Odd: scale must be True to be exported to ONNX; got False"),
+        (keras.layers.UnitNormalization(axis=1, name="Odd"), "Odd: axis must be -1 to be exported to ONNX; got 1"),
+        (keras.layers.GlobalAveragePooling1D(keepdims=True, name="Odd"), "Odd: keepdims must be False .* got True"),
+        (layers.MultiHeadSelfAttention(2, history_only=True, name="Odd"), "Odd: history_only must be False .* got True"),
+        (
+            layers.PositionEmbedding(40, 16, mode="concat", name="Odd"),
+            "Odd: mode must be 'add' to be exported to ONNX; got 'concat'",
+        ),
+    ],
+)
+def test_a_setting_that_no_node_reads_is_named(rng, layer, message):
+    model, _ = small_export(rng)
+    with pytest.raises(ValueError, match=message):
+        written.onnx_model(BertModel(model.inputs, layer(model.outputs[0])))
+
+
+@pytest.mark.parametrize("half", ["MultiHeadSelfAttention", "FeedForward"])
+def test_a_field_of_the_anatomy_that_is_new_to_onnx_is_named(rng, monkeypatch, half):
+    model, _ = small_export(rng)
+    known = model.get_layer(f"Encoder-1-{half}").get_config()
+    monkeypatch.setattr(getattr(layers, half), "get_config", lambda layer: {**known, "sinks": 4})
+    with pytest.raises(ValueError, match=f"Encoder-1-{half}: sinks must be None to be exported to ONNX; got 4"):
+        written.onnx_model(model)
+
+
+def test_a_call_with_more_than_inputs_is_named(rng):
+    model, _ = small_export(rng)
+    attention = layers.MultiHeadSelfAttention(2, rotary_theta=10.0, name="Odd")
+    odd = BertModel(model.inputs, attention(model.outputs[0], positions=model.inputs[0]))
+    with pytest.raises(ValueError, match=r"Odd: .* must be called with its inputs alone; got positions"):
+        written.onnx_model(odd)
+
+
+def test_layers_of_keras_around_the_encoder_answer_the_same(tmp_path, rng):
+    model, tokenizer = small_export(rng)
+    x = model.outputs[0]
+    one, two = keras.layers.Dense(16, "tanh")(x), keras.layers.LayerNormalization(center=False)(x)
+    joined = keras.layers.Concatenate()([keras.layers.Add()([one, two, x]), keras.layers.Dropout(0.5)(two), one])
+    pooled = keras.layers.GlobalAveragePooling1D()(joined)
+    odd = BertModel(model.inputs, keras.layers.RMSNormalization()(pooled + pooled))
+    compared(spread(odd, rng), tokenizer, tmp_path / "folder", tmp_path)

@@ -10,8 +10,8 @@ from hostile.configs import fuzzed_config
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
+from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
-from keras_bert_rebuild.pretrained.keras_2_config import config_from_keras_2
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FAMILIES = ("bert_classification", "roberta_classification", "distilbert_classification", "albert_groups")

@@ -1,0 +1,121 @@
+"""The config that layers were made from, live or in a file: the one inverse of `BertConfig.encoder()`."""
+
+import keras
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.layers.activations import ACTIVATIONS
+from keras_bert_rebuild.models.encoder_blocks import HALVES
+from keras_bert_rebuild.models.heads import CRF
+from keras_bert_rebuild.pretrained.config_files import check_heads_divide
+
+# Field of the config, the layer that has it, {n} for the number of the first block, what the layer calls it, and what holds where
+# layer or setting is not there.
+NEEDED = object()
+FIELDS = (
+    ("vocab_size", "Embedding-Token", "input_dim", NEEDED),
+    ("pad_token_id", "Embedding-Token", "pad_id", 0),
+    ("max_position_embeddings", "Embedding-Position", "input_dim", NEEDED),
+    ("position_offset", "Embedding-Position", "offset", 0),
+    ("type_vocab_size", "Embedding-Segment", "input_dim", 0),
+    ("num_tasks", "Embedding-Task", "input_dim", 0),
+    ("layer_norm_eps", "Embedding-Norm", "epsilon", NEEDED),
+    ("hidden_dropout_prob", "Embedding-Dropout", "rate", 0.0),
+    ("num_attention_heads", "Encoder-{n}-MultiHeadSelfAttention", "head_num", NEEDED),
+    ("attention_act", "Encoder-{n}-MultiHeadSelfAttention", "activation", NEEDED),
+    ("attention_probs_dropout_prob", "Encoder-{n}-MultiHeadSelfAttention", "attention_dropout", 0.0),
+    ("intermediate_size", "Encoder-{n}-FeedForward", "units", NEEDED),
+    ("hidden_act", "Encoder-{n}-FeedForward", "activation", NEEDED),
+    ("adapter_size", "Encoder-{n}-FeedForward-Adapter", "units", 0),
+)
+
+# Settings of the layers of a block that `BertConfig` has no field for, and what BERT has.
+FIXED = (("use_bias", True), ("gated", False), ("rotary_theta", None), ("window", None), ("center", True))
+
+# What keras_bert called its two forms of gelu in 0.66 to 0.70.
+OLD_ACTIVATIONS = {"gelu_tensorflow": "gelu_erf", "gelu_fallback": "gelu"}
+
+
+def config_of_layers(encoder):
+    """The config of a model that was put together by hand; names of labels are not looked for.
+
+    Args:
+        encoder: as from `find_encoder`.
+
+    Raises:
+        ValueError: a block is not whole, as in a model that ends within one, or not like BERT's.
+    """
+    layers = {name: vars(layer) for name, layer in encoder.layers.items()}
+    numbers = sorted(set(encoder.blocks))
+    needed = [f"Encoder-{n}-{half}{end}" for n in numbers for half in HALVES for end in ("", "-Norm")]
+    missing = [name for name in ("Embedding-Position", *needed) if name not in layers]
+    if missing:
+        raise ValueError(f"the model must have a position table and whole encoder blocks; {', '.join(missing)} is missing.")
+    for name in needed:
+        for setting, value in FIXED:
+            if layers[name].get(setting, value) != value:
+                raise ValueError(f"a model without a config must have BERT's layers; {name} has {setting}={layers[name][setting]}.")
+    fields = _fields(layers, len(encoder.blocks), numbers[0])
+    words = {function: word for word, function in ACTIVATIONS.items()}  # what has no word stays a function
+    acts = {field: words.get(fields[field], fields[field]) for field in ("hidden_act", "attention_act")}
+    heads = [encoder.layers[name] for name in ("Classification", "Token-Classification") if name in layers]
+    return BertConfig(
+        **(fields | acts),
+        num_hidden_groups=None if len(numbers) == len(encoder.blocks) else len(numbers),
+        labels=tuple(f"LABEL_{i}" for i in range(heads[0].units)) if heads else (),
+        crf=CRF in layers,
+    )
+
+
+def config_from_keras_2(model_config, where):
+    """The `BertConfig` of a model that keras_bert saved whole.
+
+    Args:
+        model_config: the architecture as Keras 2 writes it into an .h5 file.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: the layers are not those of keras_bert.
+    """
+    try:
+        layers = {layer["config"]["name"]: layer["config"] for layer in _all_layers(model_config)}
+        fields = _fields(layers, sum(name.startswith("Encoder-") and name.endswith("-FeedForward") for name in layers))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{where} is not a model of keras_bert: {error} is missing from its layers.") from None
+    for field in ("hidden_act", "attention_act"):
+        if fields[field] is not None and not isinstance(fields[field], str):
+            # Keras would make an object of what its dictionary names.
+            raise ValueError(f"{where}: {field} must be the name of an activation; got {fields[field]!r:.80}.")
+        fields[field] = OLD_ACTIVATIONS.get(fields[field], fields[field])
+    try:
+        config = BertConfig(**fields)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    return check_heads_divide(config, where)
+
+
+def _fields(layers, runs, number=1):
+    """Fields of the config from the settings of layers, by name; `runs` blocks run, the first of which has this number."""
+    fields = {"num_hidden_layers": runs}
+    for field, layer, name, otherwise in FIELDS:
+        layer = layer.format(n=number)
+        fields[field] = layers[layer][name] if otherwise is NEEDED else layers.get(layer, {}).get(name, otherwise)
+    if fields["attention_act"] in ("linear", keras.activations.linear):
+        fields["attention_act"] = None
+    width = layers["Embedding-Token"]["output_dim"]
+    widened = layers.get("Embedding-Mapping")
+    return fields | ({"hidden_size": width} if widened is None else {"hidden_size": widened["units"], "embedding_size": width})
+
+
+def _all_layers(model_config):
+    """The layers of a model and of the models that are layers of it, whatever they are nested in."""
+    found, waiting = [], [model_config]
+    while waiting:
+        config = waiting.pop()["config"]
+        layers = config if isinstance(config, list) else config["layers"]  # old Sequential models are a list
+        for layer in layers:
+            inner = layer["config"]
+            if isinstance(inner, list) or "layers" in inner:
+                waiting.append(layer)
+            else:
+                found.append(layer)
+    return found
