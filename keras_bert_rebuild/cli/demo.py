@@ -1,12 +1,10 @@
 """`keras-bert demo`: the whole of the library in one run, on text that is on every machine."""
 
-import contextlib
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
+from keras_bert_rebuild.files.durable import remove_leftovers, written_path
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
 from keras_bert_rebuild.files.output import check_folder, claimed_run
 
@@ -30,9 +28,6 @@ BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
 DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
-
-# How names begin of what is not yet in its place.
-UNFINISHED = ".demo-"
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
 COMPILED = ("jax", "tensorflow")
@@ -67,9 +62,8 @@ def run(args):
     """Run the demo and return the exit code."""
     check_folder(args.output, DEMO, [args.corpus], args.overwrite)
     with claimed_run(args.output, DEMO, [args.corpus]):
-        for left in args.output.glob(f"{UNFINISHED}*"):  # by one that was killed
-            shutil.rmtree(left, ignore_errors=True)
         for name in DEMO.names:  # parts of two demos would not fit
+            remove_leftovers(args.output / name)
             (args.output / name).unlink(missing_ok=True)
         return _run(args)
 
@@ -108,14 +102,6 @@ def _run(args):
     return 0
 
 
-@contextlib.contextmanager
-def _beside(path):
-    """Yield a path of the same name in a folder of its own, from where the file is moved to its place in the end."""
-    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as folder:
-        yield Path(folder) / path.name
-        (Path(folder) / path.name).replace(path)
-
-
 def _show_article_model(console, output):
     import keras
 
@@ -126,7 +112,7 @@ def _show_article_model(console, output):
     print_summary(model)
     picture = output / "bert-base.png"
     try:
-        with _beside(picture) as beside:
+        with written_path(picture, claimed=True) as beside:
             keras.utils.plot_model(model, to_file=str(beside), show_shapes=True, show_layer_names=True, dpi=80)
         console.print(f"Drawn to {picture}.")
     except ImportError:
@@ -283,7 +269,7 @@ def _save_and_reload(console, model, held_out, path):
     import keras
     import numpy as np
 
-    with _beside(path) as beside:
+    with written_path(path, claimed=True) as beside:
         model.save(beside)
     reloaded = keras.models.load_model(path)
     x, _ = held_out[0]

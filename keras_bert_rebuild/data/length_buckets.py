@@ -1,6 +1,5 @@
 """Batches of examples of about the same length, padded to one of few lengths."""
 
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,12 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.length_batches import BUCKETS, Bucket, divided
+from keras_bert_rebuild.data.model_inputs import input_arrays, padded
 from keras_bert_rebuild.data.random_numbers import Stream, bits, keys
-
-BUCKETS = (32, 64, 128, 256, 512)
-
-# The numbers of the examples of a batch `(batch,)`, and the length it is padded to.
-Bucket = namedtuple("Bucket", ["indexes", "length"])
 
 
 def bucket_batches(
@@ -46,42 +42,11 @@ def bucket_batches(
         found = f"example {longest} has {lengths[longest]}"
         raise ValueError(f"an example may have at most {buckets[-1]} tokens, the largest bucket; {found}.")
     order = np.arange(len(lengths)) if seed is None else _random_order(seed, epoch, len(lengths), 0)
-    bucket_of = np.searchsorted(buckets, lengths)[order]
-    batches, left = [], order[:0]
-    for number, length in enumerate(buckets.tolist()):
-        here = np.concatenate([left, order[bucket_of == number]])
-        last = number == len(buckets) - 1 or not (bucket_of > number).any()
-        full = len(here) if last else len(here) // batch_size * batch_size
-        batches += [Bucket(here[i : min(i + batch_size, full)], length) for i in range(0, full, batch_size)]
-        left = here[full:]
+    bucket_of = np.searchsorted(buckets, lengths[order])
+    batches = divided(order[np.argsort(bucket_of, kind="stable")], lengths, buckets, batch_size)
     if seed is not None:
         batches = [batches[i] for i in _random_order(seed, epoch, len(batches), 1)]
     return _unlike_first(batches)
-
-
-def padded(sequences, length, padding=0, dtype="int32"):
-    """Sequences as rows of an array `(sequences, length, ...)`, filled up with `padding`."""
-    first = np.asarray(sequences[0])
-    rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
-    for row, sequence in zip(rows, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return rows
-
-
-def bare(values):
-    """The values as they are where there are several, else the one: Keras wants the one input of a model bare."""
-    return values if len(values) > 1 else values[0]
-
-
-def input_arrays(inputs, length, padding):
-    """The rows of every input of a model as an array, padded to a length; the array itself where there is one input.
-
-    Args:
-        inputs: for every input a list of rows.
-        length: the length of the arrays.
-        padding: for every input what it is filled up with.
-    """
-    return bare(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
 
 
 def original_order(batches, results):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_bert_rebuild.data.length_batches import divided
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
 # Batches of a window: enough to tell lengths apart, few enough that one batch can be had at once.
@@ -22,6 +23,6 @@ def length_windows(sizes, batch_size, lengths, key):
     Returns:
         For every batch the numbers of its examples, ascending `(batch_size,)`, and the length it is padded to.
     """
-    by_size = np.argsort(sizes, kind="stable").reshape(-1, batch_size)
-    order = np.argsort(uniform_at(key, np.arange(len(by_size)), Stream.MEMBERS), kind="stable")
-    return [(np.sort(members), int(lengths[np.searchsorted(lengths, sizes[members].max())])) for members in by_size[order]]
+    batches = divided(np.argsort(sizes, kind="stable"), sizes, lengths, batch_size)
+    order = np.argsort(uniform_at(key, np.arange(len(batches)), Stream.MEMBERS), kind="stable")
+    return [(np.sort(members), length) for members, length in (batches[i] for i in order)]

@@ -14,17 +14,13 @@ FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOS
 _WORDS = f"{os.strerror(errno.ENOSPC)} while writing"
 
 
-def sync(file):
-    """Wait until what was written to an open file is on the disk."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def sync_folder(path):
-    """Wait until the names in a folder are on the disk, where the system can open a folder at all."""
-    if not hasattr(os, "O_DIRECTORY"):
+def sync_path(path):
+    """Wait until a closed file, or the names in a folder where the system can open one at all, are on the disk."""
+    is_folder = os.path.isdir(path)
+    if is_folder and not hasattr(os, "O_DIRECTORY"):
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    flags = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDONLY if os.name == "posix" else os.O_RDWR
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -54,10 +50,17 @@ def write_text(path, text, claimed=False):
 
 @contextlib.contextmanager
 def written_file(path, claimed=False):
-    """Yield a binary file that takes its place in the end; after an error all is as it was.
+    """Yield a binary file that takes its place in the end; after an error all is as it was. See `written_path`."""
+    with written_path(path, claimed) as partial, open(partial, "xb") as file:
+        yield file
 
-    Its name until then is one of its own, made new, so that no link that lies there is followed and no other writer's bytes get
-    into it. While it is written its place is locked, unless it is `claimed`, and what killed runs left of it is removed.
+
+@contextlib.contextmanager
+def written_path(path, claimed=False):
+    """Yield a path of the same name; the file that is there in the end takes its place, and after an error all is as it was.
+
+    It lies in a folder of its own, made new, so that no link that lies there is followed and no other writer's bytes get into it.
+    While it is written its place is locked, unless it is `claimed`, and what killed runs left of it is removed.
     """
     path = Path(path)
     if not path.parent.is_dir():
@@ -66,17 +69,16 @@ def written_file(path, claimed=False):
     with naming_full_disk(path), lock as alone:
         if alone:
             remove_leftovers(path)
-        handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
+        folder = partial_folder(path)
+        partial = folder / path.name
         try:
-            with open(handle, "wb") as file:
-                yield file
-                sync(file)
+            yield partial
+            sync_path(partial)
             os.chmod(partial, _mode(path))
             os.replace(partial, path)
-            sync_folder(path.parent)
+            sync_path(path.parent)
         finally:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

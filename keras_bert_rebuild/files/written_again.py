@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from keras_bert_rebuild.files.durable import naming_full_disk, sync_folder
+from keras_bert_rebuild.files.durable import naming_full_disk, sync_path
 from keras_bert_rebuild.files.folders import sync_tree
 
 # What is whole and has not taken its place, and what is being written.
@@ -31,7 +31,7 @@ def written_again(folder):
             yield partial
             sync_tree(partial)
             os.rename(partial, folder / WHOLE)
-            sync_folder(folder)
+            sync_path(folder)
             settle(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -54,6 +54,6 @@ def settle(folder):
         if place.exists():
             os.rename(place, folder / f"{PARTIAL}{entry.name}.before")
         os.rename(entry, place)
-    sync_folder(folder)
+    sync_path(folder)
     for entry in (whole, *folder.glob(f"{PARTIAL}*")):
         shutil.rmtree(entry, ignore_errors=True)

@@ -5,13 +5,14 @@ import weakref
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.data.length_buckets import bare, input_arrays
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.data.length_batches import bucket_lengths
+from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule
-from keras_bert_rebuild.tasks.embedding_buckets import bucket_lengths
-from keras_bert_rebuild.tasks.predict_rows import filled_up, predicted
+from keras_bert_rebuild.tasks.predict_rows import predict_batch, predicted
 
 # Name of a pooling, what makes its layer.
 POOLINGS = {
@@ -22,6 +23,9 @@ POOLINGS = {
 
 # Keras's layers that do the same to a position in a sequence of any length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
+
+# The inputs that rows are given to, in the order of those that have other names.
+NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
 
 # torch's epsilon of a LayerNorm, for the modules of a sentence-transformers folder.
 EPSILON = 1e-5
@@ -142,7 +146,7 @@ def with_modules(model, modules, normalize=False):
 
 def sharing_layers(model, output):
     """A model of the same inputs, layers and config with another output."""
-    shared = BertModel(bare(model.inputs), output)
+    shared = BertModel(bare_if_one(model.inputs), output)
     shared.config = getattr(model, "config", None)
     return shared
 
@@ -164,33 +168,22 @@ def lengths_of(model, longest):
     return [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
 
 
-def inputs_of_rows(model, rows, length, pad_id=0):
-    """The arrays that a model takes for rows `(ids, segments)`, padded to a length.
-
-    Args:
-        model: its inputs are told by their names; those of other names are ids and segments, in this order.
-        pad_id: the id of padding.
-    """
-    columns = {
-        "Input-Token": ([ids for ids, _ in rows], pad_id),
-        "Input-Segment": ([segments for _, segments in rows], 0),
-        "Input-Mask": ([[1] * len(ids) for ids, _ in rows], 0),
-    }
-    names = [tensor.name if tensor.name in columns else name for tensor, name in zip(model.inputs, columns, strict=False)]
-    return input_arrays([columns[name][0] for name in names], length, [columns[name][1] for name in names])
-
-
-def predict_batch(model, rows, length, pad_id=0, most=None):
+def answer_rows(model, rows, length, pad_id=0, most=None):
     """What a model answers to rows `(ids, segments)`, an array with a row for each.
 
     Args:
+        model: its inputs are told by their names; those of other names are ids, segments and a mask, in this order.
+        rows: a list of rows.
+        length: tokens that rows are padded to.
+        pad_id: the id of padding.
         most: rows of a full batch of this length, for batches of few shapes: padding goes up to `length`, and rows that are not as
             many are filled up to a power of two. A processor keeps a program for every shape, also where nothing is compiled. None:
             only where every shape is compiled; elsewhere padding goes to the longest row.
     """
-    filled = rows
+    names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
+    inputs, padding = model_inputs(names, *zip(*rows, strict=True), pad_id)
     if most is not None or is_compiled_by_shape(model):
-        filled = [rows[i] for i in filled_up(len(rows), most)]
-    elif model.inputs[0].shape[1] is None:
-        length = max(len(ids) for ids, _ in rows)
-    return predicted(model, inputs_of_rows(model, filled, length, pad_id))[: len(rows)]
+        return predict_batch(model, inputs, padding, length, most)
+    if model.inputs[0].shape[1] is None:
+        length = max(map(len, inputs[0]))
+    return predicted(model, input_arrays(inputs, length, padding))

@@ -12,11 +12,12 @@ import keras
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.example_kinds import Kind
 from keras_bert_rebuild.data.length_buckets import BucketedBatches, GroupedBatches
+from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
 from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predict_rows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
@@ -258,7 +259,7 @@ class Task(abc.ABC):
         return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
 
     def _inputs(self, windows):
-        return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
+        return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
 
     def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """What the model answers to `Windows`, an array a row; `weighted_mean` makes one answer for each example of them."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.durable import sync, sync_folder
+from keras_bert_rebuild.files.durable import sync_path
 from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
@@ -81,9 +81,9 @@ class CheckpointFolder:
                 partial.mkdir()
                 with (partial / ARRAYS).open("wb") as file:
                     sha256 = write_arrays(file, source)
-                    sync(file)
+                sync_path(partial / ARRAYS)
                 write_facts(partial, step, sha256, facts or {}, score)
-                sync_folder(partial)
+                sync_path(partial)
                 self._put(partial, place)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -157,7 +157,7 @@ class CheckpointFolder:
             self._delete(replaced)
             os.rename(place, replaced)
         os.rename(partial, place)
-        sync_folder(self.path)
+        sync_path(self.path)
         self._delete(replaced)
 
     def _delete_others(self):
