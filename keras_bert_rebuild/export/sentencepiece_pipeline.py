@@ -3,6 +3,7 @@
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
+from keras_bert_rebuild.files.varint import read_varint
 from keras_bert_rebuild.text.albert_normalization import QUOTES
 
 # Fields of SentencePiece's files, by the numbers in sentencepiece_model.proto of google/sentencepiece.
@@ -68,23 +69,13 @@ def _fields(content):
     """
     fields, place = {}, 0
     while place < len(content):
-        key, place = _varint(content, place)
+        key, place = read_varint(content, place)
         number, kind = key >> 3, key & 7
         if kind == 0:
-            fields[number], place = _varint(content, place)
+            fields[number], place = read_varint(content, place)
         elif kind == 2:
-            size, place = _varint(content, place)
+            size, place = read_varint(content, place)
             fields[number], place = content[place : place + size], place + size
         else:
             place += {1: 8, 5: 4}[kind]
     return fields
-
-
-def _varint(content, place):
-    value = shift = 0
-    while True:
-        byte = content[place]
-        value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place

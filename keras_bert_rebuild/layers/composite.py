@@ -1,6 +1,51 @@
 """What a layer needs that is composed of `Dense` layers: making them, and saving how they are quantised."""
 
+from typing import Any
+
 import keras
+
+
+class CompositeLayer(keras.layers.Layer):
+    """A layer of several `Dense` layers, whose options it shares among them; the output has the shape of the input. Abstract."""
+
+    def __init__(
+        self,
+        activation: Any,
+        use_bias: bool,
+        kernel_initializer: Any,
+        bias_initializer: Any,
+        kernel_regularizer: Any,
+        bias_regularizer: Any,
+        kernel_constraint: Any,
+        bias_constraint: Any,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+        self.supports_masking = True
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def dense_config(self) -> dict[str, Any]:
+        """What the config of the layer says of the shared options."""
+        return {
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+        }
 
 
 def sub_dense(layer, name, input_size, units, activation=None):

@@ -1,13 +1,13 @@
 """Whole models and weights that Keras reads: looked at before Keras sees them, and with errors of one sentence."""
 
 import contextlib
-import struct
 import zipfile
 import zlib
 
 import h5py
 import keras
 
+from keras_bert_rebuild.checkpoints import torch_file
 from keras_bert_rebuild.checkpoints.hdf5_limits import check_hdf5
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
@@ -22,23 +22,7 @@ WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 PROGRAMS = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 
 # What reading of damaged bytes ends in, in Keras, h5py and zipfile.
-DAMAGED = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+DAMAGED = (*torch_file.DAMAGED, zipfile.BadZipFile, zlib.error)
 
 
 def load_keras_model(path):

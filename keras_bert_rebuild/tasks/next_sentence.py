@@ -13,7 +13,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.encode_windows import row_length, shortened
 from keras_bert_rebuild.tasks.predict_rows import predict_rows
-from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.task import paired_lists
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
 
@@ -56,9 +56,7 @@ class NextSentence:
         Raises:
             ValueError: not a list, an empty one, or not as many second texts as first ones.
         """
-        firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
-        if len(firsts) != len(seconds):
-            raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        firsts, seconds = paired_lists(firsts, seconds)
         encoding = self._encoding(firsts, seconds)
         inputs, padding = model_inputs(
             [tensor.name for tensor in self.model.inputs], encoding.ids, encoding.segments, self.tokenizer.pad_id

@@ -16,7 +16,7 @@ from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
 
 # The modules of a folder of sentence-transformers.
 MODULES = [
@@ -99,9 +99,7 @@ class SentenceEmbedder(Task):
         Raises:
             ValueError: not a list, an empty one, or not as many second texts as first ones.
         """
-        firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
-        if len(firsts) != len(seconds):
-            raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        firsts, seconds = paired_lists(firsts, seconds)
         vectors = self._vectors([*firsts, *seconds], batch_size, None)
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 

@@ -278,6 +278,14 @@ def example_list(examples: Any, name: str = "examples") -> list[Any]:
     return examples
 
 
+def paired_lists(firsts, seconds):
+    """First and second texts as lists of the same length, at least one; else a ValueError."""
+    firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
+    if len(firsts) != len(seconds):
+        raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+    return firsts, seconds
+
+
 def place_of(example, number):
     """How an example is named in errors: by its file and line, or by its number."""
     return getattr(example, "where", "") or f"example {number}"

@@ -1,7 +1,6 @@
 """A folder of checkpoints, each there whole or not at all."""
 
 import contextlib
-import math
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.files.durable import sync_path
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
@@ -147,7 +147,7 @@ class CheckpointFolder:
         for step, place in self._places().items():
             with contextlib.suppress(ValueError):  # of one that is damaged nobody knows
                 score = Checkpoint(place).score
-                if score is not None and math.isfinite(score):
+                if is_number(score):
                     scores[step] = score
         return scores
 
