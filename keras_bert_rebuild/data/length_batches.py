@@ -3,12 +3,19 @@
 import bisect
 from collections import namedtuple
 
+import numpy as np
+
+from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
+
 # Lengths of few shapes, and of short texts, which have 12 tokens as often as 200.
 BUCKETS = (32, 64, 128, 256, 512)
 SHORT_TEXTS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 # Up to a limit, how far the next length is: little padding, where a shape costs nothing.
 FINE_STEPS = ((32, 2), (64, 4), (128, 8), (256, 16), (512, 32), (1 << 20, 128))
+
+# Batches of a window: enough to tell lengths apart, few enough that one batch can be had at once.
+WINDOW = 32
 
 # A batch that is run before it is full takes in rows of lengths down to this part of its own, which cost less there than alone.
 CLOSE = 0.85
@@ -67,6 +74,25 @@ def divided(order, sizes, lengths, batch_size):
     """
     parts = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
     return [Bucket(part, least_length(lengths, sizes[part].max())) for part in parts]
+
+
+def length_windows(sizes, batch_size, lengths, key):
+    """Divide the examples of a window of their endless sequence into batches.
+
+    The examples are sorted by size and divided; the batches come in random order. Every example is in one batch.
+
+    Args:
+        sizes: tokens of every example, `(batches * batch_size,)`.
+        batch_size: examples of a batch.
+        lengths: lengths to pad to, ascending; the last holds every example.
+        key: the key of the draws, uint64.
+
+    Returns:
+        For every batch the numbers of its examples, ascending `(batch_size,)`, and the length it is padded to.
+    """
+    batches = divided(np.argsort(sizes, kind="stable"), sizes, lengths, batch_size)
+    order = np.argsort(uniform_at(key, np.arange(len(batches)), Stream.MEMBERS), kind="stable")
+    return [(np.sort(members), length) for members, length in (batches[i] for i in order)]
 
 
 class Buckets:

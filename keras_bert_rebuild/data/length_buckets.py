@@ -72,32 +72,7 @@ def original_order(batches, results):
     return [results[i] for i in places] if isinstance(results, list) else np.asarray(results)[places]
 
 
-class PlannedBatches(EpochBatches):
-    """Batches of which `bucket_batches` says what is in each.
-
-    Args:
-        lengths, batch_size, buckets, seed: as of `bucket_batches`.
-        **kwargs: as of `EpochBatches`.
-    """
-
-    def __init__(self, lengths: npt.ArrayLike, batch_size: int, buckets: npt.ArrayLike, seed: int | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._plan = lengths, batch_size, buckets, seed
-        self._kept: tuple[Any, Any] = None, None
-        self._count = len(self.batches(self.epoch))
-
-    def batches(self, epoch: int) -> list[Bucket]:
-        """The `Bucket`s of an epoch."""
-        kept = self._kept  # threads may ask for other epochs
-        if kept[0] != epoch:
-            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
-        return kept[1]
-
-    def __len__(self) -> int:
-        return self._count
-
-
-class BucketedBatches(PlannedBatches):
+class BucketedBatches(EpochBatches):
     """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the least bucket that holds it.
 
     Args:
@@ -106,6 +81,8 @@ class BucketedBatches(PlannedBatches):
         batch_size, buckets, seed: as of `bucket_batches`; with None for a seed, `restore` gives results in the order of the inputs.
         padding: for every input what it is filled up with; one number for all.
         label_padding: what sequences of labels are filled up with.
+        group: examples that belong together and stand one behind the other, such as the texts of a pair: they stay in one batch,
+            and `batch_size` counts groups.
         **kwargs: as of `EpochBatches`.
 
     Raises:
@@ -121,19 +98,36 @@ class BucketedBatches(PlannedBatches):
         seed: int | None = None,
         padding: Any = 0,
         label_padding: float | None = None,
+        group: int = 1,
         **kwargs: Any,
     ) -> None:
         counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
         if len(set(counts)) != 1 or not counts[0]:
             raise ValueError(f"inputs and labels must have the same number of examples, at least one; got {counts}.")
-        super().__init__([len(sequence) for sequence in inputs[0]], batch_size, buckets, seed, **kwargs)
+        super().__init__(**kwargs)
         self.inputs, self.labels = inputs, labels
         self.padding = [padding] * len(inputs) if np.isscalar(padding) else list(padding)
         self.label_padding = label_padding
         self.seed = seed
+        self.group = group
+        lengths = np.array([len(sequence) for sequence in inputs[0]]).reshape(-1, group).max(axis=1)
+        self._plan = lengths, batch_size, buckets, seed
+        self._kept: tuple[Any, Any] = None, None
+        self._count = len(self.batches(self.epoch))
+
+    def batches(self, epoch: int) -> list[Bucket]:
+        """The `Bucket`s of an epoch."""
+        kept = self._kept  # threads may ask for other epochs
+        if kept[0] != epoch:
+            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
+        return kept[1]
+
+    def __len__(self) -> int:
+        return self._count
 
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
-        indexes, length = self.batches(epoch)[index]
+        groups, length = self.batches(epoch)[index]
+        indexes = (groups[:, None] * self.group + np.arange(self.group)).ravel()
         pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
         x = input_arrays([pick(sequences) for sequences in self.inputs], length, self.padding)
         if self.labels is None:
@@ -146,30 +140,6 @@ class BucketedBatches(PlannedBatches):
         if self.seed is not None:
             raise ValueError(f"restore must have batches that are the same in every epoch, with seed=None; got seed {self.seed}.")
         return original_order(self.batches(0), results)
-
-
-class GroupedBatches(PlannedBatches):
-    """Batches whose rows come in groups that belong together: the texts of a pair, the choices of a question.
-
-    Args:
-        inputs: for every input of the model a list of rows; the rows of a group stand one behind the other.
-        labels: a label for every row, `(rows, ...)`.
-        group: rows of a group.
-        batch_size: groups of a batch.
-        buckets, seed: as of `bucket_batches`.
-        padding: for every input what it is filled up with.
-        **kwargs: as of `EpochBatches`.
-    """
-
-    def __init__(self, inputs, labels, *, group, batch_size, buckets, seed=None, padding, **kwargs):
-        lengths = np.array([len(row) for row in inputs[0]]).reshape(-1, group).max(1)
-        super().__init__(lengths, batch_size, buckets, seed, **kwargs)
-        self.inputs, self.labels, self.group, self.padding = inputs, labels, group, padding
-
-    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
-        groups, length = self.batches(epoch)[index]
-        rows = (np.asarray(groups)[:, None] * self.group + np.arange(self.group)).ravel()
-        return input_arrays([[values[i] for i in rows] for values in self.inputs], length, self.padding), self.labels[rows]
 
 
 def _unlike_first(batches):

@@ -4,48 +4,36 @@ from typing import Any
 
 import keras
 
+# What `Dense` layers have of their kernel and bias, and the module of Keras that it comes from.
+OPTIONS = {
+    f"{weight}_{kind}": module
+    for kind, module in (
+        ("initializer", keras.initializers),
+        ("regularizer", keras.regularizers),
+        ("constraint", keras.constraints),
+    )
+    for weight in ("kernel", "bias")
+}
+
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer of several `Dense` layers, whose options it shares among them; the output has the shape of the input. Abstract."""
+    """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract."""
 
-    def __init__(
-        self,
-        activation: Any,
-        use_bias: bool,
-        kernel_initializer: Any,
-        bias_initializer: Any,
-        kernel_regularizer: Any,
-        bias_regularizer: Any,
-        kernel_constraint: Any,
-        bias_constraint: Any,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, activation: Any, use_bias: bool, *options: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
+        for (name, module), option in zip(OPTIONS.items(), options, strict=True):
+            setattr(self, name, module.get(option))
         self.supports_masking = True
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
 
     def dense_config(self) -> dict[str, Any]:
-        """What the config of the layer says of the shared options."""
-        return {
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }
+        """What the config of the layer says of its `Dense` layers."""
+        options = {name: module.serialize(getattr(self, name)) for name, module in OPTIONS.items()}
+        return {"activation": keras.activations.serialize(self.activation), "use_bias": self.use_bias, **options}
 
 
 def sub_dense(layer, name, input_size, units, activation=None):
@@ -54,12 +42,7 @@ def sub_dense(layer, name, input_size, units, activation=None):
         units,
         activation=activation,
         use_bias=layer.use_bias,
-        kernel_initializer=_fresh(layer.kernel_initializer),
-        bias_initializer=_fresh(layer.bias_initializer),
-        kernel_regularizer=layer.kernel_regularizer,
-        bias_regularizer=layer.bias_regularizer,
-        kernel_constraint=layer.kernel_constraint,
-        bias_constraint=layer.bias_constraint,
+        **{name: _fresh(getattr(layer, name)) for name in OPTIONS},
         dtype=layer.dtype_policy,
         trainable=layer.trainable,  # a frozen layer of a file is frozen before it has sub-layers
         name=name,

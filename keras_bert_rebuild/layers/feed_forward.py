@@ -58,17 +58,8 @@ class FeedForward(CompositeLayer):
     ) -> None:
         if not 0 <= dropout_rate < 1:
             raise ValueError(f"dropout_rate must be a rate in [0, 1); got {dropout_rate}.")
-        super().__init__(
-            activation,
-            use_bias,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            bias_constraint,
-            **kwargs,
-        )
+        options = kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint
+        super().__init__(activation, use_bias, *options, **kwargs)
         self.units = units
         self.dropout_rate = dropout_rate
         self.gated = gated

@@ -67,17 +67,8 @@ class MultiHeadSelfAttention(CompositeLayer):
     ) -> None:
         if not 0 <= attention_dropout < 1:
             raise ValueError(f"attention_dropout must be a rate in [0, 1); got {attention_dropout}.")
-        super().__init__(
-            activation,
-            use_bias,
-            kernel_initializer,
-            bias_initializer,
-            kernel_regularizer,
-            bias_regularizer,
-            kernel_constraint,
-            bias_constraint,
-            **kwargs,
-        )
+        options = kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint
+        super().__init__(activation, use_bias, *options, **kwargs)
         self.head_num = head_num
         self.history_only = history_only
         self.attention_dropout = attention_dropout

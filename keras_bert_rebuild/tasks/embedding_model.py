@@ -151,11 +151,6 @@ def sharing_layers(model, output):
     return shared
 
 
-def is_compiled_by_shape(model):
-    """Whether every new shape of a batch costs a compilation."""
-    return traits.compiles_each_shape(model)
-
-
 def longest_row(model):
     """The longest row that a model takes: its static length, the rows of its position table, or BERT's 512 where nothing says."""
     positions = (layer.max_length for layer in model.layers if isinstance(layer, layers.PositionEmbedding))
@@ -165,7 +160,7 @@ def longest_row(model):
 def lengths_of(model, longest):
     """The lengths that rows of up to `longest` tokens are padded to for a model: its static one, or those of `bucket_lengths`."""
     static = model.inputs[0].shape[1]
-    return [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
+    return [static] if static else bucket_lengths(longest, traits.compiles_each_shape(model))
 
 
 def answer_rows(model, rows, length, pad_id=0, most=None):
@@ -182,7 +177,7 @@ def answer_rows(model, rows, length, pad_id=0, most=None):
     """
     names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
     inputs, padding = model_inputs(names, *zip(*rows, strict=True), pad_id)
-    if most is not None or is_compiled_by_shape(model):
+    if most is not None or traits.compiles_each_shape(model):
         return predict_batch(model, inputs, padding, length, most)
     if model.inputs[0].shape[1] is None:
         length = max(map(len, inputs[0]))

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.length_buckets import GroupedBatches
+from keras_bert_rebuild.data.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
@@ -111,7 +111,7 @@ class SentenceEmbedder(Task):
         targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
         return Encoded(windows, None if None in targets else np.array(targets, "float32"))
 
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
         """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
         if encoded.targets is None:
             raise ValueError("every pair must have a score, to be trained for cosines; one at least has none.")

@@ -11,7 +11,7 @@ import keras
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.example_kinds import Kind
-from keras_bert_rebuild.data.length_buckets import BucketedBatches, GroupedBatches
+from keras_bert_rebuild.data.length_buckets import BucketedBatches
 from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
@@ -199,36 +199,18 @@ class Task(abc.ABC):
         """
         if encoded.targets is None:
             raise ValueError("every example must tell what is right, to be trained on; one at least does not.")
-        inputs, padding = self._inputs(encoded.windows)
-        return BucketedBatches(
-            inputs,
-            encoded.targets,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            label_padding=self.label_padding,
-            **kwargs,
-        )
+        return self.grouped_batches(encoded, range(len(encoded)), encoded.targets, 1, batch_size, seed, **kwargs)
 
     def grouped_batches(
         self, encoded: Encoded, rows: Sequence[int], labels: Any, group: int, batch_size: int, seed: int | None, **kwargs: Any
-    ) -> GroupedBatches:
+    ) -> BucketedBatches:
         """Batches of rows that belong together, groups of `group` that stand one behind the other: see `batches`.
 
         `rows` are the numbers of rows of `encoded`, some perhaps several times; `labels` are what the model should answer to each.
         """
         inputs, padding = self._inputs(encoded.windows)
-        return GroupedBatches(
-            [[values[i] for i in rows] for values in inputs],
-            labels,
-            group=group,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            **kwargs,
-        )
+        inputs, buckets = [[values[i] for i in rows] for values in inputs], buckets_up_to(self.max_len)
+        return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder, with what it has no room for in task.json: see `load_task`."""
