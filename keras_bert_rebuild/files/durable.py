@@ -50,35 +50,52 @@ def write_text(path, text, claimed=False):
 
 @contextlib.contextmanager
 def written_file(path, claimed=False):
-    """Yield a binary file that takes its place in the end; after an error all is as it was. See `written_path`."""
-    with written_path(path, claimed) as partial, open(partial, "xb") as file:
-        yield file
+    """Yield a binary file that takes its place in the end; after an error all is as it was.
+
+    Its name until then is one of its own, made new, so that no link that lies there is followed and no other writer's bytes get
+    into it. While it is written its place is locked, unless it is `claimed`, and what killed runs left of it is removed.
+    """
+    path = Path(path)
+    with _alone(path, claimed):
+        handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
+        try:
+            with open(handle, "wb") as file:
+                yield file
+            _take_place(partial, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
 
 
 @contextlib.contextmanager
 def written_path(path, claimed=False):
-    """Yield a path of the same name; the file that is there in the end takes its place, and after an error all is as it was.
-
-    It lies in a folder of its own, made new, so that no link that lies there is followed and no other writer's bytes get into it.
-    While it is written its place is locked, unless it is `claimed`, and what killed runs left of it is removed.
-    """
+    """The same for what writes to a path: yield one of the same name, in a new folder that a kill may leave behind, empty."""
     path = Path(path)
+    with _alone(path, claimed):
+        folder = partial_folder(path)
+        try:
+            yield folder / path.name
+            _take_place(folder / path.name, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone(path, claimed):
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     lock = contextlib.nullcontext(True) if claimed else locked(lock_file(path), path)
     with naming_full_disk(path), lock as alone:
         if alone:
             remove_leftovers(path)
-        folder = partial_folder(path)
-        partial = folder / path.name
-        try:
-            yield partial
-            sync_path(partial)
-            os.chmod(partial, _mode(path))
-            os.replace(partial, path)
-            sync_path(path.parent)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        yield
+
+
+def _take_place(partial, path):
+    sync_path(partial)
+    os.chmod(partial, _mode(path))
+    os.replace(partial, path)
+    sync_path(path.parent)
 
 
 @contextlib.contextmanager
