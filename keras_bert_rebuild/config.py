@@ -8,6 +8,7 @@ from typing import Any, Self
 from keras_bert_rebuild.anatomy import heads, parts
 from keras_bert_rebuild.anatomy.bert import bert_encoder
 from keras_bert_rebuild.anatomy.encoder import Encoder
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.limits import check_limit, limit
 
 # The heads that a model can have, in the order of its outputs.
@@ -43,10 +44,6 @@ NOT_NEGATIVE = ("initializer_range", "layer_norm_eps")
 
 # From a family to the class of its configs; `BertConfig` for those that are not here.
 CONFIG_CLASSES: dict[str, Any] = {}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def check_heads(heads: Sequence[str]) -> None:
@@ -175,13 +172,13 @@ class BertConfig:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
                 continue
-            if not _is_number(value) or not 0 <= value < 1:
+            if not is_number(value) or not 0 <= value < 1:
                 raise ValueError(f"{name} must be a rate in [0, 1); got {value!r:.80}.")
         for name in NOT_NEGATIVE:
             value = getattr(self, name)
             if value is None and name == "initializer_range":
                 continue
-            if not _is_number(value) or not 0 <= value <= limit("factor"):
+            if not is_number(value) or not 0 <= value <= limit("factor"):
                 raise ValueError(f"{name} must be a number of at least 0 and at most {limit('factor'):,}; got {value!r:.80}.")
         for name in ACTIVATION_FIELDS:
             value = getattr(self, name)

@@ -9,6 +9,7 @@ import google_crc32c
 
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.regular import check_regular
+from keras_bert_rebuild.files.varint import read_varint, varint
 
 MAGIC = 0xDB4775248B80FB57
 FOOTER = 48
@@ -51,11 +52,11 @@ def write_table(path, table):
     for start in range(0, len(keys), BLOCK_ENTRIES):
         part = keys[start : start + BLOCK_ENTRIES]
         body = _make_block((key, table[key]) for key in part)
-        index.append((part[-1], _varint(len(content)) + _varint(len(body))))
+        index.append((part[-1], varint(len(content)) + varint(len(body))))
         content += _closed(body)
     handles = b""
     for body in (_make_block(()), _make_block(index)):
-        handles += _varint(len(content)) + _varint(len(body))
+        handles += varint(len(content)) + varint(len(body))
         content += _closed(body)
     path.write_bytes(content + handles.ljust(FOOTER - 8, b"\0") + struct.pack("<Q", MAGIC))
 
@@ -72,12 +73,12 @@ def fields_of(message):
         raise IndexError("a message is a number")
     fields, at = {}, 0
     while at < len(message):
-        tag, at = _read_varint(message, at)
+        tag, at = read_varint(message, at)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, at = _read_varint(message, at)
+            value, at = read_varint(message, at)
         elif wire == 2:
-            length, at = _read_varint(message, at)
+            length, at = read_varint(message, at)
             value, at = message[at : at + length], at + length
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
@@ -91,13 +92,13 @@ def fields_of(message):
 def make_field(number, value):
     """A field of a protocol buffer: a number, or bytes."""
     if isinstance(value, bytes):
-        return _varint(number << 3 | 2) + _varint(len(value)) + value
-    return _varint(number << 3) + _varint(value)
+        return varint(number << 3 | 2) + varint(len(value)) + value
+    return varint(number << 3) + varint(value)
 
 
 def make_fixed32(number, value):
     """A field that holds a number in four bytes."""
-    return _varint(number << 3 | 5) + struct.pack("<I", value)
+    return varint(number << 3 | 5) + struct.pack("<I", value)
 
 
 def _read_block(content, offset, length):
@@ -112,9 +113,9 @@ def _read_block(content, offset, length):
     end = length - 4 - 4 * struct.unpack_from("<I", block, length - 4)[0]
     key, at = b"", 0
     while at < end:
-        shared, at = _read_varint(block, at)
-        added, at = _read_varint(block, at)
-        value_length, at = _read_varint(block, at)
+        shared, at = read_varint(block, at)
+        added, at = read_varint(block, at)
+        value_length, at = read_varint(block, at)
         if shared + added > limit("name_characters") or shared > len(key):
             raise IndexError("a name is too long")
         key = key[:shared] + block[at : at + added]
@@ -125,7 +126,7 @@ def _read_block(content, offset, length):
 
 def _make_block(pairs):
     """A block of complete keys, with one restart point."""
-    body = b"".join(_varint(0) + _varint(len(key)) + _varint(len(value)) + key + value for key, value in pairs)
+    body = b"".join(varint(0) + varint(len(key)) + varint(len(value)) + key + value for key, value in pairs)
     return body + struct.pack("<II", 0, 1)
 
 
@@ -135,26 +136,6 @@ def _closed(body):
 
 
 def _handle(content, at):
-    offset, at = _read_varint(content, at)
-    length, at = _read_varint(content, at)
+    offset, at = read_varint(content, at)
+    length, at = read_varint(content, at)
     return offset, length, at
-
-
-def _varint(number):
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def _read_varint(content, at):
-    value = shift = 0
-    while True:
-        byte = content[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise IndexError("a number is longer than 64 bits")

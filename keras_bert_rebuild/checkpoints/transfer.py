@@ -1,7 +1,6 @@
 """Arrays by foreign name into the variables of a model, and back: everything is transferred, or every problem is listed."""
 
 import difflib
-import math
 import warnings
 from collections import namedtuple
 
@@ -12,6 +11,7 @@ from keras_bert_rebuild.checkpoints.backend_values import handed_over
 from keras_bert_rebuild.checkpoints.layouts import LAYOUTS, slice_of
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
+from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.files.printable import printable
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -179,9 +179,7 @@ def _fill(name, filled, source, report, offset, extend):
     read = source.read(name)
     for variable, origin in filled:
         array, shape = _as_ours(origin, read), tuple(variable.shape)
-        with np.errstate(invalid="ignore"):
-            finite = math.isfinite(array.sum(dtype="float64"))  # one number, not an array of booleans
-        if not finite:
+        if not all_finite(array):
             warnings.warn(f"{name} has numbers that are not finite; {variable.path} now has them too.", stacklevel=4)
         if origin.row.layout == "positions" and array.shape != shape:
             report.reshaped.append((variable.path, tuple(array.shape), shape))

@@ -1,12 +1,10 @@
 """`keras-bert demo`: the whole library in one run, on text that is on every machine."""
 
-import contextlib
-import shutil
-import tempfile
 import time
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
+from keras_bert_rebuild.files.durable import remove_leftovers, written_path
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
 from keras_bert_rebuild.files.output import check_folder, claimed_run
 
@@ -30,9 +28,6 @@ BATCH_SIZE = 16
 LEARNING_RATE = 1e-3
 DEFAULT_STEPS = 3000
 EVALUATION_STEPS = 100
-
-# Prefix of the names of unfinished files.
-UNFINISHED = ".demo-"
 
 # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
 COMPILED = ("jax", "tensorflow")
@@ -67,9 +62,8 @@ def run(args):
     """Run the demo and return the exit code."""
     check_folder(args.output, DEMO, [args.corpus], args.overwrite)
     with claimed_run(args.output, DEMO, [args.corpus]):
-        for left in args.output.glob(f"{UNFINISHED}*"):  # by a demo that was killed
-            shutil.rmtree(left, ignore_errors=True)
         for name in DEMO.names:  # files of two demos would not match
+            remove_leftovers(args.output / name)
             (args.output / name).unlink(missing_ok=True)
         return _run(args)
 
@@ -108,14 +102,6 @@ def _run(args):
     return 0
 
 
-@contextlib.contextmanager
-def _moved_to(path):
-    """Yield a path of the same name in a temporary folder; in the end, the file is moved to `path`."""
-    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=path.parent) as folder:
-        yield Path(folder) / path.name
-        (Path(folder) / path.name).replace(path)
-
-
 def _show_article_model(console, output):
     import keras
 
@@ -126,7 +112,7 @@ def _show_article_model(console, output):
     print_summary(model)
     picture = output / "bert-base.png"
     try:
-        with _moved_to(picture) as temporary:
+        with written_path(picture, claimed=True) as temporary:
             keras.utils.plot_model(model, to_file=str(temporary), show_shapes=True, show_layer_names=True, dpi=80)
         console.print(f"Drawn to {picture}.")
     except ImportError:
@@ -283,7 +269,7 @@ def _save_and_reload(console, model, held_out, path):
     import keras
     import numpy as np
 
-    with _moved_to(path) as temporary:
+    with written_path(path, claimed=True) as temporary:
         model.save(temporary)
     reloaded = keras.models.load_model(path)
     x, _ = held_out[0]

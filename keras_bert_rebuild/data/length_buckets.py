@@ -1,6 +1,5 @@
 """Batches of examples of about the same length, padded to one of a few lengths."""
 
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,12 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.length_batches import BUCKETS, Bucket, divided
+from keras_bert_rebuild.data.model_inputs import input_arrays, padded
 from keras_bert_rebuild.data.random_numbers import Stream, bits, keys
-
-BUCKETS = (32, 64, 128, 256, 512)
-
-# The numbers of the examples of a batch `(batch,)`, and the length it is padded to.
-Bucket = namedtuple("Bucket", ["indexes", "length"])
 
 
 def bucket_batches(
@@ -46,42 +42,11 @@ def bucket_batches(
         found = f"example {longest} has {lengths[longest]}"
         raise ValueError(f"an example may have at most {buckets[-1]} tokens, the largest bucket; {found}.")
     order = np.arange(len(lengths)) if seed is None else _random_order(seed, epoch, len(lengths), 0)
-    bucket_of = np.searchsorted(buckets, lengths)[order]
-    batches, left = [], order[:0]
-    for number, length in enumerate(buckets.tolist()):
-        here = np.concatenate([left, order[bucket_of == number]])
-        last = number == len(buckets) - 1 or not (bucket_of > number).any()
-        full = len(here) if last else len(here) // batch_size * batch_size
-        batches += [Bucket(here[i : min(i + batch_size, full)], length) for i in range(0, full, batch_size)]
-        left = here[full:]
+    bucket_of = np.searchsorted(buckets, lengths[order])
+    batches = divided(order[np.argsort(bucket_of, kind="stable")], lengths, buckets, batch_size)
     if seed is not None:
         batches = [batches[i] for i in _random_order(seed, epoch, len(batches), 1)]
     return _two_lengths_first(batches)
-
-
-def padded(sequences, length, padding=0, dtype="int32"):
-    """Sequences as rows of an array `(sequences, length, ...)`, padded with `padding`."""
-    first = np.asarray(sequences[0])
-    rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
-    for row, sequence in zip(rows, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return rows
-
-
-def bare(values):
-    """The values if there are several, else the only one: Keras expects the only input of a model without a tuple around it."""
-    return values if len(values) > 1 else values[0]
-
-
-def input_arrays(inputs, length, padding):
-    """The rows of every input of a model as an array, padded to a length; the array itself if there is only one input.
-
-    Args:
-        inputs: for every input a list of rows.
-        length: the length of the arrays.
-        padding: the padding value of every input.
-    """
-    return bare(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
 
 
 def original_order(batches, results):
@@ -107,32 +72,7 @@ def original_order(batches, results):
     return [results[i] for i in order] if isinstance(results, list) else np.asarray(results)[order]
 
 
-class PlannedBatches(EpochBatches):
-    """Batches whose examples are divided by `bucket_batches`.
-
-    Args:
-        lengths, batch_size, buckets, seed: see `bucket_batches`.
-        **kwargs: see `EpochBatches`.
-    """
-
-    def __init__(self, lengths: npt.ArrayLike, batch_size: int, buckets: npt.ArrayLike, seed: int | None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._plan = lengths, batch_size, buckets, seed
-        self._cached: tuple[Any, Any] = None, None
-        self._count = len(self.batches(self.epoch))
-
-    def batches(self, epoch: int) -> list[Bucket]:
-        """The `Bucket`s of an epoch."""
-        cached = self._cached  # threads may request other epochs
-        if cached[0] != epoch:
-            self._cached = cached = epoch, bucket_batches(*self._plan, epoch)
-        return cached[1]
-
-    def __len__(self) -> int:
-        return self._count
-
-
-class BucketedBatches(PlannedBatches):
+class BucketedBatches(EpochBatches):
     """Batches of encoded sequences for `fit`, `evaluate` and `predict`, each padded to the smallest bucket that holds it.
 
     Args:
@@ -141,6 +81,8 @@ class BucketedBatches(PlannedBatches):
         batch_size, buckets, seed: see `bucket_batches`; with `seed=None`, `restore` gives results in the order of the inputs.
         padding: the padding value of every input, or one number for all.
         label_padding: the padding value of sequences of labels.
+        group: consecutive examples that belong together, such as the texts of a pair: they stay in one batch,
+            and `batch_size` counts groups.
         **kwargs: see `EpochBatches`.
 
     Raises:
@@ -156,19 +98,36 @@ class BucketedBatches(PlannedBatches):
         seed: int | None = None,
         padding: Any = 0,
         label_padding: float | None = None,
+        group: int = 1,
         **kwargs: Any,
     ) -> None:
         counts = [len(sequences) for sequences in inputs] + ([] if labels is None else [len(labels)])
         if len(set(counts)) != 1 or not counts[0]:
             raise ValueError(f"inputs and labels must have the same number of examples, at least one; got {counts}.")
-        super().__init__([len(sequence) for sequence in inputs[0]], batch_size, buckets, seed, **kwargs)
+        super().__init__(**kwargs)
         self.inputs, self.labels = inputs, labels
         self.padding = [padding] * len(inputs) if np.isscalar(padding) else list(padding)
         self.label_padding = label_padding
         self.seed = seed
+        self.group = group
+        lengths = np.array([len(sequence) for sequence in inputs[0]]).reshape(-1, group).max(axis=1)
+        self._plan = lengths, batch_size, buckets, seed
+        self._kept: tuple[Any, Any] = None, None
+        self._count = len(self.batches(self.epoch))
+
+    def batches(self, epoch: int) -> list[Bucket]:
+        """The `Bucket`s of an epoch."""
+        kept = self._kept  # threads may ask for other epochs
+        if kept[0] != epoch:
+            self._kept = kept = epoch, bucket_batches(*self._plan, epoch)
+        return kept[1]
+
+    def __len__(self) -> int:
+        return self._count
 
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
-        indexes, length = self.batches(epoch)[index]
+        groups, length = self.batches(epoch)[index]
+        indexes = (groups[:, None] * self.group + np.arange(self.group)).ravel()
         pick = lambda examples: [examples[i] for i in indexes]  # noqa: E731
         x = input_arrays([pick(sequences) for sequences in self.inputs], length, self.padding)
         if self.labels is None:
@@ -181,30 +140,6 @@ class BucketedBatches(PlannedBatches):
         if self.seed is not None:
             raise ValueError(f"restore needs seed=None, so that every epoch has the same batches; got seed {self.seed}.")
         return original_order(self.batches(0), results)
-
-
-class GroupedBatches(PlannedBatches):
-    """Batches whose rows come in groups that belong together: the texts of a pair, the choices of a question.
-
-    Args:
-        inputs: for every input of the model a list of rows; the rows of a group are consecutive.
-        labels: a label for every row, `(rows, ...)`.
-        group: rows per group.
-        batch_size: groups per batch.
-        buckets, seed: see `bucket_batches`.
-        padding: the padding value of every input.
-        **kwargs: see `EpochBatches`.
-    """
-
-    def __init__(self, inputs, labels, *, group, batch_size, buckets, seed=None, padding, **kwargs):
-        lengths = np.array([len(row) for row in inputs[0]]).reshape(-1, group).max(1)
-        super().__init__(lengths, batch_size, buckets, seed, **kwargs)
-        self.inputs, self.labels, self.group, self.padding = inputs, labels, group, padding
-
-    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
-        groups, length = self.batches(epoch)[index]
-        rows = (np.asarray(groups)[:, None] * self.group + np.arange(self.group)).ravel()
-        return input_arrays([[values[i] for i in rows] for values in self.inputs], length, self.padding), self.labels[rows]
 
 
 def _two_lengths_first(batches):

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.epoch_batches import EpochBatches
 from keras_bert_rebuild.data.examples import Examples, shortened
-from keras_bert_rebuild.data.length_windows import WINDOW, length_windows
+from keras_bert_rebuild.data.length_batches import WINDOW, length_windows
 from keras_bert_rebuild.data.masking import mask_tokens
 from keras_bert_rebuild.data.masking_units import UNITS
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at

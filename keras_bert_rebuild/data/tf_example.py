@@ -8,6 +8,8 @@ Reference: `tensorflow/core/example/example.proto` and `feature.proto`; https://
 
 import numpy as np
 
+from keras_bert_rebuild.files.varint import read_varint, varint
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
@@ -27,7 +29,7 @@ def encode_example(features):
         if values.dtype.kind == "f":
             feature = _field(_FLOAT_LIST, _field(1, values.astype("<f4").tobytes()))
         else:
-            feature = _field(_INT64_LIST, _field(1, b"".join(_varint(int(value) & (2**64 - 1)) for value in values.ravel())))
+            feature = _field(_INT64_LIST, _field(1, b"".join(varint(int(value) & (2**64 - 1)) for value in values.ravel())))
         entries += _field(1, _field(1, name.encode()) + _field(2, feature))
     return _field(1, entries)
 
@@ -111,26 +113,12 @@ def _varints(data):
 
 
 def _read_varint(data, at):
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(data):
-            raise ValueError("a tf.train.Example must hold its numbers; it ends within one.")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (2**64 - 1), at
-    raise ValueError("a tf.train.Example must have numbers of at most 10 bytes; got a longer one.")
-
-
-def _varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    try:
+        value, at = read_varint(data, at)
+    except IndexError:
+        raise ValueError("a tf.train.Example must hold its numbers, of at most 10 bytes; one is longer or cut.") from None
+    return value & (2**64 - 1), at
 
 
 def _field(number, data):
-    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
+    return varint(number << 3 | _BYTES) + varint(len(data)) + data

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -49,7 +50,7 @@ def find_encoder(model):
     norm = layers.get(f"{first.name}-Norm")
     reads = norm.input if order == "pre" and norm is not None else first.input
     needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
-    embedding = BertModel(needed if len(needed) > 1 else needed[0], reads)
+    embedding = BertModel(bare_if_one(needed), reads)
     blocks = [n for n in numbers for _ in rows[ATTENTION.format(n)].connected_to]
     return Encoder(host, embedding, layers, blocks, order)
 
@@ -88,7 +89,7 @@ def embed(encoder, inputs):
     Raises:
         ValueError: an id is not in its table, or a row is too long.
     """
-    x = encoder.embedding(inputs if len(inputs) > 1 else next(iter(inputs.values())), training=False)
+    x = encoder.embedding(bare_if_one(list(inputs.values())), training=False)
     tokens = ops.convert_to_tensor(inputs["Input-Token"].astype("int32"))
     if "Input-Mask" in inputs:
         tokens = [tokens, ops.convert_to_tensor(inputs["Input-Mask"].astype("int32"))]

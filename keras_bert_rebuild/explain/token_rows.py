@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_bert_rebuild.data.model_inputs import padded
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 
@@ -57,14 +58,17 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         raise ValueError(f"pairs must be a list with a text for each of the {len(texts)} texts; got {pairs!r:.80}.")
     _check_tokenizer(tokenizer)
     make = _of_batch_tokenizer if isinstance(tokenizer, BatchTokenizer) else _of_tokenizer
-    rows, pad_id = make(tokenizer, list(texts), None if pairs is None else list(pairs), max_len)
-    lengths = rows.mask.sum(1)
-    if longest is not None and lengths.max() > longest:
-        row = int(lengths.argmax())
-        raise ValueError(
-            f"a text may have {longest} tokens, the maximum of the model; text {row} has {lengths[row]}: pass max_len to cut it."
-        )
-    return _padded(rows, max(length or 0, rows.ids.shape[1]), pad_id)
+
+    def width(rows):
+        lengths = [len(ids) for ids in rows]
+        if longest is not None and max(lengths) > longest:
+            row = int(np.argmax(lengths))
+            raise ValueError(
+                f"a text may have {longest} tokens, the maximum of the model; text {row} has {lengths[row]}: pass max_len to cut it."
+            )
+        return max(length or 0, *lengths)
+
+    return make(tokenizer, list(texts), None if pairs is None else list(pairs), max_len, width)
 
 
 def rows_of_ids(ids, segments, mask, tokenizer=None):
@@ -103,21 +107,22 @@ def vocabulary_of(tokenizer):
     return tokenizer.vocabulary if isinstance(tokenizer, BatchTokenizer) else tokenizer._token_dict
 
 
-def _of_batch_tokenizer(tokenizer, texts, pairs, max_len):
-    encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, pad_to="longest", return_offsets=True)
-    mask, special = encoding.mask.astype(bool), encoding.word_ids < 0
-    sentences = _sentences((encoding.ids == tokenizer.sep_id) & special, special)
+def _of_batch_tokenizer(tokenizer, texts, pairs, max_len, width):
+    encoding = tokenizer.encode_batch(texts, pairs, max_len=max_len, return_offsets=True)
+    length = width(encoding.ids)
+    ids, segments, mask = _arrays(encoding.ids, encoding.segments, length, tokenizer.pad_id)
+    words = padded(encoding.word_ids, length, -1)
+    special = words < 0
+    sentences = _sentences((ids == tokenizer.sep_id) & special, special)
     sides = (texts, pairs)
     surfaces = tuple(
         tuple("" if side < 0 else sides[side][row][begin:end] for side, (begin, end) in zip(sentences[row], offsets, strict=True))
-        for row, offsets in enumerate(encoding.offsets.tolist())
+        for row, offsets in enumerate(padded(encoding.offsets, length).tolist())
     )
-    tokens = _names(tokenizer.tokens, encoding.ids, mask)
-    rows = TokenRows(encoding.ids, encoding.segments, mask, sentences, encoding.word_ids, tokens, surfaces)
-    return rows, tokenizer.pad_id
+    return TokenRows(ids, segments, mask, sentences, words, _names(tokenizer.tokens, ids, mask), surfaces)
 
 
-def _of_tokenizer(tokenizer, texts, pairs, max_len):
+def _of_tokenizer(tokenizer, texts, pairs, max_len, width):
     """Rows of keras_bert's `Tokenizer`, which does not return characters of the text."""
     cls, sep = tokenizer.tokenize("")
     cls_id, sep_id, pad_id = tokenizer.encode("", max_len=3)[0]
@@ -131,13 +136,19 @@ def _of_tokenizer(tokenizer, texts, pairs, max_len):
         tokens = [cls, *(token for side in sides for token in (*side, sep))]
         words = [-1, *(n for side in sides for n in (*np.cumsum([t[:2] != "##" for t in side], dtype=int) - 1, -1))]
         rows.append((ids, segments, words, tokens))
-    width = max(len(ids) for ids, *_ in rows)
-    column = lambda i, value: np.array([[*row[i], *[value] * (width - len(row[i]))] for row in rows], "int32")  # noqa: E731
-    ids, mask = column(0, pad_id), np.arange(width) < np.array([[len(row[0])] for row in rows])
+    ids, segments, words, tokens = zip(*rows, strict=True)
+    length = width(ids)
+    ids, segments, mask = _arrays(ids, segments, length, pad_id)
     special = np.isin(ids, [cls_id, sep_id]) | ~mask
-    tokens = tuple((*row[3], *[""] * (width - len(row[3]))) for row in rows)
+    tokens = tuple((*row, *[""] * (length - len(row))) for row in tokens)
     sentences = _sentences((ids == sep_id) & mask, special)
-    return TokenRows(ids, column(1, 0), mask, sentences, column(2, -1), tokens), pad_id
+    return TokenRows(ids, segments, mask, sentences, padded(words, length, -1), tokens)
+
+
+def _arrays(ids, segments, length, pad_id):
+    """Ids, segments and mask of rows, padded to a length."""
+    mask = np.arange(length) < np.array([[len(row)] for row in ids])
+    return padded(ids, length, pad_id), padded(segments, length), mask
 
 
 def _check_tokenizer(tokenizer):
@@ -155,14 +166,3 @@ def _names(names, ids, mask):
         tuple(names.get(i, "?") if real else "" for i, real in zip(row, mask_row, strict=True))
         for row, mask_row in zip(ids.tolist(), mask, strict=True)
     )
-
-
-def _padded(rows, length, pad_id):
-    more = length - rows.ids.shape[1]
-    if not more:
-        return rows
-    values = {"ids": pad_id, "segments": 0, "mask": False, "sentences": -1, "words": -1}
-    fields = {name: np.pad(getattr(rows, name), ((0, 0), (0, more)), constant_values=value) for name, value in values.items()}
-    texts = {name: getattr(rows, name) for name in ("tokens", "surfaces")}
-    fields |= {name: None if value is None else tuple((*row, *[""] * more) for row in value) for name, value in texts.items()}
-    return TokenRows(**fields)

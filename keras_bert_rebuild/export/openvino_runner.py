@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.data.model_inputs import model_inputs, padded
 from keras_bert_rebuild.export.export_model import SETTINGS
+from keras_bert_rebuild.export.names_outside import INPUTS
 from keras_bert_rebuild.export.needed_package import needed_package
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
@@ -51,12 +52,11 @@ class OpenVINORunner:
             length: not used: the runtime does not compile for each shape, so rows are padded no further than necessary.
         """
         length = max(len(ids) for ids, _ in rows)
-        columns = {
-            "input_ids": lambda: padded([ids for ids, _ in rows], length, self.tokenizer.pad_id, "int64"),
-            "token_type_ids": lambda: padded([segments for _, segments in rows], length, 0, "int64"),
-            "attention_mask": lambda: padded([np.ones(len(ids)) for ids, _ in rows], length, 0, "int64"),
-            "task_ids": lambda: np.zeros((len(rows), 1), "int64"),
-        }
+        inside = {outside: name for name, outside in INPUTS.items()}
+        names = [name for name in self.inputs if name != "task_ids"]
+        columns = model_inputs([inside[name] for name in names], *zip(*rows, strict=True), self.tokenizer.pad_id)
+        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, *columns, strict=True)}
+        given |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in given}
         compiled = self.float if length <= self.short_tokens else self.int8
         # The next inference writes into the same memory.
-        return compiled({name: columns[name]() for name in self.inputs})[0].copy()
+        return compiled(given)[0].copy()

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.export.names_outside import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.tasks.embedding_model import of_any_length
 from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece, is_available
@@ -124,7 +125,7 @@ class _Served:
     def _outputs(self, columns):
         import tensorflow as tf
 
-        outputs = self.model(columns if len(columns) > 1 else columns[0], training=False)
+        outputs = self.model(bare_if_one(columns), training=False)
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         outputs_by_name = {name: tf.cast(value, tf.float32) for name, value in zip(self.outputs, outputs, strict=True)}
         if "Classification" not in self.model.output_names or self.problem == "regression":

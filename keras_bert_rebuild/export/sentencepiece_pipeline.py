@@ -3,6 +3,7 @@
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
+from keras_bert_rebuild.files.varint import read_varint
 from keras_bert_rebuild.text.albert_normalization import QUOTES
 
 # Fields of SentencePiece's files, by the numbers in sentencepiece_model.proto of google/sentencepiece.
@@ -52,7 +53,7 @@ def _cleaning(tokenizer):
     """ALBERT's steps before SentencePiece sees a text."""
     if tokenizer.family != "albert":
         return []
-    steps = [normalizers.Replace(mark, '"') for mark in QUOTES]
+    steps = [normalizers.Reoffset(mark, '"') for mark in QUOTES]
     steps += [normalizers.NFKD(), normalizers.StripAccents()] if tokenizer.strip_accents else []
     return [*steps, *([normalizers.Lowercase()] if tokenizer.lower else [])]
 
@@ -68,23 +69,13 @@ def _fields(content):
     """
     fields, offset = {}, 0
     while offset < len(content):
-        key, offset = _varint(content, offset)
+        key, offset = read_varint(content, offset)
         number, kind = key >> 3, key & 7
         if kind == 0:
-            fields[number], offset = _varint(content, offset)
+            fields[number], offset = read_varint(content, offset)
         elif kind == 2:
-            size, offset = _varint(content, offset)
+            size, offset = read_varint(content, offset)
             fields[number], offset = content[offset : offset + size], offset + size
         else:
             offset += {1: 8, 5: 4}[kind]
     return fields
-
-
-def _varint(content, offset):
-    value = shift = 0
-    while True:
-        byte = content[offset]
-        value |= (byte & 0x7F) << shift
-        offset, shift = offset + 1, shift + 7
-        if byte < 0x80:
-            return value, offset

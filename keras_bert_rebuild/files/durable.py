@@ -14,17 +14,13 @@ FULL = {errno.ENOSPC, errno.EDQUOT} if hasattr(errno, "EDQUOT") else {errno.ENOS
 _WORDS = f"{os.strerror(errno.ENOSPC)} while writing"
 
 
-def sync(file):
-    """Wait until what was written to an open file is on the disk."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def sync_folder(path):
-    """Wait until the names in a folder are on the disk, where the system can open a folder at all."""
-    if not hasattr(os, "O_DIRECTORY"):
+def sync_path(path):
+    """Wait until a closed file, or the names in a folder where the system can open one at all, are on the disk."""
+    is_folder = os.path.isdir(path)
+    if is_folder and not hasattr(os, "O_DIRECTORY"):
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    flags = os.O_RDONLY | os.O_DIRECTORY if is_folder else os.O_RDONLY if os.name == "posix" else os.O_RDWR
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -60,23 +56,46 @@ def written_file(path, claimed=False):
     written the path is locked, unless it is `claimed`, and what killed runs left next to it is removed.
     """
     path = Path(path)
+    with _alone(path, claimed):
+        handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
+        try:
+            with open(handle, "wb") as file:
+                yield file
+            _take_place(partial, path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(partial)
+
+
+@contextlib.contextmanager
+def written_path(path, claimed=False):
+    """The same for what writes to a path: yield one of the same name, in a new folder that a kill may leave behind, empty."""
+    path = Path(path)
+    with _alone(path, claimed):
+        folder = partial_folder(path)
+        try:
+            yield folder / path.name
+            _take_place(folder / path.name, path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone(path, claimed):
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     lock = contextlib.nullcontext(True) if claimed else locked(lock_file(path), path)
     with naming_full_disk(path), lock as has_lock:
         if has_lock:
             remove_leftovers(path)
-        handle, partial = tempfile.mkstemp(prefix=_prefix(path), suffix=".writing", dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                yield file
-                sync(file)
-            os.chmod(partial, _mode(path))
-            os.replace(partial, path)
-            sync_folder(path.parent)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
+        yield
+
+
+def _take_place(partial, path):
+    sync_path(partial)
+    os.chmod(partial, _mode(path))
+    os.replace(partial, path)
+    sync_path(path.parent)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from keras_bert_rebuild.files.durable import naming_full_disk, partial_folder, remove_leftovers, sync_folder, umask
+from keras_bert_rebuild.files.durable import naming_full_disk, partial_folder, remove_leftovers, sync_path, umask
 from keras_bert_rebuild.files.exchange import exchange
 from keras_bert_rebuild.files.locked import lock_file, locked, short_name
 
@@ -72,12 +72,8 @@ def sync_tree(path):
         for name in files:
             file = os.path.join(folder, name)
             if not os.path.islink(file):
-                descriptor = os.open(file, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-        sync_folder(folder)
+                sync_path(file)
+        sync_path(folder)
 
 
 def _carry_over(path, partial, replaced):
@@ -112,6 +108,6 @@ def _swap(partial, path):
         aside = folder_aside(path)
         os.rename(path, aside)
         os.rename(partial, path)
-        sync_folder(path.parent)
+        sync_path(path.parent)
         shutil.rmtree(aside, ignore_errors=True)
-    sync_folder(path.parent)
+    sync_path(path.parent)

@@ -1,6 +1,39 @@
 """Helpers for layers composed of `Dense` layers: building them, and saving how they are quantised."""
 
+from typing import Any
+
 import keras
+
+# What `Dense` layers have of their kernel and bias, and the module of Keras that it comes from.
+OPTIONS = {
+    f"{weight}_{kind}": module
+    for kind, module in (
+        ("initializer", keras.initializers),
+        ("regularizer", keras.regularizers),
+        ("constraint", keras.constraints),
+    )
+    for weight in ("kernel", "bias")
+}
+
+
+class CompositeLayer(keras.layers.Layer):
+    """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract."""
+
+    def __init__(self, activation: Any, use_bias: bool, *options: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        for (name, module), option in zip(OPTIONS.items(), options, strict=True):
+            setattr(self, name, module.get(option))
+        self.supports_masking = True
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape)
+
+    def dense_config(self) -> dict[str, Any]:
+        """What the config of the layer says of its `Dense` layers."""
+        options = {name: module.serialize(getattr(self, name)) for name, module in OPTIONS.items()}
+        return {"activation": keras.activations.serialize(self.activation), "use_bias": self.use_bias, **options}
 
 
 def sub_dense(layer, name, input_size, units, activation=None):
@@ -9,12 +42,7 @@ def sub_dense(layer, name, input_size, units, activation=None):
         units,
         activation=activation,
         use_bias=layer.use_bias,
-        kernel_initializer=_clone(layer.kernel_initializer),
-        bias_initializer=_clone(layer.bias_initializer),
-        kernel_regularizer=layer.kernel_regularizer,
-        bias_regularizer=layer.bias_regularizer,
-        kernel_constraint=layer.kernel_constraint,
-        bias_constraint=layer.bias_constraint,
+        **{name: _clone(getattr(layer, name)) for name in OPTIONS},
         dtype=layer.dtype_policy,
         trainable=layer.trainable,  # a layer loaded as frozen is frozen before it has sub-layers
         name=name,

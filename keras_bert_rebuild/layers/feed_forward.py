@@ -6,14 +6,14 @@ import keras
 
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import CompositeLayer, sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
 
 DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class FeedForward(keras.layers.Layer):
+class FeedForward(CompositeLayer):
     """Two dense layers, applied to every position in the same way.
 
         outputs = activation(inputs · W_intermediate + b_intermediate) · W_output + b_output
@@ -58,19 +58,11 @@ class FeedForward(keras.layers.Layer):
     ) -> None:
         if not 0 <= dropout_rate < 1:
             raise ValueError(f"dropout_rate must be a rate in [0, 1); got {dropout_rate}.")
-        super().__init__(**kwargs)
+        options = kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint
+        super().__init__(activation, use_bias, *options, **kwargs)
         self.units = units
-        self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
         self.dropout_rate = dropout_rate
         self.gated = gated
-        self.supports_masking = True
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
@@ -99,22 +91,12 @@ class FeedForward(keras.layers.Layer):
             intermediate = self.dropout(intermediate, training=training)
         return kernels.dense(self.output_dense, intermediate)
 
-    def compute_output_shape(self, input_shape):
-        return tuple(input_shape)
-
     def get_config(self):
         return {
             **super().get_config(),
             "dtype": sub_layer_dtype(self, DENSES),
             "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            **self.dense_config(),
             "dropout_rate": self.dropout_rate,
             **({"gated": True} if self.gated else {}),
         }

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild import kernels
-from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.composite import CompositeLayer, sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.rotary import angles, rotate
 
@@ -14,7 +14,7 @@ PROJECTIONS = ("query", "key", "value", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class MultiHeadSelfAttention(keras.layers.Layer):
+class MultiHeadSelfAttention(CompositeLayer):
     """Let every position attend to all positions that are not padding.
 
         head_h  = softmax(Q_h K_hᵀ / √K) V_h        Q, K, V = inputs · W + b, split into H heads of width K = D / H
@@ -67,21 +67,13 @@ class MultiHeadSelfAttention(keras.layers.Layer):
     ) -> None:
         if not 0 <= attention_dropout < 1:
             raise ValueError(f"attention_dropout must be a rate in [0, 1); got {attention_dropout}.")
-        super().__init__(**kwargs)
+        options = kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint
+        super().__init__(activation, use_bias, *options, **kwargs)
         self.head_num = head_num
-        self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
         self.history_only = history_only
         self.attention_dropout = attention_dropout
         self.rotary_theta = rotary_theta
         self.window = window
-        self.supports_masking = True
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
@@ -143,22 +135,12 @@ class MultiHeadSelfAttention(keras.layers.Layer):
         )
         return kernels.dense(self.output_dense, self._merge_heads(attended))
 
-    def compute_output_shape(self, input_shape):
-        return tuple(input_shape)
-
     def get_config(self):
         return {
             **super().get_config(),
             "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in PROJECTIONS]),
             "head_num": self.head_num,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+            **self.dense_config(),
             "history_only": self.history_only,
             "attention_dropout": self.attention_dropout,
             **({} if self.rotary_theta is None else {"rotary_theta": self.rotary_theta}),

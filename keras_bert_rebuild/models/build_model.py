@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import keras
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.config import HEADS, BertConfig, check_heads
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
@@ -61,7 +62,7 @@ def build_model(
     else:
         outputs = [_concatenated(blocks, output_layer_num, config.num_hidden_layers)]
     model_class = PretrainingModel if "mlm" in heads else BertModel
-    model = model_class(_unwrapped_if_single(list(inputs.values())), _unwrapped_if_single(outputs))
+    model = model_class(bare_if_one(list(inputs.values())), bare_if_one(outputs))
     model.config = config
     set_trainable(model.layers, trainable)
     return model
@@ -90,11 +91,6 @@ def set_trainable(layers, trainable):
     prefixes = None if isinstance(trainable, bool) else tuple(trainable)
     for layer in layers:
         layer.trainable = trainable if prefixes is None else layer.name.startswith(prefixes)
-
-
-def _unwrapped_if_single(tensors):
-    """A list of several, but a single tensor as it is: Keras then takes and returns arrays and not lists of one."""
-    return tensors if len(tensors) > 1 else tensors[0]
 
 
 def _concatenated(blocks, output_layer_num, num_blocks):

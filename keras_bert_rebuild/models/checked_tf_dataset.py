@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+
 
 def checked_tf_dataset(dataset, check):
     """The same dataset, with every batch passed through `check` on the host.
@@ -19,6 +21,6 @@ def checked_tf_dataset(dataset, check):
 
         with tf.control_dependencies([tf.numpy_function(on_host, flat, tf.bool)]):
             checked = tf.nest.map_structure(tf.identity, batch)
-        return checked if len(checked) > 1 else checked[0]
+        return bare_if_one(checked)
 
     return dataset.map(step)

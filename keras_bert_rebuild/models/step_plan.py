@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.models.head_answers import check_needs_no_vocabulary, needs_of, takes_ids
 from keras_bert_rebuild.models.loss_protocols import Gathers, TakesChunks, takes_logits
 
@@ -137,8 +138,7 @@ def by_head(heads: Sequence[str], values: Any) -> dict[str, Any]:
 
 def in_order(heads: Sequence[str], values: Mapping[str, Any]) -> Any:
     """The values in the order of the outputs; for a single output its value, not a list."""
-    listed = [values[head] for head in heads]
-    return listed if len(listed) > 1 else listed[0]
+    return bare_if_one([values[head] for head in heads])
 
 
 def _metrics_of(heads, head, metrics):

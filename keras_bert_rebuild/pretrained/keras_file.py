@@ -1,13 +1,13 @@
 """Whole models and weights that Keras reads: checked before Keras opens them, with one-sentence errors."""
 
 import contextlib
-import struct
 import zipfile
 import zlib
 
 import h5py
 import keras
 
+from keras_bert_rebuild.checkpoints import torch_file
 from keras_bert_rebuild.checkpoints.hdf5_limits import check_hdf5
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
@@ -22,23 +22,7 @@ WEIGHTS, CONFIG = "model.weights.h5", "config.json"
 PROGRAMS = ("Lambda", "__lambda__", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer")
 
 # The errors of Keras, h5py and zipfile for damaged bytes.
-DAMAGED = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+DAMAGED = (*torch_file.DAMAGED, zipfile.BadZipFile, zlib.error)
 
 
 def load_keras_model(path):

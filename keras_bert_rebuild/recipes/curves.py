@@ -5,6 +5,8 @@ import html
 import math
 from pathlib import Path
 
+from keras_bert_rebuild.files.finite import is_number
+
 # Title of a chart, and its curves: column, label, class of its line.
 CHARTS = (
     ("Loss", (("loss", "training", "a"), ("held_out_loss", "held out", "b"))),
@@ -59,7 +61,7 @@ def read_curves(folder):
                 if name != "phase":
                     raise ValueError(f"{path}, line {number}: {name} must be a number; got {text!r}.") from None
                 continue
-            if math.isfinite(value):
+            if is_number(value):
                 curves[name].append((float(values["step"]), value))
     return curves
 

@@ -6,6 +6,7 @@ from collections import namedtuple
 
 import keras
 
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.training_run import NonFiniteLossError
 from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.training.counted_callback import CountedCallback
@@ -103,7 +104,7 @@ class FinetuneCallback(CountedCallback):
 
     def _row(self, step, loss):
         """The row of a step, from the mean loss since the row before."""
-        if not math.isfinite(loss):
+        if not is_number(loss):
             raise NonFiniteLossError(f"The loss is not a number after step {step}; a lower learning_rate may help.")
         examples, self._seen_before = self._seen - self._seen_before, self._seen
         seconds = time.perf_counter() - self._started

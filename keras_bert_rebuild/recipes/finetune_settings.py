@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.phase import check_whole_numbers
-from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
+from keras_bert_rebuild.recipes.settings_from_dict import plain, settings_from_dict
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")

@@ -1,12 +1,12 @@
 """Estimate memory, speed and device hours of a pretraining on devices that are not here yet."""
 
 import math
-import numbers
 import os
 from collections.abc import Mapping
 from typing import Any, cast
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.plan_compiled import ask_tpu_compiler
@@ -89,9 +89,9 @@ def plan(
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
-    if not _is_number(utilisation) or not 0 < utilisation <= 1:
+    if not is_number(utilisation) or not 0 < utilisation <= 1:
         raise ValueError(f"utilisation must be a number above 0 and at most 1; got {utilisation!r}.")
-    if not _is_number(tokens) or not 1 <= tokens < math.inf:
+    if not is_number(tokens) or tokens < 1:
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
     if compile and topology.device.name not in COMPILED:
@@ -169,7 +169,3 @@ def _notes(topology, settings):
         yield f"{topology.device.title} has no units for bfloat16: its products run at the rate of float32."
     if topology.kind == "gpu" and topology.count > 8:
         yield "Hosts of eight, summed within each host first and then between them."
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.phase import MINIMUMS as PHASE_MINIMUMS
 from keras_bert_rebuild.recipes.phase import Phase, as_phase, check_whole_numbers
-from keras_bert_rebuild.recipes.settings_from_dict import is_number, plain, settings_from_dict
+from keras_bert_rebuild.recipes.settings_from_dict import plain, settings_from_dict
 from keras_bert_rebuild.training.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")

@@ -1,8 +1,6 @@
 """Settings, a frozen dataclass, from the plain values of a YAML file, and back."""
 
 import difflib
-import math
-import numbers
 import os
 from collections.abc import Mapping
 from dataclasses import fields
@@ -30,11 +28,6 @@ def settings_from_dict(cls, values, what):
     # YAML 1.1 reads 1e-4, without a point, as a word.
     numbers_of = {field.name for field in fields(cls) if field.type in (float, float | None)}
     return cls(**{name: _as_number(value) if name in numbers_of else value for name, value in values.items()})
-
-
-def is_number(value):
-    """Whether a value is a finite number and not a boolean."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def plain(value):

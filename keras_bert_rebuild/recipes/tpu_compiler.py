@@ -13,6 +13,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
@@ -71,7 +72,7 @@ def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
 
     x = tuple(ids(seq_len) for _ in model.inputs)
     y = tuple(ids(seq_len, 1) if name == "MLM" else ids(1) for name in model.output_names)
-    return state, (x, y if len(y) > 1 else y[0])
+    return state, (x, bare_if_one(y))
 
 
 def compile_for_slice(config, settings, slice_):

@@ -5,13 +5,14 @@ import weakref
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.data.length_buckets import bare, input_arrays
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.data.length_batches import bucket_lengths
+from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule
-from keras_bert_rebuild.tasks.embedding_buckets import bucket_lengths
-from keras_bert_rebuild.tasks.predict_rows import filled_up, predicted
+from keras_bert_rebuild.tasks.predict_rows import predict_batch, predicted
 
 # Name of a pooling, and the function that makes its layer.
 POOLINGS = {
@@ -22,6 +23,9 @@ POOLINGS = {
 
 # Keras's layers that treat a position the same in a sequence of any length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
+
+# The inputs that rows are given to, in the order of those that have other names.
+NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
 
 # torch's epsilon of a LayerNorm, for the modules of a sentence-transformers folder.
 EPSILON = 1e-5
@@ -142,14 +146,9 @@ def with_modules(model, modules, normalize=False):
 
 def sharing_layers(model, output):
     """A model with the same inputs, layers and config, and another output."""
-    shared = BertModel(bare(model.inputs), output)
+    shared = BertModel(bare_if_one(model.inputs), output)
     shared.config = getattr(model, "config", None)
     return shared
-
-
-def is_compiled_by_shape(model):
-    """Whether every new batch shape needs a compilation."""
-    return traits.compiles_each_shape(model)
 
 
 def longest_row(model):
@@ -161,36 +160,25 @@ def longest_row(model):
 def lengths_of(model, longest):
     """The lengths to pad rows of up to `longest` tokens to for a model: its static length, or those of `bucket_lengths`."""
     static = model.inputs[0].shape[1]
-    return [static] if static else bucket_lengths(longest, is_compiled_by_shape(model))
+    return [static] if static else bucket_lengths(longest, traits.compiles_each_shape(model))
 
 
-def inputs_of_rows(model, rows, length, pad_id=0):
-    """The input arrays of a model for rows `(ids, segments)`, padded to a length.
-
-    Args:
-        model: its inputs are recognised by name; inputs with other names are ids and segments, in this order.
-        pad_id: the id of padding.
-    """
-    columns = {
-        "Input-Token": ([ids for ids, _ in rows], pad_id),
-        "Input-Segment": ([segments for _, segments in rows], 0),
-        "Input-Mask": ([[1] * len(ids) for ids, _ in rows], 0),
-    }
-    names = [tensor.name if tensor.name in columns else name for tensor, name in zip(model.inputs, columns, strict=False)]
-    return input_arrays([columns[name][0] for name in names], length, [columns[name][1] for name in names])
-
-
-def predict_batch(model, rows, length, pad_id=0, max_rows=None):
+def answer_rows(model, rows, length, pad_id=0, max_rows=None):
     """A model's output for rows `(ids, segments)`, an array with a row for each.
 
     Args:
+        model: its inputs are recognised by name; inputs with other names are ids, segments and a mask, in this order.
+        rows: a list of rows.
+        length: the length that rows are padded to.
+        pad_id: the id of padding.
         max_rows: rows of a full batch of this length, for batches of few shapes: rows are padded to `length`, and fewer rows are
             filled up to a power of two. A processor caches a program for every shape, even if nothing is compiled. None: do so only
             if every shape is compiled; else pad to the longest row.
     """
-    filled = rows
-    if max_rows is not None or is_compiled_by_shape(model):
-        filled = [rows[i] for i in filled_up(len(rows), max_rows)]
-    elif model.inputs[0].shape[1] is None:
-        length = max(len(ids) for ids, _ in rows)
-    return predicted(model, inputs_of_rows(model, filled, length, pad_id))[: len(rows)]
+    names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
+    inputs, padding = model_inputs(names, *zip(*rows, strict=True), pad_id)
+    if max_rows is not None or traits.compiles_each_shape(model):
+        return predict_batch(model, inputs, padding, length, max_rows)
+    if model.inputs[0].shape[1] is None:
+        length = max(map(len, inputs[0]))
+    return predicted(model, input_arrays(inputs, length, padding))

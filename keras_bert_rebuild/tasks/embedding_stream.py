@@ -8,8 +8,8 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.tasks.embedding_buckets import LOOK_AHEAD, Buckets, bucket_lengths
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, lengths_of, longest_row, predict_batch, with_modules
+from keras_bert_rebuild.data.length_batches import LOOK_AHEAD, Buckets, bucket_lengths
+from keras_bert_rebuild.tasks.embedding_model import answer_rows, embedding_model, lengths_of, longest_row, with_modules
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Texts that are tokenised at once.
@@ -83,7 +83,7 @@ class EmbeddingStream:
         lengths = lengths_of(pooled, max_len)
 
         def answer(rows, length):
-            return predict_batch(pooled, rows, length, tokenizer.pad_id, max_rows=stream.rows(length))
+            return answer_rows(pooled, rows, length, tokenizer.pad_id, max_rows=stream.rows(length))
 
         stream = cls(answer, tokenizer, max_len, lengths, **options)
         return stream

@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_bert_rebuild.data.length_batches import Buckets
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
-from keras_bert_rebuild.tasks.embedding_buckets import Buckets
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, lengths_of, longest_row, predict_batch
+from keras_bert_rebuild.tasks.embedding_model import answer_rows, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.vocabulary import load_vocabulary
 
@@ -78,7 +78,7 @@ def extract_embeddings_generator(
     longest = seq_len or longest_row(model)
 
     def answer(rows, length):
-        vectors = predict_batch(model, rows, length)
+        vectors = answer_rows(model, rows, length)
         if names or not cut_embed:
             return vectors
         # Copies, so that a retained vector does not retain the whole batch.

@@ -6,7 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.length_buckets import padded
+from keras_bert_rebuild.data.length_batches import least_length
+from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.encode_windows import LONGEST, encode_windows
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predicted
@@ -62,26 +63,20 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
     windows = encode_windows(
         tokenizer, texts, max_len=longest, stride=longest // 4 if longest > 8 else 0, special_tokens_in_text=True
     )
-    positions = [np.flatnonzero((ids == tokenizer.mask_id) & best) for ids, best in zip(windows.ids, windows.best, strict=True)]
-    rows = [row for row in range(len(positions)) if len(positions[row])]
+    chosen = [(ids == tokenizer.mask_id) & best for ids, best in zip(windows.ids, windows.best, strict=True)]
+    rows = [row for row in range(len(chosen)) if chosen[row].any()]
+    columns = windows.ids, windows.segments, chosen
+    names = [tensor.name for tensor in model.inputs]
     answers = [[] for _ in texts]
     for first in range(0, len(rows), batch_size):
         batch = rows[first : first + batch_size]
-        tokens = max(len(windows.ids[row]) for row in batch)
-        length = fixed or next(bucket for bucket in buckets_up_to(longest) if bucket >= tokens)
-        chosen = np.zeros((len(batch), length), "int32")
-        for i, row in enumerate(batch):
-            chosen[i, positions[row]] = 1
-        given = {
-            "Input-Token": padded([windows.ids[row] for row in batch], length, tokenizer.pad_id),
-            "Input-Segment": padded([windows.segments[row] for row in batch], length),
-            "Input-Masked": chosen,
-            "Input-Mask": padded([np.ones_like(windows.ids[row]) for row in batch], length),
-        }
-        outputs = predicted(model, [given[tensor.name] for tensor in model.inputs])
+        ids, segments, masked = ([column[row] for row in batch] for column in columns)
+        length = fixed or least_length(buckets_up_to(longest), max(map(len, ids)))
+        inputs, padding = model_inputs(names, ids, segments, tokenizer.pad_id, masked)
+        outputs = predicted(model, input_arrays(inputs, length, padding))
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs
         for i, row in enumerate(batch):
-            for probabilities in np.asarray(outputs[i])[positions[row]]:
+            for probabilities in np.asarray(outputs[i])[np.flatnonzero(chosen[row])]:
                 best = np.argsort(-probabilities, kind="stable")[:top_k].tolist()
                 answers[windows.examples[row]].append([(tokenizer.tokens.get(k), float(probabilities[k])) for k in best])
     return answers

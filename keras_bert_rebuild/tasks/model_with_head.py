@@ -1,13 +1,12 @@
 """An encoder with the head of a task, whose weights are the same on every backend."""
 
-import zlib
-
 import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.backend_values import unwritten
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.layers.drawn_by_name import drawn_by_name
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.dtype_scope import dtype_scope
@@ -78,5 +77,4 @@ def _drawn(variable, spread, seed):
         return np.zeros(variable.shape, "float32")
     if not variable.path.startswith(_POOLER):
         spread = variable.shape[0] ** -0.5
-    generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
-    return (generator.standard_normal(variable.shape) * spread).astype("float32")
+    return drawn_by_name(variable, seed, lambda generator, shape: generator.standard_normal(shape) * spread)

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.data.length_buckets import GroupedBatches
+from keras_bert_rebuild.data.length_buckets import BucketedBatches
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
@@ -72,7 +72,7 @@ class MultipleChoice(Task):
                 )
         return Encoded(windows, [np.arange(len(example.choices)) == example.label for example in examples])
 
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
         """Batches of questions for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts questions."""
         if encoded.targets is None:
             raise ValueError("every question must have a label for training; at least one has none.")

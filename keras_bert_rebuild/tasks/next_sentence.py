@@ -8,11 +8,12 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
+from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.encode_windows import row_length, shortened
-from keras_bert_rebuild.tasks.predict_rows import model_inputs, predict_rows
-from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.predict_rows import predict_rows
+from keras_bert_rebuild.tasks.task import paired_lists
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
 
@@ -55,11 +56,11 @@ class NextSentence:
         Raises:
             ValueError: not a list, an empty list, or a different number of first and second texts.
         """
-        firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
-        if len(firsts) != len(seconds):
-            raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        firsts, seconds = paired_lists(firsts, seconds)
         encoding = self._encoding(firsts, seconds)
-        inputs, padding = model_inputs(self.model, encoding.ids, encoding.segments, self.tokenizer.pad_id)
+        inputs, padding = model_inputs(
+            [tensor.name for tensor in self.model.inputs], encoding.ids, encoding.segments, self.tokenizer.pad_id
+        )
         return np.stack(predict_rows(self.model, inputs, padding, max_len=self.max_len, batch_size=batch_size))[:, 0]
 
     def _encoding(self, firsts, seconds):

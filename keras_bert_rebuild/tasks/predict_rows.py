@@ -6,11 +6,10 @@ import weakref
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.length_buckets import BUCKETS, bucket_batches, input_arrays
+from keras_bert_rebuild.data.length_batches import BUCKETS, SHORT_TEXTS, lengths_up_to
+from keras_bert_rebuild.data.length_buckets import bucket_batches
+from keras_bert_rebuild.data.model_inputs import input_arrays
 from keras_bert_rebuild.kernels import traits
-
-# Texts of tasks are short: 12 tokens are as frequent as 200. JAX, which compiles a program for every length, has fewer lengths.
-LENGTHS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 # Keras's prediction is not thread-safe: on JAX a call donates the buffers of the model's variables, and a second call finds them
 # deleted; on every backend the first call makes its function.
@@ -48,28 +47,22 @@ def filled_up(count, max_rows=None):
 
 
 def buckets_up_to(max_len):
-    """The lengths that rows are padded to."""
-    lengths = BUCKETS if traits.compiles_each_shape() else LENGTHS
-    return (*(length for length in lengths if length < max_len), max_len)
+    """The lengths that rows of texts are padded to; on JAX, which compiles a program for every length, there are fewer."""
+    return lengths_up_to(max_len, BUCKETS if traits.compiles_each_shape() else SHORT_TEXTS)
 
 
-def model_inputs(model, ids, segments, pad_id):
-    """The inputs of a model, by their names: lists of rows, and the padding value of each.
+def predict_batch(model, inputs, padding, length, max_rows=None):
+    """A model's output for the rows of a batch, an array with a row for each.
 
     Args:
-        model: a `BertModel` with the input `Input-Token` and optionally `Input-Segment`.
-        ids, segments: lists of rows.
-        pad_id: the id of padding.
-
-    Raises:
-        ValueError: the model has another input.
+        model: the model, with one output.
+        inputs, padding: as from `model_inputs`.
+        length: the length that rows are padded to.
+        max_rows: see `filled_up`.
     """
-    known = {"Input-Token": (ids, pad_id), "Input-Segment": (segments, 0)}
-    names = [tensor.name for tensor in model.inputs]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"the model must have the inputs {' and '.join(known)}; it has {', '.join(unknown)}, too.")
-    return [known[name][0] for name in names], [known[name][1] for name in names]
+    count = len(inputs[0])
+    rows = filled_up(count, max_rows)
+    return predicted(model, input_arrays([[values[i] for i in rows] for values in inputs], length, padding))[:count]
 
 
 def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None):
@@ -89,10 +82,8 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
     lengths = [len(row) for row in inputs[0]]
     answers, done = [None] * len(lengths), 0
     for indexes, length in bucket_batches(lengths, batch_size, buckets_up_to(max_len)):
-        rows = indexes[filled_up(len(indexes), batch_size)]
-        x = input_arrays([[values[i] for i in rows] for values in inputs], length, padding)
-        outputs = predicted(model, x).astype("float32", copy=False)
-        for i, output in zip(indexes, outputs[: len(indexes)], strict=True):
+        outputs = predict_batch(model, [[values[i] for i in indexes] for values in inputs], padding, length, batch_size)
+        for i, output in zip(indexes, outputs.astype("float32", copy=False), strict=True):
             answers[i] = output[: lengths[i]] if per_token else output
         done += len(indexes)
         if progress is not None:

@@ -9,14 +9,14 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.length_buckets import GroupedBatches
+from keras_bert_rebuild.data.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
 
 # The modules of a sentence-transformers folder.
 MODULES = [
@@ -99,9 +99,7 @@ class SentenceEmbedder(Task):
         Raises:
             ValueError: not a list, an empty list, or a different number of first and second texts.
         """
-        firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
-        if len(firsts) != len(seconds):
-            raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+        firsts, seconds = paired_lists(firsts, seconds)
         vectors = self._vectors([*firsts, *seconds], batch_size, None)
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 
@@ -113,7 +111,7 @@ class SentenceEmbedder(Task):
         targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
         return Encoded(windows, None if None in targets else np.array(targets, "float32"))
 
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> GroupedBatches:
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
         """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
         if encoded.targets is None:
             raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")

@@ -11,12 +11,13 @@ import keras
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.example_kinds import Kind
-from keras_bert_rebuild.data.length_buckets import BucketedBatches, GroupedBatches
+from keras_bert_rebuild.data.length_buckets import BucketedBatches
+from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
 from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predict_rows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task_tokenizer import task_tokenizer
 
@@ -199,36 +200,18 @@ class Task(abc.ABC):
         """
         if encoded.targets is None:
             raise ValueError("every example must have a label for training; at least one has none.")
-        inputs, padding = self._inputs(encoded.windows)
-        return BucketedBatches(
-            inputs,
-            encoded.targets,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            label_padding=self.label_padding,
-            **kwargs,
-        )
+        return self.grouped_batches(encoded, range(len(encoded)), encoded.targets, 1, batch_size, seed, **kwargs)
 
     def grouped_batches(
         self, encoded: Encoded, rows: Sequence[int], labels: Any, group: int, batch_size: int, seed: int | None, **kwargs: Any
-    ) -> GroupedBatches:
+    ) -> BucketedBatches:
         """Batches of rows that belong together, in consecutive groups of `group`: see `batches`.
 
         `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
         inputs, padding = self._inputs(encoded.windows)
-        return GroupedBatches(
-            [[values[i] for i in rows] for values in inputs],
-            labels,
-            group=group,
-            batch_size=batch_size,
-            buckets=buckets_up_to(self.max_len),
-            seed=seed,
-            padding=padding,
-            **kwargs,
-        )
+        inputs, buckets = [[values[i] for i in rows] for values in inputs], buckets_up_to(self.max_len)
+        return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder, with the other settings in task.json: see `load_task`."""
@@ -259,7 +242,7 @@ class Task(abc.ABC):
         return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
 
     def _inputs(self, windows):
-        return model_inputs(self.model, windows.ids, windows.segments, self.tokenizer.pad_id)
+        return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
 
     def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """The model's output for `Windows`, an array for each row; `weighted_mean` combines them to one for each example."""
@@ -276,6 +259,14 @@ def example_list(examples: Any, name: str = "examples") -> list[Any]:
     if not examples:
         raise ValueError(f"{name} must be a list of at least one; got an empty one.")
     return examples
+
+
+def paired_lists(firsts, seconds):
+    """First and second texts as lists of the same length, at least one; else a ValueError."""
+    firsts, seconds = example_list(firsts, "firsts"), example_list(seconds, "seconds")
+    if len(firsts) != len(seconds):
+        raise ValueError(f"there must be as many second texts as first ones, {len(firsts)}; got {len(seconds)}.")
+    return firsts, seconds
 
 
 def place_of(example, number):

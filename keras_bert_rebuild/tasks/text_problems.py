@@ -2,13 +2,13 @@
 
 import abc
 import math
-import numbers
 from collections import Counter, namedtuple
 from collections.abc import Hashable
 
 import keras
 import numpy as np
 
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores, multi_label_scores, regression_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
 from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
@@ -159,7 +159,7 @@ class Regression(Problem):
         return keras.losses.MeanSquaredError()
 
     def target(self, label, known, where):
-        if isinstance(label, bool) or not isinstance(label, numbers.Real) or not math.isfinite(label):
+        if not is_number(label):
             raise ValueError(f"the label of a regression must be a number; {where} has {label!r}.")
         return np.array([label], "float32")
 

@@ -1,7 +1,6 @@
 """A folder of checkpoints, each written atomically."""
 
 import contextlib
-import math
 import os
 import re
 import shutil
@@ -11,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.durable import sync, sync_folder
+from keras_bert_rebuild.files.durable import sync_path
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.locked import BusyError, acquire, release
 from keras_bert_rebuild.training.array_file import write_arrays
 from keras_bert_rebuild.training.checkpoint import ARRAYS, Checkpoint, read_checkpoint, write_facts
@@ -80,9 +80,9 @@ class CheckpointFolder:
                 partial.mkdir()
                 with (partial / ARRAYS).open("wb") as file:
                     sha256 = write_arrays(file, source)
-                    sync(file)
+                sync_path(partial / ARRAYS)
                 write_facts(partial, step, sha256, facts or {}, score)
-                sync_folder(partial)
+                sync_path(partial)
                 self._put(partial, folder)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -148,7 +148,7 @@ class CheckpointFolder:
         for step, folder in self._folders().items():
             with contextlib.suppress(ValueError):  # a damaged one has no known score
                 score = Checkpoint(folder).score
-                if score is not None and math.isfinite(score):
+                if is_number(score):
                     scores[step] = score
         return scores
 
@@ -158,7 +158,7 @@ class CheckpointFolder:
             self._delete(replaced)
             os.rename(folder, replaced)
         os.rename(partial, folder)
-        sync_folder(self.path)
+        sync_path(self.path)
         self._delete(replaced)
 
     def _delete_others(self):

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import ADAPTERS
 from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.layers.drawn_by_name import drawn_by_name
 from keras_bert_rebuild.layers.feed_forward import DENSES
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.models.build_model import build_model
@@ -198,8 +198,7 @@ def _trained_shapes(model, settings):
 def _drawn(variable, seed):
     """Values of He's uniform distribution, as in Keras."""
     limit = math.sqrt(6 / variable.shape[0])
-    generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
-    return generator.uniform(-limit, limit, variable.shape).astype("float32")
+    return drawn_by_name(variable, seed, lambda generator, shape: generator.uniform(-limit, limit, shape))
 
 
 def _read(path):

@@ -1,8 +1,8 @@
 """The settings in a file of low-rank matrices, checked because the file may be untrusted."""
 
-import math
 import re
 
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.training.path_patterns import check_patterns
@@ -30,7 +30,7 @@ def checked_settings(settings, where):
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
         raise ValueError(f"{where} must have a whole number of at least 1 as rank; got {rank!r:.80}.")
     check_limit("hidden_size", rank, f"the rank in {where}")
-    if alpha is not None and not (isinstance(alpha, (int, float)) and 0 < alpha < 1e30 and math.isfinite(alpha)):
+    if alpha is not None and not (is_number(alpha) and 0 < alpha < 1e30):
         raise ValueError(f"{where} must have a number above 0 as alpha; got {alpha!r:.80}.")
     for name in ("patterns", "trained"):
         patterns = settings[name]

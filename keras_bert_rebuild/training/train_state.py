@@ -9,13 +9,13 @@ Keras's own paths are unsuitable for the last three: that of an optimizer begins
 that of a seed, `seed_generator_7/seed_generator_state`, does not name its owner.
 """
 
-import math
 import re
 
 import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.backend_values import handed_over
+from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.training.hosts import whole_array
 from keras_bert_rebuild.training.seed_generators import seed_generators
 
@@ -78,9 +78,7 @@ class FiniteState(TrainState):
             FloatingPointError: it has a number that is not finite.
         """
         array = super().read(name)
-        with np.errstate(invalid="ignore"):
-            finite = math.isfinite(array.sum(dtype="float64"))  # one number instead of an array of booleans
-        if not finite:
+        if not all_finite(array):
             raise FloatingPointError(f"{name} holds numbers that are not finite")
         return array
 

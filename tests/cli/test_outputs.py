@@ -226,7 +226,7 @@ def test_after_a_killed_run_the_second_runs_and_removes_what_it_left(verb, capsy
     if verb in RUNS or verb == "demo":
         output.mkdir()
         lock = output / (".prepare.json.lock" if verb == "prepare" else ".lock")
-        left = output / ".demo-abc" if verb == "demo" else lock
+        left = output / ".bert.keras.0abcdef_.writing" if verb == "demo" else lock
     lock.write_text('{"process": 1, "doing": "`keras-bert first`", "since": "2026-01-01 00:00:00"}')
     if verb in FOLDERS:
         left.mkdir()

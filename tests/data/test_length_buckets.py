@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.length_buckets import BucketedBatches, bucket_batches, original_order, padded
+from keras_bert_rebuild.data.length_buckets import BucketedBatches, bucket_batches, original_order
+from keras_bert_rebuild.data.model_inputs import padded
 
 BUCKETS = (8, 16, 32)
 

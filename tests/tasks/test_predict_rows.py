@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from helpers.small_tasks import small_encoder, small_task
 
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, model_inputs, predict_rows
+from keras_bert_rebuild.data.model_inputs import model_inputs
+from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predict_rows
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 
@@ -24,7 +25,7 @@ class Recorded:
 def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
     model = small_encoder(["token_classification"], labels=("a", "b", "c"))
     rows = [rng.integers(5, 20, length) for length in (3, 38, 17, 5, 20, 3, 9)]
-    inputs, padding = model_inputs(model, rows, [row * 0 for row in rows], 0)
+    inputs, padding = model_inputs([tensor.name for tensor in model.inputs], rows, [row * 0 for row in rows], 0)
     recorded, said = Recorded(model), []
     options = {"max_len": 40, "batch_size": 4, "per_token": True, "progress": lambda *counts: said.append(counts)}
     got = predict_rows(recorded, inputs, padding, **options)
@@ -38,7 +39,7 @@ def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
 
 def test_lengths_are_limited_to_the_longest_row():
     assert buckets_up_to(40)[-1] == 40
-    assert buckets_up_to(8) == (8,)
+    assert buckets_up_to(8) == [8]
     assert max(buckets_up_to(512)) == 512
 
 

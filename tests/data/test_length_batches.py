@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.tasks import embedding_buckets
-from keras_bert_rebuild.tasks.embedding_buckets import Buckets, bucket_lengths
+from keras_bert_rebuild.data import length_batches
+from keras_bert_rebuild.data.length_batches import Buckets, bucket_lengths
 
 
 def rows_of(lengths):
@@ -60,7 +60,7 @@ def test_no_more_rows_are_read_ahead_than_allowed(rng):
 
 
 def test_large_results_do_not_accumulate(monkeypatch):
-    monkeypatch.setattr(embedding_buckets, "WAITING_BYTES", 4000)
+    monkeypatch.setattr(length_batches, "WAITING_BYTES", 4000)
     answer = Recorder(width=100)  # 400 bytes each
     lengths = [30] + [4] * 400  # the first one is the only one of its length
     numbers = [int(vector[0]) for vector in Buckets(answer, [8, 32], 64, 10_000).stream(rows_of(lengths))]

@@ -1,0 +1,30 @@
+"""Rows become the arrays that the inputs of a model ask for by their names."""
+
+import numpy as np
+import pytest
+
+from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
+
+IDS, SEGMENTS = [[2, 5, 3], [2, 3]], [[0, 1, 1], [0, 0]]
+
+
+def test_arrays_come_in_the_order_of_the_names():
+    names = ["Input-Mask", "Input-Token", "Input-Masked", "Input-Segment"]
+    inputs, padding = model_inputs(names, IDS, SEGMENTS, 9, masked=[[False, True, False], [False, False]])
+    mask, ids, masked, segments = input_arrays(inputs, 4, padding)
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 0, 0]]
+    assert ids.tolist() == [[2, 5, 3, 9], [2, 3, 9, 9]]
+    assert masked.tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
+    assert segments.tolist() == [[0, 1, 1, 0], [0, 0, 0, 0]]
+    assert {array.dtype for array in (mask, ids, masked, segments)} == {np.dtype("int32")}
+
+
+def test_one_input_comes_bare():
+    inputs, padding = model_inputs(["Input-Token"], IDS, SEGMENTS, 0)
+    assert input_arrays(inputs, 3, padding).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["Input-Masked", "Input-Task"])
+def test_inputs_that_rows_do_not_decide_are_named(name):
+    with pytest.raises(ValueError, match=f"it has {name}, too"):
+        model_inputs(["Input-Token", name], IDS, SEGMENTS, 0)
