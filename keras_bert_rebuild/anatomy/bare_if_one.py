@@ -1,6 +1,6 @@
-"""A model of one input or output takes or gives it bare."""
+"""One input or output is passed bare, not in a list of one."""
 
 
 def bare_if_one(values):
-    """Several values as they are, and one alone as it is: Keras then takes and gives arrays and no lists of one."""
+    """The values if there are several, else the only one: Keras then takes and returns arrays, not lists of one."""
     return values if len(values) > 1 else values[0]

@@ -64,7 +64,7 @@ def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longe
         if longest is not None and max(lengths) > longest:
             row = int(np.argmax(lengths))
             raise ValueError(
-                f"a text may have {longest} tokens, the maximum of the model; text {row} has {lengths[row]}: pass max_len to cut it."
+                f"a text may have {longest} tokens, the maximum of the model; text {row} has {lengths[row]}: pass max_len to cut."
             )
         return max(length or 0, *lengths)
 

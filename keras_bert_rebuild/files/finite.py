@@ -7,7 +7,7 @@ import numpy as np
 
 
 def is_number(value):
-    """Whether a value is a finite real number, and no truth value."""
+    """Whether a value is a finite real number, and not a boolean."""
     try:
         return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # a whole number beyond the largest float
@@ -15,6 +15,6 @@ def is_number(value):
 
 
 def all_finite(array):
-    """Whether an array holds finite numbers only: no NaN and no infinity."""
+    """Whether an array has only finite numbers: no NaN and no infinity."""
     with np.errstate(invalid="ignore"):
-        return math.isfinite(array.sum(dtype="float64"))  # one number, and not an array of answers
+        return math.isfinite(array.sum(dtype="float64"))  # one number instead of an array of booleans

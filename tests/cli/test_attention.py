@@ -31,7 +31,7 @@ def test_mistakes_are_reported_in_a_sentence(capsys, folder, tmp_path):
         (("cat", "--model", folder, "--output", tmp_path / "page.pdf"), "a file whose name ends in .html, .htm; got"),
         (("cat", "--model", folder, "--output", output, "--layers", "one"), "--layers must be numbers separated by commas"),
         (("cat", "--model", folder, "--output", output, "--layers", "7"), "layers must be numbers from 0 to 1"),
-        (("cat", "--model", tmp_path / "none", "--output", output), "there is none"),
+        (("cat", "--model", tmp_path / "none", "--output", output), "none; it does not exist"),
     ):
         code, _, err = run(capsys, *arguments)
         assert (code, err.count("\n")) == (2, 1), err

@@ -70,10 +70,10 @@ def test_a_pooled_model_keeps_the_files_of_its_tokenizer(tmp_path, monkeypatch):
     [
         ("tflite", {}, "format must be one of saved_model, onnx"),
         ("onnx", {"poolings": ["median"]}, "poolings must be some of cls, max, mean"),
-        ("onnx", {"texts": ["a"]}, "texts to calibrate with belong to the format openvino_int8"),
-        ("openvino_int8", {}, "texts to calibrate with belong"),
-        ("onnx", {"max_len": 41}, "from 4 to 40, what the model takes; got 41"),
-        ("huggingface", {"poolings": "mean"}, "holds no poolings"),
+        ("onnx", {"texts": ["a"]}, "texts for calibration belong to the format openvino_int8"),
+        ("openvino_int8", {}, "texts for calibration belong"),
+        ("onnx", {"max_len": 41}, "from 4 to 40, the maximum of the model; got 41"),
+        ("huggingface", {"poolings": "mean"}, "cannot have poolings"),
     ],
 )
 def test_mistakes_are_reported_in_a_sentence(tmp_path, rng, format, options, message):
