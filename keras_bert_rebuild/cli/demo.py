@@ -165,7 +165,7 @@ def _encode(console, documents, vocabulary, name):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.data.corpus import encode_documents
+    from keras_bert_rebuild.data.token_corpus import encode_documents
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)

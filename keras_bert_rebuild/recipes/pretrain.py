@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.corpus import corpus_digest
+from keras_bert_rebuild.data.token_corpus import corpus_digest
 from keras_bert_rebuild.data.held_out import split_documents
 from keras_bert_rebuild.data.token_store import TokenStore
 from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables

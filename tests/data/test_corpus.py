@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from helpers.small_corpus import small_corpus
 
-from keras_bert_rebuild.data.corpus import TokenCorpus, corpus_digest
+from keras_bert_rebuild.data.token_corpus import TokenCorpus, corpus_digest
 from keras_bert_rebuild.data.held_out import SomeDocuments
 
 
@@ -30,6 +30,6 @@ def test_the_digest_does_not_depend_on_block_size_or_kind_of_corpus(monkeypatch)
     corpus = small_corpus()
     digests = set()
     for size in (1, 100, 10**6):
-        monkeypatch.setattr("keras_bert_rebuild.data.corpus._BLOCK", size)
+        monkeypatch.setattr("keras_bert_rebuild.data.token_corpus._BLOCK", size)
         digests |= {corpus_digest(corpus), corpus_digest(SomeDocuments(corpus, np.arange(20)))}
     assert len(digests) == 1

@@ -8,7 +8,7 @@ from helpers.small_corpus import FIRST, document_of, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.token_corpus import encode_documents
 from keras_bert_rebuild.data.held_out import SomeDocuments, split_documents, unseen
 from keras_bert_rebuild.data.pretraining_batches import pretraining_batches
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild import compile_model, get_model
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.token_corpus import encode_documents
 from keras_bert_rebuild.data.pretraining_batches import PretrainingBatches, pretraining_batches
 from keras_bert_rebuild.data.unigram import unigram_log_probabilities
 from keras_bert_rebuild.models.build_model import build_model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, prepare, pretraining_batches
-from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.token_corpus import encode_documents
 from keras_bert_rebuild.data.documents import read_documents
 from keras_bert_rebuild.text.vocabulary import save_vocabulary
 

@@ -4,7 +4,7 @@ import functools
 import re
 from collections import Counter
 
-from keras_bert_rebuild.data.corpus import encode_documents
+from keras_bert_rebuild.data.token_corpus import encode_documents
 from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -2,8 +2,8 @@
 
 import hashlib
 from dataclasses import dataclass
-
 import numpy as np
+
 
 # Tokens hashed at a time.
 _BLOCK = 1 << 20
