@@ -25,7 +25,7 @@ def minilm():
 
 def read(job, data, parts=("train", "dev", "test")):
     """The examples of a set: `{part: list}`."""
-    from keras_bert_rebuild.data.read_labelled import read_examples
+    from keras_bert_rebuild.data.labelled.read_labelled import read_examples
     from keras_bert_rebuild.tasks.registry import finetune_task
 
     kind = finetune_task(job["task"]).examples
@@ -60,7 +60,7 @@ RULES = {
 
 
 def settings_of(job):
-    from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+    from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 
     return FinetuneSettings.of(job["settings"], seed=job["seed"])
 
@@ -69,7 +69,7 @@ def prepare(folder, job):
     """The weights that transformers starts from, and the batches, as ours makes them."""
     import keras
 
-    from keras_bert_rebuild.recipes.finetune import make_task
+    from keras_bert_rebuild.recipes.finetuning.finetune import make_task
     from keras_bert_rebuild.tasks.registry import finetune_task
 
     settings, spec = settings_of(job), finetune_task(job["task"])
@@ -93,7 +93,7 @@ def prepare(folder, job):
 
 def ours(folder, job):
     """The recipe."""
-    from keras_bert_rebuild.recipes.finetune import finetune
+    from keras_bert_rebuild.recipes.finetuning.finetune import finetune
 
     examples = read(job, job["data"])
     done = finetune(
@@ -152,8 +152,8 @@ def own(folder, job):
 
 def judge(folder, job):
     """Scores of the best epoch on dev of transformers' training, computed by ours."""
-    from keras_bert_rebuild.recipes.finetune_callback import chosen_metric, is_better
-    from keras_bert_rebuild.recipes.finetune_callback import evaluate_task as judged
+    from keras_bert_rebuild.recipes.finetuning.finetune_callback import chosen_metric, is_better
+    from keras_bert_rebuild.recipes.finetuning.finetune_callback import evaluate_task as judged
     from keras_bert_rebuild.tasks.registry import finetune_task
     from keras_bert_rebuild.tasks.saved_task import load_task
 

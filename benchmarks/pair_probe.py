@@ -3,15 +3,15 @@
 Command: python benchmarks/pair_probe.py TOKENS
 Time: half a minute
 
-A logistic regression (`data/pair_probe.py`) is trained on one half of the documents and evaluated on the other half, and also on
-further examples from the same documents, some of whose words it may have memorised.
+A logistic regression (`data/pretraining/pair_probe.py`) is trained on one half of the documents and evaluated on the other half,
+and also on further examples from the same documents, some of whose words it may have memorised.
 """
 
 import argparse
 
 from keras_bert_rebuild import TokenStore, pretraining_batches
-from keras_bert_rebuild.data.held_out import split_documents
-from keras_bert_rebuild.data.pair_probe import probe_of_pairs
+from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.pretraining.pair_probe import probe_of_pairs
 
 LENGTHS = (32, 64, 128, 512)
 BATCH_SIZE = 100

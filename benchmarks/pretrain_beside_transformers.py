@@ -46,9 +46,9 @@ def compare(tokens, run):
     import transformers
 
     from keras_bert_rebuild import TokenStore
-    from keras_bert_rebuild.data.held_out import split_documents
-    from keras_bert_rebuild.recipes.phase_batches import held_out_batches, training_batches
-    from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+    from keras_bert_rebuild.data.corpora.held_out import split_documents
+    from keras_bert_rebuild.recipes.pretraining.pretrain import held_out_batches, training_batches
+    from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
     from keras_bert_rebuild.recipes.run_folder import read_yaml
 
     values = read_yaml(run / "settings.yaml")

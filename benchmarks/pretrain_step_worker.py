@@ -64,7 +64,7 @@ def make_ours(job, batches):
     import keras
 
     from keras_bert_rebuild import BertConfig, build_model, compile_model
-    from keras_bert_rebuild.training.adamw import AdamW
+    from keras_bert_rebuild.training.optimizers.adamw import AdamW
 
     dropouts = {"hidden_dropout_prob": job["dropout"], "attention_probs_dropout_prob": job["dropout"]}
     model = build_model(BertConfig(**job["size"], **dropouts), ["mlm", "nsp"] if job["pairs"] else ["mlm"])
@@ -258,7 +258,7 @@ def main():
             taken = timed(run, batches[int(words[1]) : int(words[2])])
             answer(**taken, peak=peak_memory(job))
         elif words[0] == "ceiling":
-            from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
+            from keras_bert_rebuild.recipes.model_flops import matrix_ceiling
 
             answer(flops=matrix_ceiling(job["dtype"]))
 

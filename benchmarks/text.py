@@ -29,10 +29,10 @@ from tokenizers import BertWordPieceTokenizer
 
 import keras_bert_rebuild
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, prepare, pretraining_batches
-from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
-from keras_bert_rebuild.data.masking_units import UNITS
-from keras_bert_rebuild.data.packed_batches import PackedBatches
-from keras_bert_rebuild.data.pretraining_batches import NEXT_SENTENCE
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
+from keras_bert_rebuild.data.pretraining.masking import UNITS
+from keras_bert_rebuild.data.pretraining.packed_batches import PackedBatches
+from keras_bert_rebuild.data.pretraining.pretraining_batches import NEXT_SENTENCE
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
 from keras_bert_rebuild.text.vocabulary import save_vocabulary
@@ -54,7 +54,7 @@ import resource, sys
 package = type(sys)("keras_bert_rebuild")
 package.__path__ = [sys.argv[1]]
 sys.modules["keras_bert_rebuild"] = package
-from keras_bert_rebuild.data.prepare import prepare
+from keras_bert_rebuild.data.corpora.prepare import prepare
 prepare(*sys.argv[2:5], workers=int(sys.argv[5]))
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(status["VmHWM"].split()[0], resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)

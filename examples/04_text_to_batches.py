@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, compile_model, get_model, prepare, pretraining_batches
 from keras_bert_rebuild.cli.main import main as keras_bert
-from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 
 
 def main():

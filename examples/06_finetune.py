@@ -17,7 +17,7 @@ import keras
 
 from keras_bert_rebuild import BertConfig, build_model, finetune, load_task, save_pretrained
 from keras_bert_rebuild.cli.main import main as keras_bert
-from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 
 SHAPE = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 COUNTS = {"train": 600, "dev": 100, "test": 100}

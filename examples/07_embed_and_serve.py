@@ -18,7 +18,7 @@ import numpy as np
 import keras_bert_rebuild
 from keras_bert_rebuild import BertConfig, EmbeddingStream, build_model, from_pretrained, load_tokenizer, save_pretrained
 from keras_bert_rebuild.cli.main import main as keras_bert
-from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 
 SHAPE = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256}
 QUESTION = "compute the inverse of a square matrix"

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.custom_objects import get_custom_objects, get_encoder_custom_objects, set_custom_objects
-from keras_bert_rebuild.data.gen_batch_inputs import gen_batch_inputs
+from keras_bert_rebuild.data.pretraining.gen_batch_inputs import gen_batch_inputs
 from keras_bert_rebuild.layers import (
     EmbeddingSimilarity,
     Extract,
@@ -19,9 +19,9 @@ from keras_bert_rebuild.layers import (
 )
 from keras_bert_rebuild.models.get_encoders import get_encoder_component, get_encoders
 from keras_bert_rebuild.models.get_model import get_model, get_token_embedding
-from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK, get_base_dict
+from keras_bert_rebuild.text.vocabulary import TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK, get_base_dict
 from keras_bert_rebuild.training.compile_model import compile_model
-from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 
 __all__ = [
     "TOKEN_CLS",

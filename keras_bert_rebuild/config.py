@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from keras_bert_rebuild.anatomy import heads, parts
-from keras_bert_rebuild.anatomy.bert import bert_encoder
-from keras_bert_rebuild.anatomy.encoder import Encoder
+from keras_bert_rebuild.anatomy.encoder import Encoder, bert_encoder
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.limits import check_limit, limit
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.training.optimizer import AdamWarmup
+from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 
 
 def get_custom_objects() -> dict[str, Any]:

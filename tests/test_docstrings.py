@@ -13,11 +13,11 @@ import keras_bert_rebuild
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
     "kernels.jax_kernels": "jax",
-    "training.jax_hosts": "jax",
+    "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",
     "kernels.tensorflow_replicas": "tensorflow",
-    "recipes.tpu_compiler": "jax",
+    "recipes.planning.tpu_compiler": "jax",
 }
 MODULES = sorted(
     m.name

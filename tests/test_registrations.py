@@ -12,8 +12,7 @@ import pytest
 
 import keras_bert_rebuild
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.training.losses import PretrainingLoss
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 
 PACKAGE = Path(keras_bert_rebuild.__file__).parent
 

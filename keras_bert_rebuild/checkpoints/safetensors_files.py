@@ -9,7 +9,7 @@ import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from keras_bert_rebuild.checkpoints.read_array import read_array
+from keras_bert_rebuild.checkpoints.loaded_values import read_array
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.leveldb_table import fields_of, make_field, make_fixed32, masked_crc, read_table, write_table
-from keras_bert_rebuild.checkpoints.read_array import read_array
+from keras_bert_rebuild.checkpoints.loaded_values import read_array
 from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.regular import check_regular
 

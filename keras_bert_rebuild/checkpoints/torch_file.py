@@ -1,14 +1,115 @@
-"""`pytorch_model.bin`, one file or several with an index, read by torch without running a pickle."""
+"""`pytorch_model.bin`, one file or several with an index: its list of tensors is checked before torch reads it."""
 
 import importlib.util
+import io
 import pickle
+import pickletools
+import re
 import struct
+import zipfile
+import zlib
+from importlib import metadata
 from pathlib import Path
 
 from keras_bert_rebuild.checkpoints.safetensors_files import check_index, files_of_index
-from keras_bert_rebuild.checkpoints.torch_limits import check_old_format, check_tensors, check_torch_version, check_zip
+from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.files.regular import check_regular
+
+# Before this version, `weights_only=True` could be bypassed: CVE-2025-32434.
+SAFE_VERSION = (2, 6)
+
+# The pickles at the start of a file of torch before 1.6: a magic number, a version, the machine, the tensors, their storages.
+_OLD_PICKLES = 5
+
+# Objects that torch would allocate in any size from one number; a state dictionary needs none of them.
+_FILLED = {"builtins bytearray", "__builtin__ bytearray"}
+
+
+def check_torch_version(path):
+    """Refuse a version of torch whose weights-only reader can be made to run code.
+
+    Raises:
+        ValueError: torch is older.
+    """
+    version = metadata.version("torch")
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < SAFE_VERSION:
+        minimum = ".".join(map(str, SAFE_VERSION))
+        raise ValueError(
+            f"{path} is read by torch, and safely only from version {minimum} on; got {version}: pip install --upgrade torch, or "
+            "save the model as model.safetensors."
+        )
+
+
+def check_zip(path):
+    """Refuse a file of the current format with too many members, compressed ones, or too long a list of tensors.
+
+    Raises:
+        ValueError: for such a file, or one that is not a zip file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            check_limit("zip_members", len(members), str(path))
+            for member in members:
+                if member.compress_type != zipfile.ZIP_STORED:
+                    raise ValueError("it is compressed, which torch never does")
+                if member.filename.endswith("data.pkl"):
+                    check_limit("torch_pickle_bytes", member.file_size, "the list of tensors")
+                    _check_pickle(io.BytesIO(archive.read(member)))
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, IndexError) as error:
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {str(error).rstrip('.')}.") from None
+
+
+def check_old_format(path):
+    """Refuse a file of torch before 1.6 with too long a list of tensors; its pickles come before the numbers.
+
+    Raises:
+        ValueError: for such a file, or one of another format.
+    """
+    size = limit("torch_pickle_bytes")
+    with open(path, "rb") as file:
+        beginning = io.BytesIO(file.read(size + 1))
+    try:
+        for _ in range(_OLD_PICKLES):
+            _check_pickle(beginning)
+    except (ValueError, IndexError) as error:
+        if beginning.tell() > size:
+            check_limit("torch_pickle_bytes", path.stat().st_size, f"the list of tensors of {path}")
+        raise ValueError(f"{path} is not a state dictionary of PyTorch or is damaged: {str(error).rstrip('.')}.") from None
+
+
+def _check_pickle(file):
+    """Scan the next pickle of a file without running it.
+
+    Raises:
+        ValueError: it is truncated or not a pickle, or allocates memory from a number.
+    """
+    for operation, argument, _ in pickletools.genops(file):
+        if operation.name == "GLOBAL" and argument in _FILLED:  # torch supports no other opcode for names
+            raise ValueError("expected tensors; it holds a bytearray")
+
+
+def check_tensors(tensors, path):
+    """Refuse tensors whose numbers are not all in the file.
+
+    Args:
+        tensors: name to tensor.
+        path: the file, for errors.
+
+    Raises:
+        ValueError: too many tensors, a sparse one, one without values, or one whose storage is smaller than its shape.
+    """
+    check_limit("arrays", len(tensors), str(path))
+    for name, tensor in tensors.items():
+        kind = str(tensor.layout).removeprefix("torch.")
+        if kind != "strided" or tensor.device.type != "cpu" or tensor.is_quantized:
+            what = f"{kind} on {tensor.device.type}" + (", quantised" if tensor.is_quantized else "")
+            raise ValueError(f"{path} must have dense tensors with values; {name} is {what}.")
+        if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise ValueError(f"{path} is damaged: {name} has fewer numbers than its shape {tuple(tensor.shape)}.")
+
 
 INDEX = "pytorch_model.bin.index.json"
 

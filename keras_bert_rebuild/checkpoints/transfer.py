@@ -7,10 +7,10 @@ from collections import namedtuple
 import keras
 import numpy as np
 
-from keras_bert_rebuild.checkpoints.backend_values import handed_over
-from keras_bert_rebuild.checkpoints.layouts import LAYOUTS, slice_of
+from keras_bert_rebuild.checkpoints.loaded_values import handed_over
 from keras_bert_rebuild.checkpoints.positions import fit_positions
 from keras_bert_rebuild.checkpoints.report import LoadReport
+from keras_bert_rebuild.checkpoints.table import LAYOUTS, slice_of
 from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.files.printable import printable
 

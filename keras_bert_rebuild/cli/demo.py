@@ -72,7 +72,7 @@ def _run(args):
     import keras
     from rich.console import Console
 
-    from keras_bert_rebuild.data.documents import hold_out, read_documents
+    from keras_bert_rebuild.data.corpora.documents import hold_out, read_documents
 
     started = time.perf_counter()
     console = Console()
@@ -124,7 +124,7 @@ def _read_docstrings(console):
     import keras
 
     from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+    from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 
     packages = (*PACKAGES, keras.backend.backend())
     console.print(f"The docstrings of the standard library, {', '.join(packages)}:")
@@ -149,7 +149,7 @@ def _learn_vocabulary(console, documents, output):
 
 def _encode_parts(console, train, test, vocabulary):
     """Two corpora of ids: the training documents, and the test documents without passages that are also in training."""
-    from keras_bert_rebuild.data.held_out import unseen
+    from keras_bert_rebuild.data.corpora.held_out import unseen
 
     train_corpus, test_corpus = (_encode(console, part, vocabulary, name) for part, name in ((train, "training"), (test, "test")))
     test_corpus = unseen(test_corpus, train_corpus)  # compares ids, since different texts may have the same
@@ -165,7 +165,7 @@ def _encode(console, documents, vocabulary, name):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.data.token_corpus import encode_documents
+    from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)
@@ -183,8 +183,8 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
     import keras
 
     from keras_bert_rebuild import compile_model, get_model
-    from keras_bert_rebuild.data.pretraining_batches import pretraining_batches
-    from keras_bert_rebuild.data.unigram import unigram_log_probabilities
+    from keras_bert_rebuild.data.corpora.token_corpus import unigram_log_probabilities
+    from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
     keras.utils.set_random_seed(seed)
     model = get_model(len(vocabulary), seq_len=SEQ_LEN, pos_num=SEQ_LEN, **SMALL_MODEL)
@@ -231,8 +231,8 @@ def _evaluate(console, model, batches, held_out, train_corpus, vocab_size):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import TrainingProgress
-    from keras_bert_rebuild.data.pair_probe import probe_of_pairs
-    from keras_bert_rebuild.data.unigram import unigram_log_probabilities
+    from keras_bert_rebuild.data.corpora.token_corpus import unigram_log_probabilities
+    from keras_bert_rebuild.data.pretraining.pair_probe import probe_of_pairs
 
     progress = TrainingProgress(console, "evaluating", len(held_out))
     logs = model.evaluate(held_out, verbose=0, return_dict=True, callbacks=[progress])

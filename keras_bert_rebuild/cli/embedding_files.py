@@ -4,7 +4,7 @@ import contextlib
 
 import numpy as np
 
-from keras_bert_rebuild.data.corpus_files import opened
+from keras_bert_rebuild.data.corpora.corpus_files import opened
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file

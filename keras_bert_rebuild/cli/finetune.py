@@ -5,10 +5,10 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse_together
-from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
@@ -36,8 +36,8 @@ def run(args):
     """Train, show the progress, and return the exit code."""
     from rich.console import Console
 
-    from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
-    from keras_bert_rebuild.recipes.finetune import finetune
+    from keras_bert_rebuild.cli.progress import FinetuneBar
+    from keras_bert_rebuild.recipes.finetuning.finetune import finetune
     from keras_bert_rebuild.recipes.run_folder import read_yaml
 
     refuse_together(args, ("epochs", "steps"))

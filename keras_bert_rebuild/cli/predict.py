@@ -4,7 +4,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
-from keras_bert_rebuild.data.read_labelled import FORMATS
+from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import ANSWERS
 from keras_bert_rebuild.files.output import claimed_file
 
@@ -27,7 +27,7 @@ def run(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import progress_bar
-    from keras_bert_rebuild.recipes.predict import predict
+    from keras_bert_rebuild.recipes.finetuning.predict import predict
 
     folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
     # Claimed before a bar is shown; `predict` takes the same lock.

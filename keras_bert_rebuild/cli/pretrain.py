@@ -8,8 +8,8 @@ from pathlib import Path
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
-from keras_bert_rebuild.training.distribution import KINDS
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
+from keras_bert_rebuild.training.distributed.distribution import KINDS
 
 CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES, "distribute": KINDS}
 # Placeholders in the help for values that are neither numbers nor from a list.
@@ -34,11 +34,11 @@ def run(args):
     """Train, show the progress, and return the exit code."""
     from rich.console import Console
 
-    from keras_bert_rebuild.cli.training_bar import TrainingBar
-    from keras_bert_rebuild.recipes.pretrain import pretrain
+    from keras_bert_rebuild.cli.progress import TrainingBar
+    from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
+    from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml
-    from keras_bert_rebuild.recipes.training_run import StoppedError
-    from keras_bert_rebuild.training.hosts import host_index, join_hosts
+    from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
     refuse_together(args, ("init", "model"))
     if args.held_out == 0 and args.evaluation_steps is not None:

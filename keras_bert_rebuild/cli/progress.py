@@ -1,4 +1,6 @@
-"""Progress bars with a rate and the time left."""
+"""Progress bars with a rate and the time left, also for trainings, fed with the rows of their curves."""
+
+import time
 
 import keras
 from rich.progress import (
@@ -9,8 +11,10 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 
 class RateColumn(ProgressColumn):
@@ -112,3 +116,94 @@ class TrainingProgress(keras.callbacks.Callback):
     def _advance(self, logs):
         note = "  ".join(f"{name} {float(logs[name]):.3f}" for name in ("MLM_loss", "NSP_loss") if name in (logs or {}))
         self.bar.update(self.task, advance=1, note=note)
+
+
+# Column of the curve, how it is shown.
+PRETRAINING_SHOWN = (
+    ("mlm_loss", "MLM {:.3f}"),
+    ("mlm_perplexity", "ppl {:.4g}"),
+    ("mlm_accuracy", "acc {:.1%}"),
+    ("pair_accuracy", "pair {:.0%}"),
+    ("held_out_mlm_loss", "held out {:.3f}"),
+    ("tokens_per_second", "{:,.0f} tok/s"),
+    ("flop_utilisation", "MFU {:.0%}"),
+)
+# A log file gets lines instead of a bar that moves: seconds between them.
+EVERY_SECONDS = 30
+
+
+class TrainingBar(Progress):
+    """Steps done, the time taken and left, and below them the values of the last rows.
+
+    Example: `with TrainingBar(console, total_steps) as bar: pretrain(store, output, report=bar)`.
+    """
+
+    shown: tuple = PRETRAINING_SHOWN
+
+    def __init__(self, console, total):
+        times = (TextColumn("steps"), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+        self._note = ""
+        super().__init__(BarColumn(), MofNCompleteColumn(), *times, console=console, speed_estimate_period=3600)
+        self._task = self.add_task("pretraining", total=total)
+        self._known = None
+        self._printed = time.monotonic()
+
+    def get_renderables(self):
+        yield from super().get_renderables()
+        if self._note:
+            yield Text(self._note, overflow="ellipsis", no_wrap=True)
+
+    def __call__(self, row):
+        """Show a row of the curve; the first has only the step where the run starts."""
+        if self._known is None:
+            self.reset(self._task, completed=row["step"])
+            self._known = {}
+        self._known.update({name: value for name, value in row.items() if value is not None})
+        self._note = "  ".join(shape.format(self._known[name]) for name, shape in self.shown if name in self._known)
+        self.update(self._task, completed=row["step"])
+        if not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
+            line = Text(f"step {row['step']:,} of {self.tasks[0].total:,}  {self._note}")
+            self.console.print(line, soft_wrap=True)
+            self._printed = time.monotonic()
+
+
+# Columns of the curve, how they are shown.
+FINETUNING_SHOWN = (
+    ("epoch", "epoch {:.1f}"),
+    ("loss", "loss {:.4f}"),
+    ("dev_accuracy", "accuracy {:.4f}"),
+    ("dev_micro_f1", "micro F1 {:.4f}"),
+    ("dev_f1", "F1 {:.4f}"),
+    ("dev_exact_match", "exact {:.4f}"),
+    ("dev_spearman", "Spearman {:.4f}"),
+    ("evaluated", "evaluating {:.0%}"),
+    ("examples_per_second", "{:,.0f} ex/s"),
+)
+
+
+class FinetuneBar(TrainingBar):
+    """Steps done, the time taken and left, and below them loss and scores.
+
+    Example: `with FinetuneBar(console) as bar: finetune("classification", model, train, dev, output, report=bar)`.
+    """
+
+    shown = FINETUNING_SHOWN
+
+    def __init__(self, console):
+        super().__init__(console, None)
+
+    def __enter__(self):
+        return self  # nothing to show before the first row: there may be only an error
+
+    def __exit__(self, *error):
+        if self.live.is_started:
+            super().__exit__(*error)
+
+    def __call__(self, row):
+        """Show a row of the curve; the first has the number of steps."""
+        if "steps" in row:
+            self.update(self._task, total=row["steps"])
+            self.start()
+        if self._known is not None and "evaluated" not in row:
+            self._known.pop("evaluated", None)
+        super().__call__(row)

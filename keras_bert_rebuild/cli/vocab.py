@@ -29,8 +29,7 @@ def _learn(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import ReadingProgress
-    from keras_bert_rebuild.data.count_words import LONGEST_WORD, WordCounts
-    from keras_bert_rebuild.data.read_corpus import CorpusReader
+    from keras_bert_rebuild.data.corpora.read_corpus import LONGEST_WORD, CorpusReader, WordCounts
     from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
     from keras_bert_rebuild.text.vocabulary import save_vocabulary
 

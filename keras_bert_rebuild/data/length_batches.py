@@ -56,7 +56,7 @@ def bucket_lengths(longest, compiled):
 
 
 def least_length(lengths, tokens):
-    """The least of the lengths, ascending, that holds a row of so many tokens."""
+    """The least of the lengths, ascending, that holds a row of that many tokens."""
     return int(lengths[bisect.bisect_left(lengths, tokens)])
 
 

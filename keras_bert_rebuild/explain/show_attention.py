@@ -9,10 +9,9 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.explain.attention_maps import attention_maps
-from keras_bert_rebuild.explain.attention_page import attention_page
+from keras_bert_rebuild.explain.attention_page import attention_page, heads_that_fit
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
-from keras_bert_rebuild.explain.heads_that_fit import heads_that_fit
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import check_file

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.checkpoints.layouts import slice_of
-from keras_bert_rebuild.checkpoints.table import NameTable
+from keras_bert_rebuild.checkpoints.table import NameTable, slice_of
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
 from keras_bert_rebuild.families import FAMILIES, bert

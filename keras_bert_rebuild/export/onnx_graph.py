@@ -1,4 +1,4 @@
-"""An ONNX graph in the making: nodes one after the other, weights once each."""
+"""An ONNX graph under construction: nodes in order, every weight once, activations as nodes."""
 
 from collections import namedtuple
 
@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.export.needed_package import needed_package
+from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 
 # The first with an operator for gelu.
 OPSET = 20
@@ -74,3 +75,44 @@ class OnnxGraph:
         # The oldest format that has the operators, for the sake of older runtimes.
         version = helper.find_min_ir_version_for([opset])
         return helper.make_model(graph, producer_name="keras_bert_rebuild", opset_imports=[opset], ir_version=version)
+
+
+def _quick_gelu(graph, x):
+    scaled = graph.node("Mul", x, graph.constant(1.702))
+    return graph.node("Mul", x, graph.node("Sigmoid", scaled))
+
+
+def _one(operator, **attributes):
+    return lambda graph, x: graph.node(operator, x, **attributes)
+
+
+# Function, what makes its nodes.
+ACTIVATIONS = {
+    gelu: _one("Gelu", approximate="tanh"),
+    gelu_erf: _one("Gelu", approximate="none"),
+    quick_gelu: _quick_gelu,
+    keras.activations.gelu: _one("Gelu", approximate="none"),
+    keras.activations.linear: lambda graph, x: x,
+    keras.activations.relu: _one("Relu"),
+    keras.activations.sigmoid: _one("Sigmoid"),
+    keras.activations.silu: lambda graph, x: graph.node("Mul", x, graph.node("Sigmoid", x)),
+    keras.activations.softmax: _one("Softmax", axis=-1),
+    keras.activations.softplus: _one("Softplus"),
+    keras.activations.tanh: _one("Tanh"),
+    None: lambda graph, x: x,
+}
+
+
+def activate(graph, layer, activation, x):
+    """Append an activation; the name of its output.
+
+    Raises:
+        ValueError: ONNX has no nodes for it here.
+    """
+    if activation not in ACTIVATIONS:
+        raise ValueError(f"{layer.name}: an activation to export must be one of {_names()}; got {activation!r}.")
+    return ACTIVATIONS[activation](graph, x)
+
+
+def _names():
+    return ", ".join(function.__name__ for function in ACTIVATIONS if function is not None)

@@ -7,8 +7,7 @@ import re
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.export.onnx_activations import activate
-from keras_bert_rebuild.export.onnx_graph import Value
+from keras_bert_rebuild.export.onnx_graph import Value, activate
 
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
 OF_PADDING = -3e4

@@ -1,14 +1,44 @@
-"""A folder that is written completely or not at all."""
+"""A folder that is there whole or not at all: written next to its target and swapped in."""
 
 import contextlib
+import ctypes
+import errno
 import fnmatch
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from keras_bert_rebuild.files.durable import naming_full_disk, partial_folder, remove_leftovers, sync_path, umask
-from keras_bert_rebuild.files.exchange import exchange
 from keras_bert_rebuild.files.locked import lock_file, locked, short_name
+
+_HERE = -100  # AT_FDCWD of Linux
+_EXCHANGE, _SWAP = 2, 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+
+
+def exchange(one, other):
+    """Exchange the names of two files or folders of one file system, atomically.
+
+    Returns:
+        Whether it was done: not every system and file system can.
+
+    Raises:
+        OSError: it is not permitted.
+    """
+    names = os.fsencode(one), os.fsencode(other)
+    system = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
+    if hasattr(system, "renameat2"):
+        failed = system.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE)
+    elif hasattr(system, "renamex_np"):
+        failed = system.renamex_np(*names, _SWAP)
+    else:
+        return False
+    if not failed:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from keras_bert_rebuild.kernels.aligned import ALIGNMENT, aligned_array
+from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
 
 DTYPES = ("bfloat16", "float16")
 CAPABILITY = 8.0  # Ampere

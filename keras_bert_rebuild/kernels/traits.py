@@ -1,8 +1,10 @@
-"""Properties of the running backend besides its kernels, named for the code that depends on them."""
+"""Facts about the running backend, besides its kernels, for code that must act on them."""
 
+import math
 from typing import Any
 
 import keras
+import numpy as np
 
 
 def compiles_each_shape(model: Any = None) -> bool:
@@ -42,3 +44,21 @@ def has_several_hosts() -> bool:
 
 def _is(backend):
     return keras.config.backend() == backend
+
+
+# JAX and torch use an array whose memory starts at a multiple of this, and copy any other.
+ALIGNMENT = 64
+
+
+def aligned_array(shape, dtype):
+    """An array in new memory, which the system allocates, as zeros, only where it is written.
+
+    Args:
+        shape: of the array.
+        dtype: of its numbers.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    # np.zeros takes new memory from the system; np.empty may return memory that was written before.
+    memory = np.zeros(size + ALIGNMENT, "uint8")
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)

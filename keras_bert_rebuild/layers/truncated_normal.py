@@ -1,11 +1,16 @@
-"""BERT's initializer, which costs nothing where a checkpoint is about to overwrite its values."""
+"""BERT's initializer, which costs nothing where a checkpoint is about to overwrite its values.
+
+Initial weights that depend on a seed and the path of their variable alone, the same on every backend.
+"""
 
 import contextlib
 import threading
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 _SKIPPED = threading.local()
 
@@ -40,3 +45,18 @@ class TruncatedNormal(keras.initializers.TruncatedNormal):
         if values:
             return values(shape, keras.backend.standardize_dtype(dtype))
         return super().__call__(shape, dtype=dtype, **kwargs)
+
+
+def drawn_by_name(variable, seed, draw):
+    """Initial values of a variable.
+
+    Args:
+        variable: a built Keras variable.
+        seed: a whole number of at least 0.
+        draw: a function of a NumPy generator and a shape that gives an array.
+
+    Returns:
+        A float32 array of the shape of the variable.
+    """
+    generator = np.random.default_rng([seed, zlib.crc32(variable.path.encode())])
+    return draw(generator, tuple(variable.shape)).astype("float32")

@@ -1,5 +1,6 @@
-"""A model from a config: encoder, heads, and the model class that fits them."""
+"""A model from a config: encoder, heads, the model class that fits them, and the dtype policy of its layers."""
 
+import contextlib
 import operator
 from collections.abc import Sequence
 
@@ -98,3 +99,19 @@ def _concatenated(blocks, output_layer_num, num_blocks):
         raise IndexError(f"a model without heads must have at least 1 encoder block; got {num_blocks}.")
     chosen = [blocks[i] for i in select_blocks(output_layer_num, num_blocks)]
     return chosen[0] if len(chosen) == 1 else keras.layers.Concatenate(name="Encoder-Output")(chosen)
+
+
+@contextlib.contextmanager
+def dtype_scope(dtype):
+    """Make `dtype` the global dtype policy, and restore the previous one at the end.
+
+    Args:
+        dtype: a dtype policy, such as "mixed_bfloat16"; None leaves the current one.
+    """
+    before = keras.config.dtype_policy()
+    if dtype is not None:
+        keras.config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

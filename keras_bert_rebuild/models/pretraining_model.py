@@ -7,11 +7,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.models.batch_check import check_labels
+from keras_bert_rebuild.models.batch_check import CLASSES, check_labels
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.chunked_cross_entropy import LABEL_COLUMN
 from keras_bert_rebuild.models.head_answers import LOGITS, PROBABILITIES, as_needed, log_of
-from keras_bert_rebuild.models.host_check import CLASSES
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.masked_positions import at_positions, flat_labels, slots_of, weights_at
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph

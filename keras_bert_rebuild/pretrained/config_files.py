@@ -4,8 +4,8 @@ from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
-from keras_bert_rebuild.text.json_file import json_object
 
 # Fields that do not change what a trained model computes, so a format need not represent them.
 WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf")

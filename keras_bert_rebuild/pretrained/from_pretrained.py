@@ -5,15 +5,14 @@ import os
 import warnings
 from collections.abc import Sequence
 
-from keras_bert_rebuild.checkpoints.backend_values import unwritten
+from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.checkpoints.positions import METHODS
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import load_variables
 from keras_bert_rebuild.config import BertConfig, check_heads
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.build_model import build_model, set_trainable
-from keras_bert_rebuild.models.dtype_scope import dtype_scope
+from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_trainable
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights

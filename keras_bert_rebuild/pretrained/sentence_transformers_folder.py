@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from keras_bert_rebuild.files.json_text import parsed_json
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
-from keras_bert_rebuild.text.json_file import parsed_json
 
 # Older key of 1_Pooling/config.json and name of the pooling there and here; several are concatenated in this order.
 OLD_KEYS = (

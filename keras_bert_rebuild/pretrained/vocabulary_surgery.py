@@ -12,12 +12,11 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.build_model import build_model
-from keras_bert_rebuild.models.dtype_scope import dtype_scope
+from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
-from keras_bert_rebuild.text.wordpiece import split_pieces
+from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
 
 SPECIAL = (TOKEN_PAD, GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)
 UNUSED = re.compile(r"\[unused\d+\]")

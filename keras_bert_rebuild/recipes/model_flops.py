@@ -1,6 +1,9 @@
-"""Floating-point operations of a model's matrix products."""
+"""Floating-point operations of a model's matrix products, and how many of them this machine does in a second."""
 
+import time
 from dataclasses import dataclass
+
+from keras import ops
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.parts import parts_of
@@ -60,3 +63,30 @@ def _of_work(term, letters, work):
 def train_flops(config, work, pair_head=True):
     """Operations of a training step: the forward pass, and twice as many for the gradients of activations and weights."""
     return 3 * forward_flops(config, work, pair_head)
+
+
+def matrix_ceiling(dtype="float32", seconds=0.5):
+    """Floating-point operations per second of a large matrix product, the best of several.
+
+    Args:
+        dtype: dtype of the matrices.
+        seconds: about how long to measure.
+    """
+    size = 1024
+    while True:  # a product that takes long compared with the overhead of the call
+        matrix = ops.full((size, size), 1 / size, dtype=dtype)
+        _product(matrix)
+        taken = _product(matrix)
+        if taken > seconds / 20 or size >= 16384:
+            break
+        size *= 2
+    times = [taken]
+    while sum(times) < seconds:
+        times.append(_product(matrix))
+    return 2 * size**3 / min(times)
+
+
+def _product(matrix):
+    started = time.perf_counter()
+    float(ops.convert_to_numpy(ops.cast(ops.matmul(matrix, matrix)[0, 0], "float32")))  # waits for the device
+    return time.perf_counter() - started

@@ -6,7 +6,7 @@ from collections import namedtuple
 
 import numpy as np
 
-from keras_bert_rebuild.layers.viterbi import viterbi
+from keras_bert_rebuild.layers.conditional_random_field import viterbi
 from keras_bert_rebuild.tasks.metrics.entities import entities_of
 from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE
 from keras_bert_rebuild.tasks.tag_schemes import may_follow, tags_of_entities

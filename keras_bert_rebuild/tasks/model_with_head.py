@@ -3,16 +3,14 @@
 import keras
 import numpy as np
 
-from keras_bert_rebuild.checkpoints.backend_values import unwritten
+from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.checkpoints.report import LoadReport
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
-from keras_bert_rebuild.layers.drawn_by_name import drawn_by_name
-from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
-from keras_bert_rebuild.models.build_model import build_model
-from keras_bert_rebuild.models.dtype_scope import dtype_scope
+from keras_bert_rebuild.layers.truncated_normal import drawn_by_name, skipped_initialization
+from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import CRF, LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.training.lora import without_lora
+from keras_bert_rebuild.training.adapters.lora import without_lora
 
 # What may be newly initialised: the last layers of the heads, and the pooler if the encoder has none.
 _OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF))

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.data.length_buckets import BucketedBatches
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
+from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.training.task_losses import ChoiceLoss

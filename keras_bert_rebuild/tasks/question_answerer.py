@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.labelled_examples import Question
+from keras_bert_rebuild.data.labelled.labelled_examples import Question
 from keras_bert_rebuild.tasks.answer_spans import best_spans, merge_spans, span_of_tokens
 from keras_bert_rebuild.tasks.encode_windows import Encoded
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras_bert_rebuild.data.example_kinds import Kind
+from keras_bert_rebuild.data.labelled.example_kinds import Kind
 
 # The kind of a task in files, the module and the name of its class, and its names on the command line. The classes define the same;
 # this table allows importing them only when they are needed.

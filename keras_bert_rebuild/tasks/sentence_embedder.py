@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.length_buckets import BucketedBatches
+from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean

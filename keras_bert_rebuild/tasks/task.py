@@ -10,8 +10,8 @@ from typing import Any, Self, TypeAlias
 import keras
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.data.example_kinds import Kind
-from keras_bert_rebuild.data.length_buckets import BucketedBatches
+from keras_bert_rebuild.data.labelled.example_kinds import Kind
+from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length

@@ -8,8 +8,8 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
-from keras_bert_rebuild.layers.viterbi import marginals
+from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.conditional_random_field import marginals
 from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.tasks.encode_windows import Encoded
 from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans

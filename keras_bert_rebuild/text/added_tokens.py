@@ -2,9 +2,9 @@
 
 from tokenizers import AddedToken
 
-from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
-from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
+from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
 # A `[MASK]` in a text is treated as text unless `special_tokens_in_text` is set.
 SPECIAL = (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)

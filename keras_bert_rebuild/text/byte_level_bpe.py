@@ -9,12 +9,12 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.regular import read_text
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
-from keras_bert_rebuild.text.flat_encodings import flat_encodings
-from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.flat_tokens import flat_encodings
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_robertas, model_type, section
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_bert_rebuild.text.google_normalization import CONTEXT, normalised, spaced_in_context
+from keras_bert_rebuild.text.normalization import CONTEXT, normalised, spaced_in_context
 
 # Instead of the size of a form: unknown yet, or dependent on the neighbours.
 _UNKNOWN, _IN_CONTEXT = 255, 254

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
-from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files

@@ -1,4 +1,4 @@
-"""Text cleaned and split into words as by Google's `BasicTokenizer`."""
+"""Google's `BasicTokenizer`: text cleaned and split into words, with the source offset of every character."""
 
 import re
 import unicodedata
@@ -80,3 +80,108 @@ def _spaced(char):
     if char in "\0\ufffd" or is_control(char):
         return ""
     return char
+
+
+# Marks a character whose form depends on its neighbours. It does not occur in cleaned text.
+CONTEXT = "\0"
+
+
+def normalised(char, settings):
+    """The form of a character, with spaces around it if it is a word of its own; `CONTEXT` if it depends on its neighbours.
+
+    Args:
+        char: a character.
+        settings: `WordPieceSettings`.
+
+    Reference: `BasicTokenizer` in `tokenization.py` of google-research/bert.
+    """
+    if is_dropped(char):
+        return ""
+    if _is_white(char):
+        return " "
+    if settings.do_lower_case and char == "Σ":
+        return CONTEXT
+    chars = char.lower() if settings.do_lower_case else char
+    if settings.strips:
+        chars = unicodedata.normalize("NFD", chars)
+        if any(_reorders(c) for c in chars):
+            return CONTEXT
+        chars = "".join(c for c in chars if unicodedata.category(c) != "Mn")
+    spaced = "".join(f" {c} " if is_punctuation(c) else c for c in chars)
+    return f" {spaced} " if settings.tokenize_chinese_chars and is_cjk_character(char) else spaced
+
+
+def is_dropped(char):
+    """Whether a character is dropped: NUL, the replacement character, controls and formats."""
+    return char in "\0\ufffd" or is_control(char)
+
+
+def _is_white(char):
+    return char.isspace() or unicodedata.category(char) == "Zs"
+
+
+def _reorders(char):
+    """Whether a character remains and may be swapped with its neighbours in the canonical order."""
+    return unicodedata.combining(char) != 0 and unicodedata.category(char) != "Mn"
+
+
+def spaced_in_context(text, settings):
+    """Text with spaces around words, however its characters depend on each other.
+
+    Args:
+        text: the text between two spaces.
+        settings: `WordPieceSettings`.
+
+    Returns:
+        The string, and for each of its characters the index of its original in the text, -1 for a space.
+    """
+    spaced = []
+    for token in _tokens(text, settings.tokenize_chinese_chars):
+        spaced.append((" ", -1))
+        token = _lowered(token) if settings.do_lower_case else token
+        for char, origin in _without_accents(token) if settings.strips else token:
+            spaced += [(" ", -1), (char, origin), (" ", -1)] if is_punctuation(char) else [(char, origin)]
+    return "".join(char for char, _ in spaced), [origin for _, origin in spaced]
+
+
+def _lowered(token):
+    """Pairs of character and index in lower case, computed for the whole word: a sigma at the end has its own form."""
+    lowered = "".join(char for char, _ in token).lower()
+    origins = [origin for char, origin in token for _ in char.lower()]
+    return list(zip(lowered, origins, strict=True))
+
+
+def _without_accents(token):
+    """Pairs of character and index decomposed, in the canonical order, without combining marks."""
+    decomposed = [(c, origin) for char, origin in token for c in unicodedata.normalize("NFD", char)]
+    return [(char, origin) for char, origin in _canonically_ordered(decomposed) if unicodedata.category(char) != "Mn"]
+
+
+def _tokens(text, splits_cjk):
+    """Cleaned text split at white space and, with `splits_cjk`, around CJK characters: lists of (character, index)."""
+    tokens, new = [], True
+    for i, char in enumerate(text):
+        if is_dropped(char):
+            continue
+        if _is_white(char):
+            new = True
+            continue
+        cjk = splits_cjk and is_cjk_character(char)
+        if new or cjk:
+            tokens.append([])
+        tokens[-1].append((char, i))
+        new = cjk
+    return tokens
+
+
+def _canonically_ordered(chars):
+    """Consecutive marks sorted by their combining class, as in Unicode's canonical ordering."""
+    ordered, marks = [], []
+    for item in [*chars, ("", -1)]:
+        if item[0] and unicodedata.combining(item[0]):
+            marks.append(item)
+        else:
+            ordered += sorted(marks, key=lambda mark: unicodedata.combining(mark[0]))
+            ordered.append(item)
+            marks = []
+    return ordered[:-1]

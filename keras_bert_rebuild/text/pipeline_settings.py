@@ -2,8 +2,8 @@
 
 import secrets
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import FLAGS, with_added_tokens
-from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.tokenizer_json import model_type, objects, section
 from keras_bert_rebuild.text.wordpiece_files import GENERIC_CLASSES, IN_NORMALIZER, cleaning_settings
 

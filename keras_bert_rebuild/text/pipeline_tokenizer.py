@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import Tokenizer
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import added_token
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
-from keras_bert_rebuild.text.flat_encodings import flat_encodings
-from keras_bert_rebuild.text.json_file import json_object
+from keras_bert_rebuild.text.flat_tokens import flat_encodings
 from keras_bert_rebuild.text.pipeline_settings import (
     SPECIAL_NAMES,
     named_special_tokens,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert_rebuild.text.normalization import is_space
-from keras_bert_rebuild.text.tokens import TOKEN_UNK
+from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
 
 DIAGONAL, SKIP_TEXT, SKIP_DECODED = range(3)
 

@@ -10,15 +10,13 @@ from typing import Any, Self
 import numpy as np
 from tokenizers import AddedToken, normalizers
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.regular import read_bytes
 from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_space_in_files
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
-from keras_bert_rebuild.text.albert_normalization import QUOTES, normalized, normalized_with_offsets
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
-from keras_bert_rebuild.text.json_file import json_object
-from keras_bert_rebuild.text.sentencepiece_families import FAMILIES
-from keras_bert_rebuild.text.sentencepiece_places import SPACE, piece_offsets
+from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
 
 # In the table of ids: a special token that the model itself finds in a text.

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from keras_bert_rebuild.text import normalization
+from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.rematch import rematch
-from keras_bert_rebuild.text.tokens import TOKEN_CLS, TOKEN_SEP, TOKEN_UNK
-from keras_bert_rebuild.text.wordpiece import split_pieces
+from keras_bert_rebuild.text.vocabulary import TOKEN_CLS, TOKEN_SEP, TOKEN_UNK
 
 
 class Tokenizer:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
-from keras_bert_rebuild.text.json_file import json_object
 
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
+from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_SEP, TOKEN_UNK
 
 # Google's ids: [PAD] is 0, then 99 unused rows for words of the user, and 100 to 103.
 SPECIAL_TOKENS = (GOOGLE_PAD, *(f"[unused{i}]" for i in range(99)), TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK)

@@ -1,4 +1,4 @@
-"""Vocabulary files: one token on each line; its id is the index of the line."""
+"""Vocabulary files, one token per line with the line number as its id, and the special tokens."""
 
 import os
 from collections.abc import Iterable
@@ -50,3 +50,23 @@ def save_vocabulary(tokens: Iterable[str], vocab_path: str | os.PathLike[str]) -
 def is_cased(tokens):
     """Whether a vocabulary has upper-case letters outside its special tokens, so that texts may not be lower-cased."""
     return any(token != token.lower() for token in tokens if not (token.startswith("[") and token.endswith("]")))
+
+
+TOKEN_PAD = ""  # keras_bert's, where Google's vocabularies have [PAD]
+TOKEN_UNK = "[UNK]"
+TOKEN_CLS = "[CLS]"
+TOKEN_SEP = "[SEP]"
+TOKEN_MASK = "[MASK]"
+
+GOOGLE_PAD = "[PAD]"
+
+
+def get_base_dict() -> dict[str, int]:
+    """A new dictionary of the special tokens and their ids.
+
+    Example:
+
+    >>> get_base_dict()
+    {'': 0, '[UNK]': 1, '[CLS]': 2, '[SEP]': 3, '[MASK]': 4}
+    """
+    return {token: i for i, token in enumerate((TOKEN_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK))}

@@ -2,11 +2,10 @@
 
 import warnings
 
+from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.text.added_tokens import mask_takes_space, with_added_tokens
-from keras_bert_rebuild.text.json_file import json_object
 from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_googles, model_type, row_tokens, section
-from keras_bert_rebuild.text.tokens import TOKEN_MASK
-from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+from keras_bert_rebuild.text.vocabulary import TOKEN_MASK, is_cased, load_vocabulary
 
 # Settings of tokenizer_config.json, and their names in the normalizers of tokenizer.json.
 IN_NORMALIZER = {"do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}

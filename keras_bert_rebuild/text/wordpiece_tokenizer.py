@@ -1,8 +1,9 @@
-"""Google's tokenizer for batches of texts."""
+"""Google's tokenizer for batches of texts, and its settings."""
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,10 +14,36 @@ from keras_bert_rebuild.text.added_tokens import rules_of
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, strings
 from keras_bert_rebuild.text.piece_table import PieceTable
 from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
-from keras_bert_rebuild.text.tokens import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
-from keras_bert_rebuild.text.vocabulary import is_cased, load_vocabulary
+from keras_bert_rebuild.text.vocabulary import (
+    GOOGLE_PAD,
+    TOKEN_CLS,
+    TOKEN_MASK,
+    TOKEN_PAD,
+    TOKEN_SEP,
+    TOKEN_UNK,
+    is_cased,
+    load_vocabulary,
+)
 from keras_bert_rebuild.text.wordpiece_files import wordpiece_arguments
-from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
+
+
+@dataclass(frozen=True)
+class WordPieceSettings:
+    """How texts are normalised before they are split; the names are those of tokenizer_config.json."""
+
+    do_lower_case: bool = True
+    """Lower-case texts."""
+
+    strip_accents: bool | None = None
+    """Decompose characters and drop nonspacing marks; None: if texts are lower-cased."""
+
+    tokenize_chinese_chars: bool = True
+    """Make every CJK ideograph a word of its own."""
+
+    @property
+    def strips(self) -> bool:
+        """Whether accents are dropped."""
+        return self.do_lower_case if self.strip_accents is None else self.strip_accents
 
 
 class WordPieceTokenizer(BatchTokenizer):
@@ -168,8 +195,7 @@ class WordPieceTokenizer(BatchTokenizer):
         """The function that splits many new words with tensorflow-text, or None."""
         if not (self._fast or (self._fast is None and "tensorflow" in sys.modules)):
             return None
-        from keras_bert_rebuild.text.tensorflow_pieces import TensorFlowPieces
-        from keras_bert_rebuild.text.tensorflow_wordpiece import is_available
+        from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowPieces, is_available
 
         if not is_available():
             if self._fast:

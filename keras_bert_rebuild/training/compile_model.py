@@ -9,8 +9,8 @@ from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
-from keras_bert_rebuild.training.optimizer import AdamWarmup
-from keras_bert_rebuild.training.whole_batch import of_whole_batch
+from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
+from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
 
 # Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. The list also has
 # keras_bert's names of the kernels, so that it works for both libraries.

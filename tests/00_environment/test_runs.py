@@ -31,7 +31,7 @@ CASES = (
     (Item("models/test_heads.py", "d", "compiles_long"), "first quick", "rest quick", "rest quick"),
     (Item("text/test_windows.py", "a"), "first quick", "rest quick", ""),
     (Item("text/test_windows.py", "b", "tensorflow"), "first quick", "first quick", ""),
-    (Item("recipes/test_plan.py", "a"), "first", "rest", "rest"),
+    (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "rest"),
     (Item("cli/test_embed.py", "a"), "first quick", "first quick", ""),
 )
 

@@ -15,9 +15,9 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.rotary import angles, rotate
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
-from keras_bert_rebuild.recipes.plan_memory import step_memory
-from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.layout_table import axes_of
+from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.distributed.layout_table import axes_of
 
 CONFIG = ToyConfig(
     family="gated_toy",

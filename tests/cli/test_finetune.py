@@ -9,10 +9,10 @@ import pytest
 from helpers.command_line import said_by_verb
 from rich.console import Console
 
-from keras_bert_rebuild.cli.finetune_bar import FinetuneBar
 from keras_bert_rebuild.cli.option_kinds import docs
-from keras_bert_rebuild.recipes import finetune as recipe
-from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.cli.progress import FinetuneBar
+from keras_bert_rebuild.recipes.finetuning import finetune as recipe
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 
 said_by = functools.partial(said_by_verb, "finetune")
 

@@ -5,7 +5,7 @@ import functools
 import pytest
 from helpers.command_line import said_by_verb
 
-from keras_bert_rebuild.data.token_store import TokenStore
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
 
 said_by = functools.partial(said_by_verb, "prepare")
 

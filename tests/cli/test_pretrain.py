@@ -10,10 +10,10 @@ from helpers.command_line import said_by_verb
 from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild.cli import pretrain as verb
-from keras_bert_rebuild.data.token_store import TokenStore
-from keras_bert_rebuild.recipes import pretrain as recipe
-from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.training_run import StoppedError
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
 said_by = functools.partial(said_by_verb, "pretrain")
 

@@ -5,8 +5,8 @@ import re
 
 from rich.console import Console
 
-from keras_bert_rebuild.cli import training_bar
-from keras_bert_rebuild.cli.training_bar import TrainingBar
+from keras_bert_rebuild.cli import progress
+from keras_bert_rebuild.cli.progress import TrainingBar
 
 ROW = {
     "step": 1200,
@@ -34,7 +34,7 @@ def test_two_lines_of_a_narrow_terminal_hold_the_bar_and_the_numbers():
 
 
 def test_a_log_file_gets_a_line_at_intervals(monkeypatch):
-    monkeypatch.setattr(training_bar, "EVERY_SECONDS", -1)
+    monkeypatch.setattr(progress, "EVERY_SECONDS", -1)
     console = Console(file=io.StringIO(), width=40)
     with TrainingBar(console, 3000) as bar:
         bar({"step": 0})

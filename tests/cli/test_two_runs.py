@@ -9,7 +9,7 @@ from helpers.command_line import save_small_model
 from helpers.other_process import finish, start
 from helpers.small_tasks import small_task
 
-from keras_bert_rebuild.data.prepare import prepare
+from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 STEPS = ("--batch-size", 2, "--steps", 2)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.data import count_words
-from keras_bert_rebuild.data.count_words import WordCounts
+from keras_bert_rebuild.data.corpora import read_corpus
+from keras_bert_rebuild.data.corpora.read_corpus import WordCounts
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
 
@@ -56,7 +56,7 @@ def test_counting_between_spaces_counts_words(passages, cased):
 
 
 def test_counting_in_little_memory_counts_the_same(monkeypatch):
-    monkeypatch.setattr(count_words, "_CHUNKS_HELD", 2)
+    monkeypatch.setattr(read_corpus, "_CHUNKS_HELD", 2)
     words = WordCounts()
     for _ in range(3):
         words.add("one two, three two")

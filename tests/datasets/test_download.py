@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from keras_bert_rebuild.datasets import download as module
-from keras_bert_rebuild.datasets.download import download
+from keras_bert_rebuild.datasets import pretrained as module
+from keras_bert_rebuild.datasets.pretrained import download
 
 CONTENT = bytes(range(256)) * 1000
 

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 from keras_bert_rebuild import from_pretrained, load_tokenizer
 from keras_bert_rebuild.export import export_model
 from keras_bert_rebuild.export.export_model import export
-from keras_bert_rebuild.export.sentencepiece_pipeline import sentencepiece_pipeline
+from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
 from keras_bert_rebuild.pretrained.save_pretrained import save_pretrained
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 

@@ -6,7 +6,7 @@ import numpy as np
 from helpers.numbered_batches import NumberedBatches
 from helpers.small import make_variables
 from keras_bert_rebuild import AdamW, BertConfig, build_model, compile_model, distribute
-from keras_bert_rebuild.training.train_state import read_state, write_state
+from keras_bert_rebuild.training.state.train_state import read_state, write_state
 
 STEPS, BATCH, LENGTH, VOCAB = 20, 8, 12, 104
 

@@ -1,6 +1,6 @@
 """Unusual and malformed texts, as users receive them."""
 
-from keras_bert_rebuild.data.docstrings import docstring_document, docstring_files
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 
 # A few of every script and kind, combined at random: both directions, marks without letters, emoji families, lone surrogates.
 PARTS = (

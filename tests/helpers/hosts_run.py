@@ -9,8 +9,8 @@ import sys
 
 from helpers.small_corpus import small_corpus
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.recipes import pretrain as recipe
-from keras_bert_rebuild.recipes import stretches
+from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
+from keras_bert_rebuild.recipes.pretraining import step_spans
 
 TINY = {"num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
 STEPS = 20
@@ -35,14 +35,14 @@ def corpus():
 
 
 def die_at(number, kind):
-    make = stretches.SpanOfBatches.__getitem__
+    make = step_spans.SpanOfBatches.__getitem__
 
     def dying(self, index):
         if self._start + index == number:
             os.kill(os.getpid(), kind)
         return make(self, index)
 
-    stretches.SpanOfBatches.__getitem__ = dying
+    step_spans.SpanOfBatches.__getitem__ = dying
 
 
 def run(options):

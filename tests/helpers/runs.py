@@ -31,8 +31,8 @@ WHOLE_TRAININGS = ("programs/*", "recipes/*")
 NOT_QUICK = (
     *WHOLE_TRAININGS,
     "cli/test_command.py",
-    "data/test_pair_probe.py",
-    "data/test_prepare_killed.py",
+    "data/pretraining/test_pair_probe.py",
+    "data/corpora/test_prepare_killed.py",
     "docs/*",
     "soak/*",
     "test_names.py",

@@ -6,7 +6,7 @@ import numpy as np
 from helpers import reference
 from helpers.small import spread
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, build_model
-from keras_bert_rebuild.data.labelled_examples import ClassifiedText
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 
 WORDS = ["the", "cat", "dog", "sat", "on", "mat", "in", "paris", "london", "anna", "ben", "likes", "red", "blue", "and", "a", "of"]
 SIGNS = [".", ",", "?", "who", "where"]

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from helpers.distributed_training import STEPS, Trained
 from keras_bert_rebuild import AdamW, distribute
-from keras_bert_rebuild.training.whole_batch import LossScaleOptimizer
+from keras_bert_rebuild.training.optimizers.whole_batch import LossScaleOptimizer
 
 PROCESSOR = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(PROCESSOR, [tf.config.LogicalDeviceConfiguration() for _ in range(2)])

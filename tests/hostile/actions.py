@@ -8,15 +8,15 @@ import warnings
 import numpy as np
 
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.data.read_corpus import CorpusReader
-from keras_bert_rebuild.data.read_labelled import read_examples
-from keras_bert_rebuild.data.token_store import TokenStore
+from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
-from keras_bert_rebuild.training.checkpoint import read_checkpoint
-from keras_bert_rebuild.training.lora import load_lora
+from keras_bert_rebuild.training.adapters.lora import load_lora
+from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 
 KINDS = {".csv": "classification", ".tsv": "classification", ".jsonl": "classification", ".conll": "tagging", ".json": "questions"}
 

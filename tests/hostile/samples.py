@@ -12,7 +12,7 @@ from helpers.small_tokenizers import byte_level_bpe, sentencepiece
 
 from keras_bert_rebuild import add_lora, save_lora, save_pretrained
 from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
-from keras_bert_rebuild.data.prepare import prepare
+from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -152,7 +152,7 @@ def _write_checkpoint(folder):
 
     from safetensors.numpy import save_file
 
-    from keras_bert_rebuild.training.checkpoint import write_facts
+    from keras_bert_rebuild.training.state.checkpoint import write_facts
 
     save_file({"a": np.ones(3, "float32")}, folder / "state.safetensors")
     digest = hashlib.sha256((folder / "state.safetensors").read_bytes()).hexdigest()

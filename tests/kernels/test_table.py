@@ -93,9 +93,9 @@ CASES = {
 ELSEWHERE = {
     "clip_factor": "kernels/test_table.py",
     "adam_step": "kernels/test_table.py",
-    "replica_count": "training/test_tensorflow_replicas.py",
-    "sum_over_replicas": "training/test_tensorflow_replicas.py",
-    "mean_over_replicas": "training/test_tensorflow_replicas.py",
+    "replica_count": "training/distributed/test_tensorflow_replicas.py",
+    "sum_over_replicas": "training/distributed/test_tensorflow_replicas.py",
+    "mean_over_replicas": "training/distributed/test_tensorflow_replicas.py",
     "unwritten": "checkpoints/test_backend_values.py",
     "handed_over": "checkpoints/test_backend_values.py",
 }

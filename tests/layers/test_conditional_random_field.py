@@ -8,7 +8,7 @@ import pytest
 from helpers.check_layer import check_layer
 
 from keras_bert_rebuild.layers import ConditionalRandomField
-from keras_bert_rebuild.layers.viterbi import marginals, viterbi
+from keras_bert_rebuild.layers.conditional_random_field import marginals, viterbi
 
 X = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data.packing import block_diagonal_mask
+from keras_bert_rebuild.data.pretraining.packed_batches import block_diagonal_mask
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 

@@ -54,13 +54,12 @@ BACKEND_FILES = {
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_replicas.py",
     "text/tensorflow_wordpiece.py",
-    "text/tensorflow_pieces.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
-    "data/tf_pretraining_batches.py",
-    "training/torch_step_seeds.py",
-    "training/jax_hosts.py",
-    "recipes/tpu_compiler.py",
+    "data/pretraining/tf_pretraining_batches.py",
+    "training/state/torch_step_seeds.py",
+    "training/distributed/jax_hosts.py",
+    "recipes/planning/tpu_compiler.py",
     "export/saved_model.py",
 }
 
@@ -68,10 +67,10 @@ BACKEND_FILES = {
 ASKS_FOR_BACKEND = {
     "kernels/table.py": "chooses kernels",
     "kernels/traits.py": "says what a backend is like",
-    "training/distribution.py": "has the kinds of devices of each backend, and names it in errors",
-    "training/hosts.py": "names it in an error",
+    "training/distributed/distribution.py": "has the kinds of devices of each backend, and names it in errors",
+    "training/distributed/hosts.py": "names it in an error",
     "export/saved_model.py": "names it in an error",
-    "training/checkpoint.py": "writes its name into a checkpoint",
+    "training/state/checkpoint.py": "writes its name into a checkpoint",
     "recipes/run_folder.py": "writes its name into the record of a run",
     "cli/demo.py": "prints its name and reads the docstrings of its package",
 }

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import BertModel
+from keras_bert_rebuild.models.batch_check import IdRule, check_ids
 from keras_bert_rebuild.models.checked_data import checked_data
-from keras_bert_rebuild.models.host_check import IdRule, check_ids
 
 WAYS = ("fit", "evaluate", "predict", "call", "train_on_batch", "test_on_batch", "predict_on_batch", "generator", "dataset")
 

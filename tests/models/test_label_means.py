@@ -10,8 +10,7 @@ from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.training.losses import PretrainingLoss
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, LabelLoss, SpanLoss
 
 EXAMPLES, SHORT = 16, 6

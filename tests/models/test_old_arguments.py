@@ -6,7 +6,7 @@ from helpers.small import small_model
 
 from keras_bert_rebuild import AdamWarmup, compile_model
 from keras_bert_rebuild.layers import get_embedding, get_inputs
-from keras_bert_rebuild.models.old_arguments import FIELDS, OLD
+from keras_bert_rebuild.models.get_model import FIELDS, OLD
 
 # Argument, and what the message names.
 REPLACED = {

@@ -11,8 +11,7 @@ from helpers.small import small_batch, small_model, spread
 from keras_bert_rebuild.models.loss_protocols import Gathers, Ignores, TakesChunks, TakesLogits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.step_plan import PREDICT, TEST, TRAIN, HeadPlan, StepPlan, by_head, in_order, running, running_step
-from keras_bert_rebuild.training.losses import PretrainingLoss
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
 HEADS = ("MLM", "NSP")

@@ -7,7 +7,7 @@ from helpers.reference import cross_entropy, logits, weights_of
 from helpers.small import HEADS, compiled, small_batch, small_model, spread
 from keras import ops
 
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity
 
 # torch has no XLA and takes one step at a time; JAX always has it.
 COMPILED = {

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from keras_bert_rebuild import MultipleChoice, NextSentence, TokenClassifier, load_task
-from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion, ClassifiedText, Question, TaggedWords
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, Question, TaggedWords
 
 WORDS = [
     "[PAD]",

@@ -5,8 +5,7 @@ import subprocess
 
 import pytest
 
-from keras_bert_rebuild.recipes.git_revision import git_revision
-from keras_bert_rebuild.recipes.run_folder import versions
+from keras_bert_rebuild.recipes.run_folder import git_revision, versions
 
 NAME = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 

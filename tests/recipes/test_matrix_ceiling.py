@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 
-from keras_bert_rebuild.recipes.matrix_ceiling import matrix_ceiling
+from keras_bert_rebuild.recipes.model_flops import matrix_ceiling
 
 
 def test_no_product_of_this_size_is_faster_than_the_ceiling_by_much():

@@ -8,14 +8,13 @@ from helpers.small_corpus import FIRST, MASK, SPECIAL, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.masking import mask_tokens
-from keras_bert_rebuild.data.masking_units import UNITS, masking_units
+from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens, masking_units
+from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.data.random_numbers import keys
-from keras_bert_rebuild.data.vocabulary_tables import vocabulary_tables
-from keras_bert_rebuild.recipes.phase import Phase
-from keras_bert_rebuild.recipes.phase_batches import training_batches
-from keras_bert_rebuild.recipes.plan import plan
-from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.planning.plan import plan
+from keras_bert_rebuild.recipes.pretraining.pretrain import training_batches
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.settings import Phase
 
 WORDS = 20
 TABLES = vocabulary_tables([*SPECIAL, *(f"w{i}" for i in range(WORDS)), *(f"##p{i}" for i in range(WORDS))])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert_rebuild.recipes.tensorboard_log import TensorBoardLog, tensorboard_is_installed
+from keras_bert_rebuild.recipes.metrics_table import TensorBoardLog, tensorboard_is_installed
 
 
 @pytest.mark.skipif(not tensorboard_is_installed(), reason="tensorboard is not installed")

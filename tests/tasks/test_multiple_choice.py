@@ -6,7 +6,7 @@ from helpers.reference import softmax
 from helpers.small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import MultipleChoice, load_task
-from keras_bert_rebuild.data.labelled_examples import ChoiceQuestion
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
 
 QUESTIONS = [
     ChoiceQuestion("where sat the cat ?", ("on the mat", "red", "ben"), 0),

@@ -5,7 +5,7 @@ import pytest
 from helpers.small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import QuestionAnswerer, load_task
-from keras_bert_rebuild.data.labelled_examples import Question
+from keras_bert_rebuild.data.labelled.labelled_examples import Question
 
 
 def question(ask, context, answer=None, name="q"):

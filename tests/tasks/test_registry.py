@@ -11,9 +11,9 @@ import pytest
 from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import SentenceEmbedder, finetune, load_task, predict, save_pretrained
-from keras_bert_rebuild.data.example_kinds import Kind
-from keras_bert_rebuild.data.labelled_examples import Example, ScoredPair
-from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.data.labelled.example_kinds import Kind
+from keras_bert_rebuild.data.labelled.labelled_examples import Example, ScoredPair
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.tasks import registry
 from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.registry import finetune_task, register_task, task_class, task_kinds, task_names

@@ -5,7 +5,7 @@ import pytest
 from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import SentenceEmbedder, load_task
-from keras_bert_rebuild.data.labelled_examples import ScoredPair
+from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
 
 SUBJECTS = ("the cat", "anna", "the red dog")

@@ -6,7 +6,7 @@ from helpers.reference import softmax
 from helpers.small_tasks import PETS, TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import TextClassifier, TokenClassifier, load_task
-from keras_bert_rebuild.data.labelled_examples import ClassifiedText
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
 
 LABELS = ("bad", "good", "so")
 

@@ -8,8 +8,8 @@ import pytest
 from helpers.small_tasks import TOKENIZER, plain_logits, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import TokenClassifier, load_task
-from keras_bert_rebuild.data.labelled_examples import TaggedText, TaggedWords
-from keras_bert_rebuild.layers.viterbi import marginals, viterbi
+from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, TaggedWords
+from keras_bert_rebuild.layers.conditional_random_field import marginals, viterbi
 from keras_bert_rebuild.tasks.entities import best_tags
 from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 

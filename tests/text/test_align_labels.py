@@ -3,7 +3,7 @@
 import pytest
 
 from keras_bert_rebuild import WordPieceTokenizer
-from keras_bert_rebuild.text.align_labels import align_labels, is_first_piece
+from keras_bert_rebuild.text.segmented import align_labels, is_first_piece
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "jo", "##hn", "in", "par", "##is"])
 

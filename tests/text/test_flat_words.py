@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.text.flat_words import WordSplitter
-from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceSettings
 
 SPLITTERS = {
     settings: WordSplitter(settings)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import load_vocabulary
+from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
 from keras_bert_rebuild.text.vocabulary import save_vocabulary
-from keras_bert_rebuild.text.wordpiece import split_pieces
 
 TEXT = [
     "the",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.text.word_index import MAX_CHARACTERS, WordIndex
+from keras_bert_rebuild.text.piece_table import MAX_CHARACTERS, WordIndex
 
 
 def find(index, words):

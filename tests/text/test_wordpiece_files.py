@@ -5,7 +5,7 @@ import json
 import pytest
 
 from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
-from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceSettings
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 VOCABULARY = [*SPECIAL, "hello", "안녕", "한국", "ș", "s", "a-b", "a", "-", "b"]

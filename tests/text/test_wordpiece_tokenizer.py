@@ -185,7 +185,7 @@ def test_a_graph_that_takes_text_has_googles_ids(path, cased):
     import tensorflow as tf
 
     from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece
-    from keras_bert_rebuild.text.wordpiece_settings import WordPieceSettings
+    from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceSettings
 
     vocabulary = WordPieceTokenizer(path).vocabulary
     graph = tf.function(TensorFlowWordPiece(list(vocabulary), "[UNK]", WordPieceSettings(not cased)))

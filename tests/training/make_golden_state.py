@@ -6,8 +6,8 @@ import keras
 import numpy as np
 from helpers.small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.train_state import read_state
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.train_state import read_state
 
 if __name__ == "__main__":
     keras.utils.set_random_seed(7)

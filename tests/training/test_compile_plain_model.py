@@ -9,7 +9,7 @@ from helpers.reference import logits, pretraining_loss, weights_of
 from helpers.small import BLOCKS, HEADS, LENGTH, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import BertConfig, BertModel, build_model, compile_model, get_custom_objects
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keras_bert"
 

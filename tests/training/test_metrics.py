@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.training.metrics import Perplexity
+from keras_bert_rebuild.training.losses import Perplexity
 
 
 def test_every_position_counts_once_for_any_batches(rng):

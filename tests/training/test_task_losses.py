@@ -6,7 +6,7 @@ import pytest
 from helpers.reference import softmax
 from helpers.small_tasks import small_task
 
-from keras_bert_rebuild.data.labelled_examples import Question
+from keras_bert_rebuild.data.labelled.labelled_examples import Question
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer
 from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, InBatchNegativesLoss, LabelLoss, SpanLoss
 

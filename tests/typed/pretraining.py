@@ -17,13 +17,13 @@ from keras_bert_rebuild import (
     pretrain,
     pretraining_batches,
 )
-from keras_bert_rebuild.data.tf_pretraining_batches import tf_pretraining_batches
-from keras_bert_rebuild.recipes.plan_result import Plan
-from keras_bert_rebuild.recipes.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.averaged_weights import averaged_weights
-from keras_bert_rebuild.training.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.lamb import Lamb
-from keras_bert_rebuild.training.save_checkpoints import SaveCheckpoints
+from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
+from keras_bert_rebuild.recipes.planning.plan_result import Plan
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.optimizers.lamb import Lamb
+from keras_bert_rebuild.training.state.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 
 prepare("corpus", "vocab.txt", "tokens", workers=2)
 store = TokenStore(Path("tokens"))

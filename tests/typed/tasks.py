@@ -18,10 +18,10 @@ from keras_bert_rebuild import (
     predict,
     save_lora,
 )
-from keras_bert_rebuild.data.read_labelled import read_examples
-from keras_bert_rebuild.recipes.finetune import Finetuned
-from keras_bert_rebuild.recipes.finetune_settings import FinetuneSettings
-from keras_bert_rebuild.training.layer_rates import layer_rates
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.recipes.finetuning.finetune import Finetuned
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates
 
 classifier = TextClassifier.from_encoder("bert-base", labels=["no", "yes"], seed=1, max_len=64)
 assert_type(classifier, TextClassifier)

@@ -3,7 +3,7 @@
 from typing import assert_type
 
 from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
-from keras_bert_rebuild.text.align_labels import align_labels
+from keras_bert_rebuild.text.segmented import align_labels
 
 tokenizer = WordPieceTokenizer({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "all": 4, "work": 5})
 tokenizer = WordPieceTokenizer.from_pretrained("bert-base", cased=True)

@@ -1,0 +1,1 @@
+"""Corpora: text on disk, tokens on disk, and documents of both."""

@@ -1,0 +1,128 @@
+"""Documents: reading them, holding some out, and the docstrings of installed libraries as a corpus on every machine."""
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import math
+import re
+import sys
+import sysconfig
+import warnings
+from pathlib import Path
+
+from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
+
+
+def read_documents(path):
+    """Read a text file or every text file of a folder.
+
+    A line is a passage, a blank line or the end of a file ends a document: the format of Google's pretraining data.
+
+    Args:
+        path: a file in UTF-8, or a folder, whose text files are read sorted by name: see `corpus_files`.
+
+    Returns:
+        A list of documents, each a list of passages without white space around them.
+
+    Raises:
+        ValueError: the path does not exist, a file is damaged or not text, or there is no passage.
+    """
+    reader = CorpusReader(path, block_bytes=math.inf, line_bytes=sys.maxsize, strict=True)
+    return [document for block in reader.blocks() for document in block.documents]
+
+
+def hold_out(documents, every=20, seed=0):
+    """Split documents into those to train on and those to test on.
+
+    The text of a document and the seed decide which side it is on. Each side has at least two, since a pair needs two documents.
+    One passage in eight of a real corpus is repeated somewhere: once the documents are ids, `held_out.unseen` removes those that
+    are also in training from the test documents.
+
+    Args:
+        documents: lists of passages.
+        every: about one document in `every` is held out.
+        seed: a different seed holds out different documents.
+
+    Returns:
+        `(training documents, test documents)`, both in the given order.
+
+    Raises:
+        ValueError: there are fewer than four documents, or fewer than two to test on with a passage that is not also in training.
+    """
+    if len(documents) < 4:
+        raise ValueError(f"a corpus must have at least 4 documents, separated by blank lines, to hold out 2; got {len(documents)}.")
+    numbers = [_number(document, seed) for document in documents]
+    held = {i for i, number in enumerate(numbers) if number % every == 0}
+    if not 2 <= len(held) <= len(documents) - 2:
+        held = set(sorted(range(len(documents)), key=numbers.__getitem__)[:2])
+    train = [document for i, document in enumerate(documents) if i not in held]
+    test = [documents[i] for i in sorted(held)]
+    seen = {passage for document in train for passage in document}
+    if sum(not seen.issuperset(document) for document in test) < 2:
+        raise ValueError("a corpus must have passages that occur in only one document, to test on; those held out are repeated.")
+    return train, test
+
+
+def _number(document, seed):
+    """A number that looks random and is the same on every machine."""
+    digest = hashlib.sha256("\n".join([str(seed), document[0], str(len(document))]).encode()).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+# Neither documentation nor prose.
+SKIPPED_FOLDERS = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__", "_vendor"}
+
+# A passage is prose if it has at least this many words, and at least this share of its characters are letters and spaces.
+MIN_WORDS = 8
+MIN_LETTERS = 0.85
+
+
+def docstring_files(packages):
+    """The Python files of the standard library and of installed packages, in a fixed order.
+
+    Args:
+        packages: names of packages; those that are not installed are left out. None is imported.
+    """
+    folders = [Path(sysconfig.get_paths()["stdlib"])]
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.submodule_search_locations:
+            folders.append(Path(next(iter(spec.submodule_search_locations))))
+    files = []
+    for folder in folders:
+        inside = (path.relative_to(folder) for path in folder.rglob("*.py"))
+        files += [folder / path for path in sorted(inside) if SKIPPED_FOLDERS.isdisjoint(path.parts)]
+    return files
+
+
+def docstring_document(path):
+    """The prose of all docstrings of a file: a list of passages, one per paragraph."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # old escapes in other people's strings
+            tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):  # templates and files for other versions of Python
+        return []
+    passages = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            passages += prose(ast.get_docstring(node, clean=True) or "")
+    return list(dict.fromkeys(passages))
+
+
+def prose(docstring):
+    """The paragraphs of a docstring that are sentences, each on one line; code, tables and lists of arguments are left out.
+
+    Example:
+
+    >>> prose("Return the sum of two numbers, be they integers or floats.\\n\\n>>> add(1, 2)\\n3")
+    ['Return the sum of two numbers, be they integers or floats.']
+    """
+    passages = []
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(docstring)):
+        line = " ".join(paragraph.split())
+        letters = sum(char.isalpha() or char == " " for char in line)
+        if len(line.split()) >= MIN_WORDS and letters >= MIN_LETTERS * len(line) and ">>>" not in line and "```" not in line:
+            passages.append(line)
+    return passages

@@ -1,0 +1,154 @@
+"""Split a corpus by document into training and held-out text that share no passage."""
+
+import numpy as np
+
+from keras_bert_rebuild.data.corpora.token_store import span_indexes
+from keras_bert_rebuild.data.random_numbers import keys, permuted
+
+# Tokens hashed at a time: their numbers stay in the processor's cache.
+_BLOCK = 1 << 17
+
+
+def repeated_passages(corpus, other):
+    """The numbers of the passages of a corpus that are also in another one, with the same ids.
+
+    Passages are compared by hashes of 64 bits, so that nothing of the other corpus is held, however large it is. If two hashes
+    collide, about once in 10¹⁸ pairs, a passage that is not repeated is included; a repeated one is never missed.
+
+    Args:
+        corpus: a `TokenCorpus`, or any object with its attributes; memory grows with the number of its passages.
+        other: the same.
+
+    Returns:
+        An int64 array, ascending.
+
+    Reference: Carter and Wegman, 1979, "Universal classes of hash functions": sums of ids times random numbers.
+    """
+    starts = [np.asarray(each.passage_starts) for each in (corpus, other)]
+    longest = max(int(np.diff(each).max(initial=0)) for each in starts)
+    weights = keys(0, 0, np.arange(longest))
+    hashes = np.concatenate([np.zeros(0, "uint64"), *_hashes(corpus, starts[0], weights)])
+    known, of_passage = np.unique(hashes, return_inverse=True)
+    seen = np.zeros(len(known), bool)
+    for found in _hashes(other, starts[1], weights):
+        indexes = np.searchsorted(known, found)
+        inside = indexes < len(known)
+        indexes, found = indexes[inside], found[inside]
+        seen[indexes[known[indexes] == found]] = True
+    return np.flatnonzero(seen[of_passage])
+
+
+def _hashes(corpus, starts, weights):
+    """Yield the hashes of the passages, in order, some at a time: uint64."""
+    first, last = 0, len(starts) - 1
+    while first < last:
+        stop = max(int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1, first + 1)
+        begins = starts[first : stop + 1] - starts[first]
+        positions = np.arange(begins[-1])
+        ids = corpus.ids_at(positions + starts[first]).astype("uint64")
+        offsets = positions - np.repeat(begins[:-1], np.diff(begins))
+        # One is added, or an id of 0 at the end would change nothing.
+        sums = np.cumsum((ids + np.uint64(1)) * weights[offsets], dtype="uint64")
+        yield np.diff(np.concatenate([np.zeros(1, "uint64"), sums])[begins])
+        first = stop
+
+
+class SomeDocuments:
+    """Some documents of a corpus as a separate corpus; the token ids are not copied.
+
+    Args:
+        corpus: a `TokenCorpus`, or any object with its attributes.
+        documents: the numbers of the documents, ascending, at least one.
+        without: the numbers of passages to leave out. The passages before and after one become two documents of the same text, so
+            that no passage follows one that it did not follow before.
+
+    Attributes:
+        document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
+        texts: the number, from 0, of the text that every document is from, ascending, int64 `(documents,)`.
+    """
+
+    def __init__(self, corpus, documents, without=()):
+        passages = np.asarray(corpus.passage_starts)
+        starts = np.searchsorted(passages, np.asarray(corpus.document_starts))
+        documents = np.asarray(documents)
+        counts = starts[documents + 1] - starts[documents]
+        texts = np.repeat(np.arange(len(counts)), counts)
+        chosen = np.arange(len(texts)) + (starts[documents] - _sums(counts)[:-1])[texts]
+        if len(without):
+            remaining = ~np.isin(chosen, without)
+            texts, chosen = texts[remaining], chosen[remaining]
+        begins = np.flatnonzero((np.diff(texts, prepend=-1) > 0) | (np.diff(chosen, prepend=-1) > 1))
+        self._corpus = corpus
+        self._origins = passages[chosen[begins]]
+        self.passage_starts = _sums(passages[chosen + 1] - passages[chosen])
+        self.document_starts = self.passage_starts[np.append(begins, len(chosen))]
+        self.texts = texts[begins]
+        self.num_tokens = int(self.document_starts[-1])
+        self.vocabulary = corpus.vocabulary
+        self.cased = corpus.cased
+
+    def ids_at(self, positions):
+        """The ids at positions in these documents, int32, in the shape of `positions`."""
+        positions = np.asarray(positions)
+        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
+            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        documents = span_indexes(self.document_starts, positions)
+        return self._corpus.ids_at(positions + (self._origins - self.document_starts[:-1])[documents])
+
+
+def split_documents(corpus, share, seed=0):
+    """Split a corpus by document, at random.
+
+    Args:
+        corpus: a `TokenCorpus`, or any object with its attributes.
+        share: share of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
+        seed: a whole number.
+
+    Returns:
+        Two corpora: the documents to train on, and the held-out documents without the passages that are also in training. See
+        `unseen`.
+
+    Raises:
+        ValueError: the corpus is too small for this, or the passages held out are all in training too.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"the share of the documents to hold out must be in (0, 1); got {share}.")
+    count = len(corpus.document_starts) - 1
+    held_out = max(round(share * count), 3)
+    if count - held_out < 3:
+        raise ValueError(
+            f"holding out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
+            "out none."
+        )
+    chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
+    others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
+    train = SomeDocuments(corpus, others)
+    return train, unseen(SomeDocuments(corpus, chosen), train)
+
+
+def unseen(held_out, train):
+    """The part of a corpus that another corpus does not have: all but the passages that are in both.
+
+    Args:
+        held_out: a `TokenCorpus`, or any object with its attributes, to test on.
+        train: the same, to train on.
+
+    Returns:
+        A `SomeDocuments`.
+
+    Raises:
+        ValueError: fewer than two documents have passages left, so that they form no pairs.
+    """
+    count = len(held_out.document_starts) - 1
+    left = SomeDocuments(held_out, np.arange(count), repeated_passages(held_out, train))
+    texts = len(np.unique(left.texts))
+    if texts < 2:
+        raise ValueError(
+            f"expected at least 2 held-out documents with passages that are not in training; {texts} of {count} "
+            f"{'has' if texts == 1 else 'have'} any: hold out more, or none."
+        )
+    return left
+
+
+def _sums(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)]).astype("int64")

@@ -1,0 +1,175 @@
+"""One run of `prepare`: what remains to be done, what is done, and what is on disk."""
+
+import contextlib
+import json
+from dataclasses import dataclass
+
+from keras_bert_rebuild.data.corpora.store_files import (
+    COUNTS,
+    FORMAT,
+    VERSION,
+    checked_record,
+    is_intact,
+    part_file,
+    part_files,
+    read_description,
+    record_file,
+    write_json,
+)
+from keras_bert_rebuild.files.durable import write_file
+from keras_bert_rebuild.files.json_text import parse_json
+from keras_bert_rebuild.files.locked import locked
+from keras_bert_rebuild.files.regular import read_text
+
+# How long to wait for another part that is starting.
+BEGIN_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The result of a run of `prepare`."""
+
+    counts: dict
+    """Tokens, passages and documents that start in the shards of this part, and how many of the tokens are `[UNK]`."""
+
+    shards: int
+    """Shards of this part."""
+
+    made: int
+    """How many of them this run made; the others were on disk."""
+
+    cased: bool
+    """Whether the ids preserve case and accents."""
+
+    notes: list
+    """What was left out or cut: lines for the user."""
+
+
+class Preparation:
+    """The progress of a folder of tokens, and the part of it that is on disk.
+
+    Args:
+        reader: a `CorpusReader`.
+        output: path of the folder.
+        settings: the settings that the bytes of the shards depend on, a dictionary for JSON.
+        part: `(number, parts)`.
+        vocabulary: the bytes of the vocabulary file.
+        progress: called as `progress(file_bytes, text_bytes)`.
+    """
+
+    def __init__(self, reader, output, settings, part, vocabulary, progress):
+        self.reader, self.output, self.settings, self.part = reader, output, settings, part
+        self.vocabulary, self.progress = vocabulary, progress
+        self.description = {"format": FORMAT, "version": VERSION, "part": list(part), "settings": settings}
+        self.index = output / part_file("index", part)
+        self.records = {}
+        self.indexed = {}  # the shards of an index that exists already
+        self.started = {}  # block number: (file bytes, text bytes)
+        self.blocks = self.made = 0
+        self.has_started = self.wrote_vocabulary = False
+
+    def check_folder(self):
+        """Check that the contents of the folder belong to a run with the same settings."""
+        if not self.output.is_dir():
+            return
+        for path in part_files(self.output, "progress") + part_files(self.output, "index"):
+            found = read_description(path)
+            if found["version"] != VERSION:
+                raise ValueError(
+                    f"expected a separate folder for version {VERSION} of the format; {path} has version {found['version']}."
+                )
+            ours = {**self.settings, "parts": self.part[1]}
+            for name, value in {**dict.fromkeys(ours), **found["settings"], "parts": found["part"][1]}.items():
+                if ours.get(name) != value:
+                    raise ValueError(
+                        f"expected a separate folder for these settings; {self.output} has {name} {_shown(value)}, "
+                        f"not {_shown(ours.get(name))}."
+                    )
+        copy = self.output / "vocab.txt"
+        if copy.exists() and copy.read_bytes() != self.vocabulary:
+            raise ValueError(f"expected a separate folder for this vocabulary; {copy} is a different one.")
+        if self.index.exists():
+            shards = read_description(self.index).get("shards")
+            for record in shards if isinstance(shards, list) else []:
+                self.indexed[checked_record(record, self.index)["number"]] = record
+
+    def tasks(self):
+        """Yield `(number, text, continues)` of every block of this part that is not on disk."""
+        before = 0
+        for block in self.reader.blocks():
+            number, sizes = block.number, (block.file_bytes - before, block.text_bytes)
+            before = block.file_bytes
+            self.blocks = number + 1
+            record = self._done(number) if number % self.part[1] == self.part[0] else None
+            if record is not None:
+                self.records[number] = record
+            if record is not None or number % self.part[1] != self.part[0]:
+                self.progress(sizes[0], 0)
+                continue
+            self._start()
+            self.started[number] = sizes
+            task = number, block.text, block.continues
+            del block
+            yield task
+            del task  # before the next block is read
+
+    def add(self, record):
+        """Note that a shard was made."""
+        self.records[record["number"]] = record
+        self.made += 1
+        self.progress(*self.started.pop(record["number"]))
+
+    def finish(self):
+        """Write the index, which replaces the files that recorded the progress."""
+        self._start()
+        records = [self.records[number] for number in sorted(self.records)]
+        counts = {name: sum(record[name] for record in records) for name in COUNTS}
+        if self.part[1] == 1 and not counts["tokens"]:
+            self._discard()
+            raise ValueError(f"the corpus must hold at least one word; {self.reader.path} holds none.")
+        left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_lines")}
+        write_json(self.index, {**self.description, **counts, **left_out, "blocks": self.blocks, "shards": records})
+        for record in records:
+            (self.output / record_file(record["number"])).unlink(missing_ok=True)
+        (self.output / part_file("progress", self.part)).unlink(missing_ok=True)
+        return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
+
+    def _done(self, number):
+        """The record of a shard that is complete on disk, or None."""
+        path = self.output / record_file(number)
+        record = self.indexed.get(number)
+        if record is None and path.exists():
+            try:
+                record = checked_record(parse_json(read_text(path, "json_bytes", "JSON"), path), path)
+            except ValueError:
+                return None
+        return record if record is not None and record["number"] == number and is_intact(self.output, record) else None
+
+    def _start(self):
+        """Create the folder, once there is something to write."""
+        progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
+        if self.has_started and progress.exists() and vocabulary.exists():
+            return
+        self.output.mkdir(parents=True, exist_ok=True)
+        # Each part has its own lock: with this one, a part checks what the others have started before it starts.
+        with locked(self.output / ".begin.lock", self.output, wait=BEGIN_SECONDS):
+            self.check_folder()
+            self.has_started = True
+            if not progress.exists():
+                write_json(progress, self.description)
+            if not vocabulary.exists():
+                write_file(vocabulary, lambda file: file.write(self.vocabulary), claimed=True)
+                self.wrote_vocabulary = True
+
+    def _discard(self):
+        names = [name for record in self.records.values() for name in (*record["files"], record_file(record["number"]))]
+        if self.wrote_vocabulary:  # else it may be the user's own
+            names.append("vocab.txt")
+        for name in (*names, part_file("progress", self.part)):
+            (self.output / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # something else is in it
+            self.output.rmdir()
+
+
+def _shown(value):
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,131 @@
+"""Tokenise a corpus once, into a folder that training reads from disk."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.data.corpora.preparation import Preparation
+from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReader
+from keras_bert_rebuild.data.corpora.store_files import part_file
+from keras_bert_rebuild.data.corpora.tokenise_block import make_shard_writer
+from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.files.kinds import STORE
+from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.text.vocabulary import (
+    GOOGLE_PAD,
+    TOKEN_CLS,
+    TOKEN_MASK,
+    TOKEN_PAD,
+    TOKEN_SEP,
+    TOKEN_UNK,
+    is_cased,
+    load_vocabulary,
+)
+from keras_bert_rebuild.text.wordpiece_files import settings_beside
+
+MAX_WORKERS = 256
+
+
+def prepare(
+    corpus: str | os.PathLike[str],
+    vocabulary: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    cased: bool | None = None,
+    workers: int | None = None,
+    part: tuple[int, int] = (0, 1),
+    document_per_file: bool = False,
+    block_bytes: int = BLOCK_BYTES,
+    progress: Callable[[int, int], object] | None = None,
+) -> Any:
+    """Tokenise a corpus into a folder for `TokenStore`.
+
+    The bytes of the folder depend only on the corpus, the vocabulary and the settings. A run that was interrupted at any moment is
+    resumed when it is called again: finished shards are reused. Memory does not depend on the size of the corpus.
+
+    Args:
+        corpus: a file or folder: see `CorpusReader`.
+        vocabulary: a file with one token per line.
+        output: the folder to write.
+        cased: keep case; None takes it from the tokenizer settings next to a vocab.txt, and otherwise from the vocabulary, by
+            whether it has capitals. The treatment of accents and CJK characters is read from these settings too.
+        workers: number of processes, at most 256; None is one for every core, and 1 is this process itself.
+        part: `(number, parts)`: make only the blocks whose number modulo `parts` is `number`. The parts may be made on several
+            hosts, in one folder or in several whose files are merged afterwards.
+        document_per_file: each file is one document, regardless of blank lines.
+        block_bytes: maximum size of the text of a shard.
+        progress: called as `progress(file_bytes, text_bytes)` with the number of further bytes of the files that are done, and of
+            bytes of text that were tokenised for it.
+
+    Returns:
+        `Prepared`.
+
+    Raises:
+        ValueError: the corpus or vocabulary is not usable, or `output` was started with other settings or cannot be a folder.
+        OSError: a file cannot be read or written, another run is writing the same part, or a worker process died.
+    """
+    workers = _cores() if workers is None else workers
+    if workers > MAX_WORKERS:
+        raise ValueError(f"workers must be at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
+    if workers < 1 or not 0 <= part[0] < part[1]:
+        raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
+    corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
+    reader = CorpusReader(corpus, document_per_file, block_bytes)
+    _check_paths(corpus, vocabulary, output)
+    content, tokens = _read_vocabulary(vocabulary)
+    cleaning = settings_beside(vocabulary)
+    found_cased = cleaning.pop("cased", None)
+    usual = {"strip_accents": None, "tokenize_chinese_chars": True}
+    cleaning = {name: value for name, value in cleaning.items() if value != usual[name]}
+    cased = found_cased if cased is None else cased
+    settings = {
+        "block_bytes": block_bytes,
+        "cased": is_cased(tokens) if cased is None else cased,
+        "corpus": reader.fingerprint(),
+        "document_per_file": document_per_file,
+        "dtype": "uint16" if max(tokens.values()) < 1 << 16 else "int32",
+        **cleaning,
+        "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
+    }
+    run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
+    with claimed_store(corpus, output, part):
+        run.check_folder()
+        arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
+        with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
+            for record in records:
+                run.add(record)
+        return run.finish()
+
+
+def claimed_store(corpus, output, part):
+    """A context manager that checks the folder of a part of a corpus and holds its lock."""
+    return claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock")
+
+
+def _cores():
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_paths(corpus, vocabulary, output):
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"expected a folder to write to; {output} is a file.")
+    if output.resolve().is_relative_to(corpus.resolve()):
+        raise ValueError(f"expected a folder outside the corpus, which would read it as text; {output} is inside it.")
+    if vocabulary.resolve().is_relative_to(corpus.resolve()):
+        raise ValueError(f"expected a vocabulary outside the corpus, which would read it as text; {vocabulary} is inside it.")
+
+
+def _read_vocabulary(path):
+    """The bytes of a vocabulary file, and its tokens with their ids."""
+    if not path.is_file():
+        raise ValueError(
+            f"expected a vocabulary, a file with one token per line; {path} is {'a folder' if path.exists() else 'not there'}."
+        )
+    tokens = load_vocabulary(path)
+    for token in (GOOGLE_PAD, TOKEN_UNK, TOKEN_CLS, TOKEN_SEP, TOKEN_MASK):
+        if token not in tokens and not (token == GOOGLE_PAD and TOKEN_PAD in tokens):
+            raise ValueError(f"expected a vocabulary with {token}; {path} has {len(tokens):,} tokens without it.")
+    return path.read_bytes(), tokens

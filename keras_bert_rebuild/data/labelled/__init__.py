@@ -1,0 +1,1 @@
+"""Labelled examples in files, and batches of them."""

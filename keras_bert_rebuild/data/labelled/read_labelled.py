@@ -1,0 +1,105 @@
+"""One function for every file of examples."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from keras_bert_rebuild.data.labelled.example_kinds import KINDS, Kind
+from keras_bert_rebuild.data.labelled.labelled_file import suffix_of
+from keras_bert_rebuild.data.labelled.read_labelled_rows import read_json_lines, read_plain_lines, read_table
+from keras_bert_rebuild.data.labelled.read_squad_and_conll import read_squad, read_words
+
+# From the end of a file's name, before .gz or .xz, to its format.
+SUFFIXES = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "txt",
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".conllu": "conllu",
+    ".json": "squad",
+}
+FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
+_TABLES = {"tsv": "\t", "csv": ","}
+
+
+def read_examples(
+    path: str | os.PathLike[str],
+    kind: str | Kind,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+    labelled: bool = True,
+) -> list[Any]:
+    """Read a file of examples.
+
+    Args:
+        path: a file in UTF-8, also `.gz` or `.xz`.
+        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices";
+            or a `Kind` of your own.
+        columns: the names that the parts of an example have in the file, such as `{"text": "utterance", "label": "intent"}`, or the
+            numbers of their columns, from 1; None for the usual names, or the order text, (second text,) label.
+        header: whether the first row of a table names its columns; None to infer it from the names.
+        format: "tsv", "csv", "jsonl", "conll", "conllu", "squad", or "txt" for texts without labels; None to infer it from the name
+            of the file.
+        labelled: whether every example must have what is to be learned from it.
+
+    Returns:
+        A list of examples of `labelled_examples`, each with the file and line that it comes from.
+
+    Raises:
+        ValueError: an argument or a row is not as expected; the error names the file and line.
+    """
+    if not isinstance(kind, Kind):
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}.")
+        kind = KINDS[kind]
+    format = format or SUFFIXES.get(suffix_of(path))
+    if format not in FORMATS:
+        ends = ", ".join(SUFFIXES)
+        raise ValueError(
+            f"expected a file whose name ends in {ends}, before .gz or .xz, or format= one of {', '.join(FORMATS)}; got {path}."
+        )
+    named = dict(columns or {})
+    unknown = [part for part in named if part not in kind.columns]
+    if unknown:
+        raise ValueError(f"columns must be among {', '.join(kind.columns)}; got {', '.join(unknown)}.")
+    for part, names in named.items():
+        if part != "choices" and isinstance(names, (list, tuple)):
+            raise ValueError(f"columns must name a single column for {part}; got {', '.join(map(str, names))}.")
+    if named and format in ("squad", "txt"):
+        raise ValueError(f"columns apply only to tables, JSON lines and CoNLL files; {path} is read as {format}.")
+    if header is not None and format not in _TABLES:
+        raise ValueError(f"header applies only to {', '.join(_TABLES)}; {path} is read as {format}.")
+    if format in ("conll", "conllu"):
+        _check_format(kind, "tagging", path)
+        return read_words(path, format, named, labelled)
+    if format == "squad":
+        _check_format(kind, "questions", path)
+        return read_squad(path, labelled)
+    if format == "txt":
+        if labelled:
+            raise ValueError(f"expected a file with labels; {path} has only lines of text.")
+        rows = read_plain_lines(path, kind)
+    elif format == "jsonl":
+        rows = read_json_lines(path, kind, named, labelled)
+    else:
+        rows = read_table(path, _TABLES[format], kind, named, header, labelled)
+    if not labelled:
+        rows = [({part: value for part, value in parts.items() if part != kind.target or value != ""}, at) for parts, at in rows]
+    examples = [kind.make(parts, where) for parts, where in rows]
+    if labelled and kind.needed:
+        for example in examples:
+            if example.right() is None:
+                raise ValueError(f"expected {kind.needed}; {example.where} has none.")
+    return examples
+
+
+def _check_format(kind, expected, path):
+    if kind.name != expected:
+        raise ValueError(f"expected a file for {kind.name}; {path} has the format of {expected}.")

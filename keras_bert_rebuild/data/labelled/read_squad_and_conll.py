@@ -1,0 +1,154 @@
+"""Questions in the format of SQuAD, and tagged words in the columns of CoNLL."""
+
+import json
+
+from keras_bert_rebuild.data.labelled.example_kinds import checked_answers
+from keras_bert_rebuild.data.labelled.labelled_examples import Question, TaggedWords
+from keras_bert_rebuild.data.labelled.labelled_file import location, read_lines, read_text
+from keras_bert_rebuild.files.json_text import check_depth
+from keras_bert_rebuild.files.limits import check_limit
+
+
+def read_squad(path, labelled=True):
+    """The questions of a file of SQuAD 1.1 or 2.0.
+
+    Args:
+        path: the file.
+        labelled: whether every question must have answers or be marked as having none.
+
+    Returns:
+        A list of `Question`; a question without an answer, in 2.0, has the empty tuple.
+
+    Raises:
+        ValueError: a part is missing, an answer is not at its offset in the context, or two questions have the same id.
+    """
+    try:
+        text = read_text(path)
+        check_limit("labelled_json_bytes", len(text), str(path))
+        check_limit("labelled_json_values", sum(map(text.count, ",:[{")), str(path))
+        content = json.loads(text)
+        check_depth(content, path)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"expected JSON; {location(path, error.lineno)} is not, at character {error.colno}: {error.msg}."
+        ) from None
+    except RecursionError:
+        raise ValueError(f"expected JSON as in SQuAD; {path} is nested too deeply.") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ValueError(f"expected JSON as in SQuAD; {path} is not: {error}") from None
+    found, seen = [], {}
+    for i, article in enumerate(_list(content, "data", path)):
+        for j, paragraph in enumerate(_list(article, "paragraphs", f"{path}, data[{i}]")):
+            where = f"{path}, data[{i}].paragraphs[{j}]"
+            context = _string(paragraph, "context", where)
+            for k, row in enumerate(_list(paragraph, "qas", where)):
+                question = _read_question(row, context, f"{where}.qas[{k}]", labelled)
+                if question.id in seen:
+                    raise ValueError(
+                        f"expected a unique id for every question; {question.id} is that of {seen[question.id]}"
+                        f" and of {question.where}."
+                    )
+                seen[question.id] = question.where
+                found.append(question)
+    if not found:
+        raise ValueError(f"expected at least one question; {path} has none.")
+    return found
+
+
+def _read_question(row, context, where, labelled):
+    name, text = _string(row, "id", where), _string(row, "question", where)
+    if row.get("is_impossible") is True:
+        return Question(name, text, context, (), where=where)
+    answers = row.get("answers")
+    if answers is None or (not answers and "is_impossible" not in row):
+        if labelled:
+            raise ValueError(f"expected answers, or is_impossible; question {name} has neither in {where}.")
+        return Question(name, text, context, None, where=where)
+    return Question(name, text, context, checked_answers(answers, context, where), where=where)
+
+
+def _list(value, name, where):
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, list):
+        raise ValueError(f"expected a list named {name}, as in SQuAD; got {found!r:.60} in {where}.")
+    return found
+
+
+def _string(value, name, where):
+    found = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(found, str):
+        raise ValueError(f"expected a string named {name}, as in SQuAD; got {found!r:.60} in {where}.")
+    check_limit("cell_characters", len(found), f"{name} in {where}")
+    return found
+
+
+# The columns of words and tags, in files like those of CoNLL-2003 and in those of Universal Dependencies, where the tags are the
+# universal parts of speech. Columns are numbered from 1, -1 is the last.
+COLUMNS = {"conll": {"words": 1, "tags": -1}, "conllu": {"words": 2, "tags": 4}}
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_words(path, format="conll", columns=None, labelled=True):
+    """Sentences of a file with one word per line and a blank line between sentences.
+
+    Columns are separated by tabs, or by white space where a line has no tab. In conllu files, comments, multiword tokens and empty
+    nodes are skipped.
+
+    Args:
+        path: the file.
+        format: "conll" or "conllu".
+        columns: `{"words": number, "tags": number}`, from 1.
+        labelled: whether every word must have a tag.
+
+    Returns:
+        A list of `TaggedWords`, each located at its first line.
+
+    Raises:
+        ValueError: a line lacks a column or has another number of columns than the first, or there is no word.
+    """
+    at = {**COLUMNS[format], **(columns or {})}
+    for part, number in at.items():
+        if part not in ("words", "tags") or not str(number).removeprefix("-").isdecimal() or int(number) == 0:
+            raise ValueError(f"expected numbers of columns, from 1, for words and tags of {path}; got {part}={number}.")
+    words_at, tags_at = (int(at[part]) for part in ("words", "tags"))
+    found, sentence, width = [], [], None
+
+    def close():
+        if sentence:
+            words, tags = zip(*((word, tag) for _, word, tag in sentence), strict=True)
+            found.append(TaggedWords(words, None if None in tags else tags, where=location(path, sentence[0][0])))
+            sentence.clear()
+
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip() or line.startswith(_DOCUMENT):
+            close()
+            continue
+        if format == "conllu" and line.startswith("#"):
+            continue
+        cells = line.split("\t") if "\t" in line else line.split()
+        if width is None:
+            width = len(cells), number
+            _check_columns(cells, words_at, tags_at, labelled, location(path, number))
+        if len(cells) != width[0]:
+            raise ValueError(f"expected {width[0]} columns, as in line {width[1]}; {location(path, number)} has {len(cells)}.")
+        if format == "conllu" and not cells[0].isdecimal():
+            continue
+        word = _cell(cells, words_at)
+        # Where tags may be missing, their column may be too; a single column is that of the words.
+        tag = _cell(cells, tags_at) if len(cells) >= max(abs(tags_at), 2) else None
+        if not word or tag == "":
+            raise ValueError(f"expected a word and its tag; one is empty in {location(path, number)}.")
+        sentence.append((number, word, tag))
+    close()
+    if not found:
+        raise ValueError(f"expected at least one sentence; {path} has no word.")
+    return found
+
+
+def _check_columns(cells, words_at, tags_at, labelled, where):
+    if max(abs(words_at), abs(tags_at) if labelled else 0) > len(cells) or (labelled and len(cells) < 2):
+        raise ValueError(f"expected words in column {words_at} and tags in column {tags_at}; {where} has {len(cells)} columns.")
+
+
+def _cell(cells, number):
+    return cells[number - 1 if number > 0 else number].strip()

@@ -1,0 +1,1 @@
+"""Pretraining examples and batches as pure seeded functions of a corpus."""

@@ -1,0 +1,196 @@
+"""The examples of an epoch: spans of documents in random order, as rows of token ids."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted, uniform_at
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Spans of the corpus, one per example, and the keys of their draws: arrays `(examples,)`."""
+
+    keys: np.ndarray
+    """uint64."""
+
+    passes: np.ndarray
+    """The number of the pass over the corpus."""
+
+    documents: np.ndarray
+    """The number of the document."""
+
+    starts: np.ndarray
+    """The first token's position in the corpus."""
+
+    ends: np.ndarray
+    """The position after the last token."""
+
+
+class Examples:
+    """The spans that every pass over a corpus is cut into.
+
+    A document of at most `length` tokens is one span. A longer one is cut every `length` tokens, from an offset that is drawn for
+    every pass, so that its first and its last span are shorter. A pass has every token once, and all passes have the same number
+    of spans: the number that most offsets give. Only these offsets, at least half of all, are drawn.
+
+    Args:
+        store: a `TokenCorpus` or any object with its attributes.
+        length: maximum number of tokens of a span.
+        seed: a number.
+
+    Raises:
+        ValueError: the corpus has no tokens, or a document has none.
+    """
+
+    def __init__(self, store, length, seed=0):
+        starts = np.asarray(store.document_starts)
+        sizes = np.diff(starts)
+        if not len(sizes) or sizes.min() < 1:
+            at = f"document {int(sizes.argmin())} has none" if len(sizes) else "it has no documents"
+            raise ValueError(f"a corpus must have documents of at least one token each; {at}.")
+        full, rest = np.divmod(sizes, length)
+        # With q full lengths and a remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
+        counts = np.where(sizes <= length, 1, full + 1 + (2 * rest > length + 2))
+        self.length = length
+        self.seed = seed
+        self._starts = starts
+        self._sizes = sizes
+        self._ends = np.cumsum(counts)
+        texts = getattr(store, "texts", None)
+        self._text_of = np.arange(len(counts)) if texts is None else np.asarray(texts)
+        self._text_ends = np.cumsum(np.bincount(self._text_of, counts)).astype("int64")
+        self._shares = _shares(np.diff(self._text_ends, prepend=0))
+
+    def __len__(self):
+        return int(self._ends[-1])
+
+    def at(self, positions):
+        """The spans at some positions of the endless sequence of passes.
+
+        Args:
+            positions: whole numbers `(examples,)` from 0; position p is in pass p // len(self).
+
+        Returns:
+            `Spans`.
+        """
+        passes, indexes = np.divmod(np.asarray(positions, "int64"), len(self))
+        number = permuted(keys(self.seed, passes, 0), len(self), indexes)
+        return self._spans(keys(self.seed, passes, indexes), passes, number)
+
+    def of_other_documents(self, spans, draws):
+        """For every span one of another document in the same pass, such that over all spans each is drawn equally often.
+
+        Drawn uniformly from the others, spans of a large document would be drawn less often than they occur. This remains so for a
+        document with more than half of the tokens. If the corpus has `texts`, as `SomeDocuments` has, documents with the same
+        number are parts of one text, and do not count as other documents for each other.
+
+        Args:
+            spans: `Spans` of a corpus of at least two documents.
+            draws: numbers in [0, 1), `(examples,)`.
+
+        Returns:
+            `Spans`; their keys are those of the given ones.
+        """
+        own = self._text_of[spans.documents]
+        own_low, own_high = self._shares[own], self._shares[own + 1]
+        point = draws * (1 - (own_high - own_low))
+        point = np.where(point >= own_low, point + (own_high - own_low), point)
+        text = np.minimum(np.searchsorted(self._shares, point, side="right") - 1, len(self._text_ends) - 1)
+        low, high = self._shares[text], self._shares[text + 1]
+        first = np.where(text > 0, self._text_ends[text - 1], 0)
+        count = self._text_ends[text] - first
+        within = np.minimum(below((point - low) / (high - low), count), count - 1)
+        return self._spans(spans.keys, spans.passes, first + within)
+
+    def _spans(self, keys_of, passes, number):
+        """The spans with these numbers; the first span of the first document has number 0."""
+        documents = np.searchsorted(self._ends, number, side="right")
+        index = number - np.where(documents > 0, self._ends[documents - 1], 0)
+        starts, sizes = self._starts[documents], self._sizes[documents]
+        low = index * self.length - self._shift(passes, documents, sizes)
+        ends = starts + np.minimum(low + self.length, sizes)
+        return Spans(keys_of, passes, documents, starts + np.maximum(low, 0), ends)
+
+    def _shift(self, passes, documents, sizes):
+        """By how many tokens the first span is shorter than the others."""
+        rest = sizes % self.length
+        late = 2 * rest > self.length + 2
+        first = np.where(late, self.length - rest + 1, rest == 0)
+        count = np.where(late, rest - 1, self.length - rest + np.where(rest == 0, -1, 1))
+        draws = uniform_at(keys(self.seed, passes, documents), 0, Stream.PHASE)
+        return np.where(sizes <= self.length, 0, first + below(draws, count))
+
+
+def shortened(spans, rate, length):
+    """Cut some of the spans to a random length, so that a model sees short inputs too.
+
+    Args:
+        spans: `Spans`.
+        rate: share of the spans to cut, in [0, 1].
+        length: the lengths are drawn uniformly from 2 to this one.
+
+    Returns:
+        The spans, and the maximum length of each example, `(examples,)`: `length` where it was not cut.
+
+    Reference: `short_seq_prob` in `create_pretraining_data.py` of google-research/bert.
+    """
+    short = uniform_at(spans.keys, 0, Stream.PAIR) < rate
+    targets = np.where(short, 2 + below(uniform_at(spans.keys, 1, Stream.PAIR), length - 1), length)
+    return replace(spans, ends=np.minimum(spans.ends, spans.starts + targets)), targets
+
+
+def _shares(counts):
+    """The boundaries of the shares by which other texts are drawn, from 0 to 1, `(texts + 1,)`.
+
+    A text with a fraction `f` of all spans and a share `w` is drawn for a span of another text with probability
+    `w / (1 − w of that text)`. Over all spans its probability is `f` if `w · (1 − w)` is proportional to `f` for all texts; the
+    factor is the one that makes the shares sum to 1.
+    """
+    sizes, number = np.unique(counts / counts.sum(), return_counts=True)
+
+    def shares(proportion, largest_above_half):
+        roots = np.sqrt(np.maximum(1 - 4 * sizes / proportion, 0))
+        found = (1 - roots) / 2
+        if largest_above_half:
+            found[-1] = (1 + roots[-1]) / 2
+        return found
+
+    low, high = 4 * sizes[-1], 1e9
+    above = number[-1] == 1 and (number * shares(low, False)).sum() < 1
+    for _ in range(100):
+        middle = np.sqrt(low * high)
+        less = (number * shares(middle, above)).sum() < 1
+        low, high = (middle, high) if less == above else (low, middle)
+    found = shares(low, above)[np.searchsorted(sizes, counts / counts.sum())]
+    return np.concatenate([[0.0], np.cumsum(found / found.sum())])
+
+
+def lay_out(store, segments, seq_len, tables, pairs=True):
+    """Put segments between special tokens: `[CLS] A [SEP] B [SEP]`, or `[CLS] A [SEP]` for single segments.
+
+    Args:
+        store: a corpus.
+        segments: `Segments` that fit.
+        seq_len: length of the rows.
+        tables: the `VocabularyTables` of the corpus.
+        pairs: whether there are second segments.
+
+    Returns:
+        Token ids, int32; segments, 1 at the second segment and its `[SEP]`, int32; and True at tokens of the corpus: all
+        `(examples, seq_len)`.
+    """
+    columns = np.arange(seq_len)
+    first_end = segments.first_lengths[:, None] + 1  # the column of the [SEP]
+    last_end = first_end + 1 + segments.second_lengths[:, None] if pairs else first_end
+    after_first = columns > first_end
+    content = (columns < last_end) & (columns != first_end)
+    content[:, 0] = False
+    first_shift, second_shift = segments.first_starts[:, None] - 1, segments.second_starts[:, None] - first_end - 1
+    positions = columns + np.where(after_first, second_shift, first_shift)
+    ids = np.full(content.shape, tables.pad_id, "int32")
+    ids[content] = store.ids_at(positions[content])
+    ids[:, 0] = tables.cls_id
+    for end in (first_end, last_end):
+        np.put_along_axis(ids, end, tables.sep_id, axis=1)
+    return ids, (after_first & (columns <= last_end)).astype("int32"), content

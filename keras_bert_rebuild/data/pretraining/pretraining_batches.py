@@ -1,0 +1,208 @@
+"""Pretraining batches as a pure function of corpus, seed, epoch and index."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.length_batches import WINDOW, length_windows
+from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
+from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens
+from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
+from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
+
+NEXT_SENTENCE = ("nsp", "sop", None)
+
+
+def pretraining_batches(
+    store: Any,
+    batch_size: int,
+    seq_len: int,
+    max_predictions: int,
+    seed: int = 0,
+    process_index: int = 0,
+    process_count: int = 1,
+    **settings: Any,
+) -> "PretrainingBatches":
+    """Batches for `fit` and `evaluate` of a model with an MLM head and an NSP head, a SOP head or neither.
+
+    Args:
+        store: a `TokenStore`, the folder of one, or a `TokenCorpus`.
+        batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings: see `PretrainingBatches`, which
+            describes a batch.
+    """
+    store = TokenStore(store) if isinstance(store, (str, Path)) else store
+    return PretrainingBatches(store, batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings)
+
+
+class PretrainingBatches(EpochBatches):
+    """The batches of one epoch after another; any of them can be made without those before it.
+
+    An epoch is a pass over the corpus, without the last examples if they do not fill a batch. With `steps_per_epoch` it is that
+    many consecutive batches of the endless sequence of passes, where a batch may begin in one pass and end in the next.
+
+    Args:
+        store: a `TokenCorpus`, or any object with its attributes.
+        batch_size: examples per batch, of all processes together; a multiple of `process_count`.
+        seq_len: length of every example, padded.
+        max_predictions: maximum number of positions to predict in an example.
+        seed: a whole number.
+        process_index: the number of this process, from 0.
+        process_count: processes that share every batch; each gets its rows of it, in their order.
+        steps_per_epoch: batches of an epoch; None for those of a pass.
+        next_sentence: "nsp", pairs whose second segment follows or is a random one; "sop", two segments in their order or swapped;
+            None, one segment.
+        masking: what is masked as a whole, "token", "whole_word" or "ngram" (spans of up to three words).
+        mask_rate, mask_mask_rate, mask_random_rate: see `mask_tokens`.
+        random_next_rate: rate of random second segments, and of swapped ones.
+        short_seq_prob: share of the examples that are cut to a random length.
+        lengths: lengths to pad to, for corpora where most examples are shorter than `seq_len`: a batch has examples of about the
+            same length and is padded to the smallest of these that holds them; see `length_windows`. None pads all to `seq_len`.
+        start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
+
+    Raises:
+        ValueError: an argument is out of range, or an epoch would have no batch.
+    """
+
+    def __init__(
+        self,
+        store,
+        batch_size,
+        seq_len,
+        max_predictions,
+        seed=0,
+        process_index=0,
+        process_count=1,
+        steps_per_epoch=None,
+        next_sentence="nsp",
+        masking="token",
+        mask_rate=0.15,
+        mask_mask_rate=0.8,
+        mask_random_rate=0.1,
+        random_next_rate=0.5,
+        short_seq_prob=0.1,
+        lengths=None,
+        start_epoch=0,
+        repeat=False,
+        workers=0,
+        **kwargs,
+    ):
+        super().__init__(start_epoch, repeat, workers, **kwargs)
+        special = 2 if next_sentence is None else 3
+        _check_one_of("next_sentence", next_sentence, NEXT_SENTENCE)
+        _check_one_of("masking", masking, tuple(UNITS))
+        _check_rates(
+            mask_rate=mask_rate,
+            mask_mask_rate=mask_mask_rate,
+            mask_random_rate=mask_random_rate,
+            random_next_rate=random_next_rate,
+            short_seq_prob=short_seq_prob,
+            **{"mask_mask_rate + mask_random_rate": mask_mask_rate + mask_random_rate},
+        )
+        if seq_len < special + 2:
+            raise ValueError(f"seq_len must be at least {special + 2}, for {special} special tokens and 2 more; got {seq_len}.")
+        if max_predictions < 1:
+            raise ValueError(f"max_predictions must be at least 1; got {max_predictions}.")
+        if not 0 <= process_index < process_count:
+            raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
+        if batch_size < 1 or batch_size % process_count:
+            raise ValueError(f"batch_size, of all processes together, must be a multiple of {process_count}; got {batch_size}.")
+        if next_sentence == "nsp" and len(store.document_starts) < 3:
+            raise ValueError(f"next_sentence 'nsp' needs a corpus of at least 2 documents; got {len(store.document_starts) - 1}.")
+        self.store = store
+        self.tables = vocabulary_tables(store.vocabulary)
+        self.examples = Examples(store, seq_len - special, seed)
+        self.batch_size, self.seq_len, self.max_predictions = batch_size, seq_len, max_predictions
+        self.process_index, self.process_count = process_index, process_count
+        self.next_sentence, self.random_next_rate, self.short_seq_prob = next_sentence, random_next_rate, short_seq_prob
+        self.masking = {
+            "unit": masking,
+            "mask_rate": mask_rate,
+            "mask_mask_rate": mask_mask_rate,
+            "mask_random_rate": mask_random_rate,
+        }
+        self.steps_per_epoch = steps_per_epoch
+        self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
+        self._window = None, None
+        if len(self) < 1:
+            count = len(self.examples)
+            made = f"a pass has {count} examples" if steps_per_epoch is None else f"steps_per_epoch is {steps_per_epoch}"
+            raise ValueError(f"an epoch must have at least one batch of {batch_size}; {made}.")
+
+    def __len__(self):
+        return len(self.examples) // self.batch_size if self.steps_per_epoch is None else self.steps_per_epoch
+
+    def batch(self, epoch, index):
+        """The rows of this process of batch `index` of an epoch, regardless of earlier calls.
+
+        Args:
+            epoch: a number from 0.
+            index: a number from 0, less than the number of batches of an epoch.
+
+        Returns:
+            `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, length)`; `(rows, length, 1)`, the tokens
+            before masking; and `(rows, 1)`, 1 where the second segment is a random or a swapped one. With `next_sentence=None`
+            `((tokens, segments, chosen), labels)`, since the model has one output.
+        """
+        rows = self.batch_size // self.process_count
+        share = slice(self.process_index * rows, (self.process_index + 1) * rows)
+        epochs_before = epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+        if self.lengths is None:
+            positions = epochs_before + index * self.batch_size + np.arange(self.batch_size)[share]
+            return self._lay_out(*self._examples(positions), self.seq_len)
+        keys, segments, plan = self._examples_of_window(epochs_before, index // WINDOW)
+        members, length = plan[index % WINDOW]
+        return self._lay_out(keys[members[share]], segments.take(members[share]), length)
+
+    def _examples_of_window(self, epochs_before, number):
+        """The examples of a window of batches, and for each of its batches the indexes of its examples and its length."""
+        cached = self._window  # threads may request other windows
+        if cached[0] != (epochs_before, number):
+            count = min(len(self) - number * WINDOW, WINDOW)
+            positions = epochs_before + number * WINDOW * self.batch_size + np.arange(count * self.batch_size)
+            keys, segments = self._examples(positions)
+            sizes = segments.first_lengths + segments.second_lengths + (2 if self.next_sentence is None else 3)
+            plan = length_windows(sizes, self.batch_size, self.lengths, keys[0])
+            self._window = cached = (epochs_before, number), (keys, segments, plan)
+        return cached[1]
+
+    def _examples(self, positions):
+        """The keys of the draws of examples, and their segments."""
+        spans = self.examples.at(positions)
+        spans, targets = shortened(spans, self.short_seq_prob, self.examples.length)
+        if self.next_sentence == "nsp":
+            others = self.examples.of_other_documents(spans, uniform_at(spans.keys, OTHER_SPAN, Stream.PAIR))
+            segments = next_sentence_pairs(self.store, self.tables, spans, others, targets, self.random_next_rate)
+        elif self.next_sentence == "sop":
+            segments = sentence_order_pairs(self.store, self.tables, spans, targets, self.random_next_rate)
+        else:
+            segments = single_segments(spans)
+        return spans.keys, segments
+
+    def _lay_out(self, keys, segments, length):
+        pairs = self.next_sentence is not None
+        labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
+        masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
+        x, y = (masked, segment_ids, chosen), labels[..., None]
+        return (x, (y, segments.labels[:, None])) if pairs else (x, y)
+
+
+def _checked_lengths(lengths, seq_len, minimum):
+    lengths = np.unique(np.asarray(lengths, "int64"))
+    if not len(lengths) or lengths[0] < minimum or lengths[-1] > seq_len:
+        raise ValueError(f"lengths must be from {minimum} to seq_len={seq_len}; got {lengths.tolist()}.")
+    return np.union1d(lengths, [seq_len])
+
+
+def _check_one_of(name, value, values):
+    if value not in values:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {value!r}.")
+
+
+def _check_rates(**rates):
+    for name, rate in rates.items():
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{name} must be in [0, 1]; got {rate}.")

@@ -1,0 +1,1 @@
+"""Fine-tuning and prediction as one call each."""

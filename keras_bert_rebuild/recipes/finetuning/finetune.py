@@ -1,0 +1,203 @@
+"""Fine-tuning as one call: from an encoder and a file of examples to a task that answers."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.files.written_again import written_again
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.recipes.finetuning.finetune_callback import COLUMNS, FinetuneCallback, evaluate_task
+from keras_bert_rebuild.recipes.finetuning.finetune_data import (
+    check_examples,
+    count_in_training,
+    examples_of,
+    loss_weights,
+    name_of,
+)
+from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
+from keras_bert_rebuild.recipes.metrics_table import MetricsTable
+from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.tasks.registry import finetune_task
+from keras_bert_rebuild.tasks.saved_task import load_task
+from keras_bert_rebuild.training.adapters.freeze import freeze
+from keras_bert_rebuild.training.adapters.lora import add_lora, save_lora
+from keras_bert_rebuild.training.optimizers.adamw import AdamW
+from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates, matches_any
+from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+
+
+@dataclass
+class Finetuned:
+    """The result of a fine-tuning."""
+
+    task: Any
+    """The task with the best weights, ready to answer."""
+
+    scores: dict
+    """The scores of the best weights on the dev examples."""
+
+    test_scores: dict | None
+    """Their scores on the test examples, if there are any."""
+
+    report: dict
+    """The content of report.json."""
+
+
+def finetune(
+    task: str,
+    model: str | Path | keras.Model,
+    train: str | Path | Sequence[Any],
+    dev: str | Path | Sequence[Any],
+    output: str | os.PathLike[str],
+    settings: FinetuneSettings | dict[str, Any] | None = None,
+    *,
+    test: str | Path | Sequence[Any] | None = None,
+    report: Callable[[dict[str, Any]], object] | None = None,
+    **changes: Any,
+) -> Finetuned:
+    """Fine-tune a model for a task, and save the best weights.
+
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
+    `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
+    `adapters.safetensors`. Nothing is written before all examples have been read and checked.
+
+    Args:
+        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity" or
+            "multiple_choice".
+        model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
+        train: a file of examples, as for `read_examples`, or a list of them.
+        dev: the same, to choose the best weights by.
+        output: the folder of the run; the same run may be in it, and is restarted. The results of a finished one stay until this
+            one has finished too.
+        settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
+        test: examples to evaluate the best weights on once, in the end; None for none.
+        report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
+        **changes: single fields of `FinetuneSettings`, which override those of `settings`.
+
+    Returns:
+        A `Finetuned`.
+
+    Raises:
+        ValueError: settings, files or labels are not usable, another run is in the folder, or a loss is not a number.
+        BusyError: another process trains in the folder.
+    """
+    spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
+    paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
+    with claimed_run(output, RUN, paths):
+        return _finetune(spec, model, train, dev, Path(output), settings, test, report or (lambda row: None))
+
+
+def _finetune(spec, model, train, dev, output, settings, test, report):
+    started = time.perf_counter()
+    if settings.metric not in (None, *spec.metrics):
+        raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
+    if settings.crf and "crf" not in spec.options:
+        raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
+    given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
+    examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
+    check_examples(examples, spec, train)
+    weights = loss_weights(examples["train"], spec, settings)
+    keras.utils.set_random_seed(settings.seed)
+    made = make_task(spec, model, examples["train"], settings)
+    encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
+    batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
+    steps = settings.steps or settings.epochs * len(batches)
+    adapt(made.model, settings)
+    schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
+    compile_task(made, settings, schedule, weights)
+    described = {
+        "task": spec.name,
+        "model": str(model) if isinstance(model, (str, Path)) else "a model of this process",
+        **{name: name_of(source) for name, source in given.items()},
+        **settings.resolved(),
+    }
+    RunFolder(output, described)
+    # The results of the same run, if it has finished before, belong to other weights; they stay until there are new ones.
+    finished = (output / REPORTS[0]).is_file()
+    with written_again(output) if finished else contextlib.nullcontext(output) as folder:
+        trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
+        return _evaluate(trained, spec, settings, folder, examples, described, started)
+
+
+def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
+    """Train, save the best weights in `folder`, and return the callback that chose them."""
+    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
+    report({"step": 0, "steps": steps})
+
+    def save():
+        made.save(folder / "model")
+        if settings.lora_rank is not None:
+            save_lora(made.model, folder / "adapters.safetensors")
+
+    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
+    made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
+    return callback
+
+
+def _evaluate(callback, spec, settings, folder, examples, described, started):
+    """Measure the best weights and write the report."""
+    best = callback.task if callback.best_step == callback.step else load_task(folder / "model")
+    found = {
+        "task": spec.name,
+        "metric": callback.metric,
+        "best_step": callback.best_step,
+        "steps": callback.step,
+        "examples": {name: len(rows) for name, rows in examples.items()},
+        "in_train": {name: count_in_training(rows, examples["train"]) for name, rows in examples.items() if name != "train"},
+        "dev": callback.best.scores,
+        "train_seconds": round(callback.train_seconds, 2),
+    }
+    evaluation, name = callback.best, "dev"
+    if "test" in examples:
+        evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
+        found["test"] = evaluation.scores
+    found["seconds"] = round(time.perf_counter() - started, 2)
+    found.update(best.details(examples[name], evaluation.answers))
+    write_report(folder, found, described)
+    return Finetuned(best, found["dev"], found.get("test"), found)
+
+
+def make_task(spec, model, examples, settings):
+    """The task with a newly initialised head, for the labels of the examples."""
+    arguments = {"seed": settings.seed, "dtype": settings.dtype, "max_len": settings.max_len, "stride": settings.stride}
+    if settings.dropout is not None:
+        arguments["rates"] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), settings.dropout)
+    arguments |= spec.settings_for(examples, settings)
+    encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
+    return spec.task_class.from_encoder(encoder, **arguments)
+
+
+def adapt(model, settings):
+    """Add the adapters and freeze the weights that the settings name."""
+    if settings.lora_rank is not None:
+        add_lora(model, settings.lora_rank)
+    if settings.freeze:
+        freeze(model, list(settings.freeze))
+
+
+def compile_task(task, settings, schedule, class_weights=None):
+    """Compile with the optimizer of the settings."""
+    optimizer = AdamW(
+        schedule,
+        weight_decay=settings.weight_decay,
+        rate_multipliers=rate_multipliers(task, settings),
+        global_clipnorm=settings.clip_norm,
+    )
+    task.compile(optimizer, class_weights=class_weights, jit_compile=settings.jit_compile)
+
+
+def rate_multipliers(task, settings):
+    """Factors of the rate by path of the trainable variables; None where all are 1."""
+    rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
+    paths = [variable.path for variable in task.model.trainable_variables]
+    used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}
+    return used if any(rate != 1 for rate in used.values()) else None

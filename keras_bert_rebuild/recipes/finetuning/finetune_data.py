@@ -1,0 +1,102 @@
+"""The examples of a fine-tuning, read and checked before anything is trained or written."""
+
+from pathlib import Path
+
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
+from keras_bert_rebuild.tasks.task import place_of
+
+
+def examples_of(given, spec, settings, labelled=True):
+    """A list of examples from a file, or the given list.
+
+    Args:
+        given: the path of a file, or examples.
+        spec: a `FinetuneTask`.
+        settings: `FinetuneSettings`, for columns, header and format.
+        labelled: as for `read_examples`.
+
+    Raises:
+        ValueError: there is no example, or `read_examples` cannot read the file.
+    """
+    if not isinstance(given, (str, Path)):
+        examples = list(given)
+        if not examples:
+            raise ValueError("expected at least one example; got an empty list.")
+        return examples
+    chosen = {name: getattr(settings, name) for name in ("columns", "header", "format")}
+    return read_examples(given, spec.examples, labelled=labelled, **chosen)
+
+
+def name_of(given):
+    """The name of examples in reports and errors."""
+    return str(given) if isinstance(given, (str, Path)) else f"{len(given)} examples"
+
+
+def check_examples(examples, spec, train):
+    """Refuse examples that cannot be trained on, or whose labels cannot be written.
+
+    Args:
+        examples: lists by split, "train" and others.
+        spec: a `FinetuneTask`.
+        train: the path or the examples to train on.
+    """
+    for rows in examples.values():
+        check_names(rows)
+    check_differ(examples["train"], spec, train)
+
+
+def check_names(examples):
+    """Refuse labels that UTF-8 cannot encode: writing the report and the config would fail after the training.
+
+    Raises:
+        ValueError: a label cannot be encoded; the error names the example.
+    """
+    for number, example in enumerate(examples):
+        for label in example.labels():
+            if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+                raise ValueError(f"a label must be text that UTF-8 can encode; {place_of(example, number)} has {label!a}.")
+
+
+def check_differ(examples, spec, given):
+    """Refuse examples that all have one label: there is nothing to learn.
+
+    Raises:
+        ValueError: all labels are the same; the error names the file.
+    """
+    counts = spec.label_counts(examples)
+    if counts is not None and len(counts) < 2:
+        found = f"all {len(examples)} of {name_of(given)} have {next(iter(counts), None)!r}"
+        raise ValueError(f"expected examples of at least two labels; {found}.")
+
+
+def count_in_training(examples, train):
+    """How many examples have the same inputs as a training example, whatever the answer is."""
+    seen = {_shown(example) for example in train}
+    return sum(_shown(example) in seen for example in examples)
+
+
+def _shown(example):
+    """The texts of an example as a key."""
+    return tuple(tuple(value) if isinstance(value, list) else value for value in example.shown().values())
+
+
+def loss_weights(examples, spec, settings):
+    """Weights by label for the loss, or None: those given, or n / (labels · n of the label) if balanced.
+
+    Raises:
+        ValueError: the task has no labels to weight, or a given label is in no example.
+    """
+    weights = settings.class_weights
+    if weights is None:
+        return None
+    counts = spec.label_counts(examples, weighed=True)
+    if counts is None:
+        raise ValueError(f"class_weights must be for a classification of texts or of words; the task is {spec.name}.")
+    if weights == BALANCED:
+        return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}
+    unknown = [label for label in weights if str(label) not in counts]
+    if unknown:
+        known = ", ".join(sorted(counts))
+        raise ValueError(f"class_weights must be for labels of the examples, {known}; got {', '.join(map(str, unknown))}.")
+    return {str(label): float(weight) for label, weight in weights.items()}

@@ -1,0 +1,111 @@
+"""Answer a file of examples and write the answers to a file."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.files.durable import written_file
+from keras_bert_rebuild.files.kinds import ANSWERS
+from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.printable import in_csv
+from keras_bert_rebuild.tasks.registry import finetune_task
+from keras_bert_rebuild.tasks.saved_task import load_task
+
+FORMATS = (".jsonl", ".tsv", ".csv", ".json")
+
+
+def predict(
+    model: Any,
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    task: str | None = None,
+    *,
+    batch_size: int = 32,
+    columns: Mapping[str, Any] | None = None,
+    header: bool | None = None,
+    format: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    overwrite: bool = False,
+) -> dict[str, float] | None:
+    """Answer the examples of a file and write the answers.
+
+    Args:
+        model: the folder `model/` that `finetune` wrote, or a task.
+        input: a file, as for `read_examples`; what is to be predicted may be missing.
+        output: a file whose name ends in .jsonl, one object per line; or in .tsv or .csv, a table without nested values; or, for
+            questions, in .json, answers by id as SQuAD's scripts read them. It is written atomically, and checked before anything
+            is answered.
+        task: the name of the task, as for `finetune`; None for the task of the folder.
+        batch_size: rows of a batch.
+        columns, header, format: as for `read_examples`.
+        progress: called with the rows done and all rows.
+        overwrite: replace answers of an earlier call; another file is never replaced.
+
+    Returns:
+        The scores of the answers, if every example has its right answer; else None.
+
+    Raises:
+        ValueError: the input cannot be read or has examples of another task, or the output has another format, is the input, is in
+            the folder of the model, or exists and may not be replaced.
+        OSError: the output cannot be written, or another run is writing it.
+    """
+    with claimed_file(output, ANSWERS, [input, model if isinstance(model, (str, Path)) else None], overwrite):
+        return _predict(model, input, output, task, batch_size, {"columns": columns, "header": header, "format": format}, progress)
+
+
+def _predict(model, input, output, task, batch_size, reading, progress):
+    if isinstance(model, (str, Path)):
+        model = load_task(model, None if task is None else finetune_task(task).kind)
+    spec = model.word if task is None else finetune_task(task)
+    if spec.name != model.word.name:
+        raise ValueError(f"expected a model for {spec.name}; got one for {model.word.name}.")
+    if Path(output).suffix.lower() == ".json" and not model.answers_by_id:
+        raise ValueError(f"expected an output whose name ends in {', '.join(FORMATS[:3])} for {spec.name}; got {output}.")
+    examples = read_examples(input, spec.examples, labelled=False, **reading)
+    answers = model.predict_examples(examples, batch_size=batch_size, progress=progress)
+    write_rows(output, [model.row(example, answer) for example, answer in zip(examples, answers, strict=True)])
+    if all(example.right() is not None for example in examples):
+        return model.scores(examples, answers)
+    return None
+
+
+def write_rows(path, rows):
+    """Write dictionaries to a file, atomically."""
+    path = Path(path)
+    with written_file(path) as raw:
+        # Half a pair of surrogates, which a text may have, becomes \ud800, as JSON writes it.
+        file = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
+        if path.suffix.lower() == ".json":
+            json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
+        elif path.suffix.lower() == ".jsonl":
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        else:
+            _write_table(file, rows, "\t" if path.suffix.lower() == ".tsv" else ",")
+        file.flush()
+        file.detach()
+
+
+def _write_table(file, rows, delimiter):
+    # From all rows: even if the first text has no second one, others may.
+    names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow([_cell(name, delimiter) for name in names])
+    writer.writerows([_cell(row.get(name), delimiter) for name in names] for row in rows)
+
+
+def _cell(value, delimiter):
+    if isinstance(value, (list, tuple)):
+        flat = all(isinstance(part, str) for part in value)
+        value = (" " if flat else "; ").join(part if flat else _part(part) for part in value)
+    value = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    # Readers of tsv do not expect quotes.
+    return " ".join(value.split()) if delimiter == "\t" else in_csv(value)
+
+
+def _part(part):
+    return ": ".join(part[name] for name in ("label", "text") if name in part) if isinstance(part, dict) else str(part)

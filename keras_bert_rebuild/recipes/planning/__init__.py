@@ -1,0 +1,1 @@
+"""What a training will take on devices that are not here yet."""

@@ -1,0 +1,212 @@
+"""Will a pretraining fit, how fast will it be, what does it take, on devices that are not here yet."""
+
+import dataclasses
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.model_flops import Work, train_flops
+from keras_bert_rebuild.recipes.model_sizes import size_fields
+from keras_bert_rebuild.recipes.planning.plan_memory import gradient_bytes, largest_batch, step_memory
+from keras_bert_rebuild.recipes.planning.plan_result import Plan
+from keras_bert_rebuild.recipes.planning.plan_topology import gpus as gpu_topology
+from keras_bert_rebuild.recipes.planning.plan_topology import this_processor, tpu_slice
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+
+CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
+NEEDS = ("jax", "libtpu")
+
+
+def ask_tpu_compiler(config, settings, slice_):
+    """What the TPU compiler reports about the training step, without a TPU.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings` of one phase.
+        slice_: a slice such as "v5e:2x2".
+
+    Returns:
+        `{"arguments": bytes, "temporaries": bytes, "program": bytes, "all_reduce": bytes, "flops": operations}` of one chip, or
+        `{"refused": message of the compiler}` if the step does not fit.
+
+    Raises:
+        ValueError: JAX or the compiler is not installed, or the slice is unknown.
+    """
+    missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"compiling needs {' and '.join(missing)}: pip install 'jax[tpu]'.")
+    question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "slice": slice_}
+    # JAX runs on the processor of this machine until the compiler is called.
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    answer = subprocess.run(
+        [sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, env=environment, check=False
+    )
+    if answer.returncode == 0:
+        return json.loads(answer.stdout.splitlines()[-1])
+    messages = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+    reason = next((line for line in reversed(messages) if "RESOURCE_EXHAUSTED" in line), None)
+    if reason is not None:
+        return {"refused": reason.partition("RESOURCE_EXHAUSTED: ")[2]}
+    raise ValueError(f"the TPU compiler could not compile for {slice_}: {messages[-1] if messages else 'it gave no reason'}")
+
+
+BILLION = 1_000_000_000
+
+# The chips that can be compiled for; the compiler counts a chip of a v4 as two devices.
+COMPILED = ("v5e", "v5p", "v6e")
+
+# The settings that a plan depends on.
+SETTINGS = (
+    "batch_size",
+    "seq_len",
+    "max_predictions",
+    "mask_rate",
+    "dtype",
+    "next_sentence",
+    "optimizer",
+    "ema",
+    "gradient_accumulation_steps",
+    "remat",
+    "loss_chunk",
+)
+
+
+def plan(
+    model: str | os.PathLike[str] | BertConfig | Mapping[str, Any] = "base",
+    *,
+    tpu: str | None = None,
+    gpus: int | None = None,
+    gpu: str | None = None,
+    cpu: bool = False,
+    tokens: int = BILLION,
+    utilisation: float = 0.4,
+    compile: bool = False,
+    vocab_size: int | None = None,
+    **settings: Any,
+) -> Plan:
+    """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
+
+    Every device holds all weights and a part of the batch. The time of a step is the sum of three: the matrix products at the given
+    fraction of the published rate, the sum of gradients over the devices at the rate of the links, and the update at the rate of
+    the memory.
+
+    Args:
+        model: a size (tiny, mini, small, medium, base, large), the path of a config.json, a `BertConfig` or its fields.
+        tpu: a slice, such as "v5e:4x4".
+        gpus: number of GPUs, 1 if only their kind is given.
+        gpu: their kind, such as "h100".
+        cpu: this processor, whose rate is measured.
+        tokens: tokens of the whole training.
+        utilisation: the fraction of the rate that is reached, in (0, 1].
+        compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
+        vocab_size: tokens of the vocabulary, instead of the model's.
+        **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
+
+    Returns:
+        A `Plan`.
+
+    Raises:
+        ValueError: there is no topology or several, a device or slice is unknown, the length exceeds the positions, the batch
+            cannot be split over the devices, or settings are out of range.
+
+    Example:
+
+    >>> large = plan("large", tpu="v5e:4x4", batch_size=1024, seq_len=128, dtype="mixed_bfloat16")
+    >>> large.num_parameters, large.batch_per_device, large.fits
+    (336226108, 64, True)
+    """
+    unknown = [name for name in settings if name not in SETTINGS]
+    if unknown:
+        raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
+    run = PretrainSettings(**settings)
+    config = _config(model, vocab_size)
+    phase = run.all_phases[0]
+    if phase.seq_len > config.max_length:
+        raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
+    if not is_number(utilisation) or not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation must be a number above 0 and at most 1; got {utilisation!r}.")
+    if not is_number(tokens) or tokens < 1:
+        raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
+    topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
+    if compile and topology.device.name not in COMPILED:
+        raise ValueError(f"compile is for slices of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
+    passes = run.gradient_accumulation_steps
+    if phase.batch_size % (topology.count * passes):
+        times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
+        raise ValueError(f"batch_size must be a multiple of the {topology.count} devices{times}; got {phase.batch_size}.")
+    per_device = phase.batch_size // (topology.count * passes)
+    memory = step_memory(config, run, topology.kind, per_device)
+    largest = largest_batch(config, run, topology.kind, topology.device.memory)
+    predictions = cast(int, phase.max_predictions)  # `all_phases` fills it in
+    work = Work(
+        phase.batch_size * phase.seq_len,
+        phase.batch_size * phase.seq_len**2,
+        phase.batch_size * min(predictions, phase.seq_len),
+        phase.batch_size,
+    )
+    flops = train_flops(config, work, run.next_sentence != "none")
+    rate = topology.device.flops(run.dtype)
+    compute = flops / (topology.count * rate * utilisation)
+    size = gradient_bytes(config, run) if topology.count > 1 else 0
+    all_reduce = passes * topology.all_reduce_seconds(size)
+    moved = 2 * (memory.parameters + memory.optimizer) + memory.gradients
+    update = moved / topology.device.bandwidth if topology.device.bandwidth else 0.0
+    seconds = compute + all_reduce + update
+    steps = math.ceil(tokens / work.tokens)
+    hours = steps * seconds / 3600
+    return Plan(
+        devices=topology.words,
+        device_count=topology.count,
+        source=topology.device.source,
+        num_parameters=config.num_params(run.heads),
+        batch_size=phase.batch_size,
+        seq_len=phase.seq_len,
+        dtype=run.dtype,
+        batch_per_device=per_device,
+        memory=memory,
+        available=topology.device.memory,
+        fits=memory.total <= topology.device.memory,
+        largest_batch=largest * topology.count * passes,
+        flops=flops,
+        utilisation=utilisation,
+        device_flops=rate,
+        compute_seconds=compute,
+        all_reduce_bytes=size,
+        all_reduce_seconds=all_reduce,
+        update_seconds=update,
+        step_seconds=seconds,
+        tokens_per_second=work.tokens / seconds,
+        tokens=int(tokens),
+        steps=steps,
+        hours=hours,
+        device_hours=hours * topology.count,
+        notes=tuple(_notes(topology, run)),
+        compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
+    )
+
+
+def _config(model, vocab_size):
+    values = model.to_dict() if isinstance(model, BertConfig) else size_fields(model)
+    return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
+
+
+def _topology(tpu, gpus, gpu, cpu, dtype):
+    if (tpu is not None) + (gpu is not None or gpus is not None) + bool(cpu) != 1:
+        raise ValueError("a plan needs one topology: tpu='v5e:4x4', or gpus=8 with gpu='h100', or cpu=True.")
+    if tpu is not None:
+        return tpu_slice(tpu)
+    return this_processor(dtype) if cpu else gpu_topology(1 if gpus is None else gpus, gpu)
+
+
+def _notes(topology, settings):
+    if settings.dtype == "mixed_bfloat16" and topology.device.bfloat16 is None:
+        yield f"{topology.device.title} has no units for bfloat16: its products run at the rate of float32."
+    if topology.kind == "gpu" and topology.count > 8:
+        yield "Hosts of eight, summed within each host first and then between them."

@@ -1,0 +1,97 @@
+"""The result of a plan."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from keras_bert_rebuild.recipes.planning.plan_memory import Memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a pretraining needs on the devices of a topology. Bytes are per device, seconds per optimizer step."""
+
+    devices: str
+    """The name of the devices."""
+
+    device_count: int
+    """The number of devices."""
+
+    source: str
+    """The page with their figures; "measured" for the processor."""
+
+    num_parameters: int
+    """Parameters of the model with its heads."""
+
+    batch_size: int
+    """Examples of an optimizer step, on all devices together."""
+
+    seq_len: int
+    """Tokens of an example."""
+
+    dtype: str
+    """The dtype policy."""
+
+    batch_per_device: int
+    """Examples that a device processes at once."""
+
+    memory: Memory
+    """The estimated memory of a step."""
+
+    available: float
+    """Bytes that a program can use."""
+
+    fits: bool
+    """Whether the estimate is at most that."""
+
+    largest_batch: int
+    """The largest batch_size that fits; 0 if not even one example per device does."""
+
+    flops: float
+    """Operations of the matrix products of a step, on all devices."""
+
+    utilisation: float
+    """The fraction of the devices' rate that is assumed to be reached."""
+
+    device_flops: float
+    """The rate of one device, operations per second."""
+
+    compute_seconds: float
+    """Operations / (devices · rate · utilisation)."""
+
+    all_reduce_bytes: int
+    """Gradients that each device contributes to the sum over all devices."""
+
+    all_reduce_seconds: float
+    """The time of the sum at the rate of the links, without overlap with computation."""
+
+    update_seconds: float
+    """The time of the update at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known."""
+
+    step_seconds: float
+    """The sum of the three."""
+
+    tokens_per_second: float
+    """Tokens per second of all devices."""
+
+    tokens: int
+    """Tokens of the whole training."""
+
+    steps: int
+    """Optimizer steps for them."""
+
+    hours: float
+    """Time for them."""
+
+    device_hours: float
+    """Time times devices."""
+
+    notes: tuple = ()
+    """Further notes, one sentence each."""
+
+    compiled: dict | None = None
+    """What the TPU compiler reports for one chip, if it was run: bytes of arguments, temporaries, the program and of what is
+    summed over the chips, and operations; or, if it refused the step, why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain values."""
+        return asdict(self)

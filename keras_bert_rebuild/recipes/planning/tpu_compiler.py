@@ -1,0 +1,136 @@
+"""The training step compiled by JAX for devices that are not present. For a process whose backend is JAX."""
+
+import json
+import math
+import os
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.checkpoints.loaded_values import unwritten
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.compile_model import compile_model
+
+# The compiler must not look for a chip, and other processes may have loaded it too.
+ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+
+
+def make_compiled_model(config, settings):
+    """The model that `pretrain` would train, compiled in the same way, with arbitrary weights.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings` of one phase.
+    """
+    phase = settings.all_phases[0]
+    with skipped_initialization(unwritten):
+        model = build_model(config, settings.heads, seq_len=phase.seq_len)
+    optimizer = make_optimizer(model, settings)
+    compile_model(
+        model,
+        optimizer=optimizer,
+        max_predictions=phase.max_predictions,
+        loss_chunk=settings.loss_chunk,
+        remat=settings.remat,
+    )
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def step_arguments(model, batch_size, seq_len, replicated=None, split=None):
+    """Shapes and dtypes of the arguments of `model.train_step` on JAX: the state and a batch.
+
+    Args:
+        model: a compiled model.
+        batch_size: examples.
+        seq_len: tokens of an example.
+        replicated, split: how the state and the batch are sharded; None for one device.
+    """
+    variables = (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        model.metrics_variables,
+    )
+    state = tuple(
+        [jax.ShapeDtypeStruct(tuple(v.shape), jnp.dtype(v.dtype), sharding=replicated) for v in part] for part in variables
+    )
+
+    def ids(*shape):
+        return jax.ShapeDtypeStruct((batch_size, *shape), jnp.int32, sharding=split)
+
+    x = tuple(ids(seq_len) for _ in model.inputs)
+    y = tuple(ids(seq_len, 1) if name == "MLM" else ids(1) for name in model.output_names)
+    return state, (x, bare_if_one(y))
+
+
+def compile_for_slice(config, settings, slice_):
+    """Compile the training step with the TPU compiler, the batch split over the chips of a slice and the state on each.
+
+    The dtype policy is that of the process.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings` of one phase.
+        slice_: a slice such as "v5e:2x2".
+
+    Returns:
+        What the compiler reports for one chip: bytes of the arguments, of temporaries, of the program, of what is summed over the
+        chips, and operations.
+    """
+    os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
+    phase = settings.all_phases[0]
+    model = make_compiled_model(config, settings)
+    # A host has four chips or eight, except in a slice of one.
+    host = {"chips_per_host_bounds": (1, 1, 1)} if slice_.endswith(":1x1") else {}
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=slice_, **host).devices
+    mesh = Mesh(np.array(devices), ("batch",))
+    replicated, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec("batch"))
+    micro_batch = phase.batch_size // settings.gradient_accumulation_steps
+    arguments = step_arguments(model, micro_batch, phase.seq_len, replicated, split)
+    # As `fit` compiles it: the new state reuses the memory of the old one.
+    step = jax.jit(model.train_step, donate_argnums=0, out_shardings=(None, replicated))
+    compiled = step.trace(*arguments).lower(lowering_platforms=("tpu",)).compile()
+    memory, cost = compiled.memory_analysis(), compiled.cost_analysis()
+    return {
+        "all_reduce": all_reduced_bytes(compiled.as_text()),
+        "arguments": memory.argument_size_in_bytes,
+        "temporaries": memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        "program": memory.generated_code_size_in_bytes,
+        "flops": cost["flops"],
+    }
+
+
+def all_reduced_bytes(program):
+    """Bytes of all arrays that a compiled program sums over its devices.
+
+    Args:
+        program: its text, with lines such as `%name = (f32[2,768]{1,0:T(2,128)}, bf16[768]{0}) all-reduce(...)`.
+    """
+    sizes = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2}
+    arrays = [array for line in re.findall(r" = (.*?) all-reduce\(", program) for array in re.findall(r"(\w+)\[([\d,]*)\]", line)]
+    return sum(sizes[dtype] * math.prod(int(n) for n in shape.split(",") if n) for dtype, shape in arrays)
+
+
+def main():
+    """Read the question from standard input and write the answer to standard output, both as JSON."""
+    question = json.load(sys.stdin)
+    settings = PretrainSettings.from_dict(question["settings"])
+    keras.config.set_dtype_policy(settings.dtype)
+    answer = compile_for_slice(BertConfig.from_dict(question["config"]), settings, question["slice"])
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

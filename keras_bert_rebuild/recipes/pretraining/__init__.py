@@ -1,0 +1,1 @@
+"""Pretraining as one call, stopped and resumed at will."""

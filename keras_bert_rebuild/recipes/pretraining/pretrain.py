@@ -1,0 +1,195 @@
+"""Pretraining as one call: from a token store to a model, stopped and resumed at will."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.token_corpus import corpus_digest
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches
+from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.files.kinds import RUN
+from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.build_model import build_model, dtype_scope
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
+from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
+from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
+from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
+from keras_bert_rebuild.training.distributed.watched_hosts import watched_hosts
+
+
+def training_batches(corpus, phase, settings, **changes):
+    """The batches of a phase, all of them one epoch.
+
+    Args:
+        corpus: the documents to train on, a `TokenStore` or another `TokenCorpus`.
+        phase: a `Phase`.
+        settings: the `PretrainSettings` of its run.
+        **changes: arguments of `PretrainingBatches` that override these.
+
+    Returns:
+        A `PretrainingBatches`; with accumulation a batch is a micro-batch. It has all rows unless `changes` name a process.
+    """
+    accumulation = settings.gradient_accumulation_steps
+    arguments = {
+        "seed": settings.seed,
+        "steps_per_epoch": phase.steps * accumulation,
+        "next_sentence": None if settings.next_sentence == "none" else settings.next_sentence,
+        "masking": settings.masking,
+        "mask_rate": settings.mask_rate,
+        "short_seq_prob": settings.short_seq_prob,
+        "lengths": [n for n in settings.lengths if n <= phase.seq_len] or None,
+        "workers": settings.workers,
+    }
+    rows = phase.batch_size // accumulation
+    return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
+
+
+def held_out_batches(corpus, phase, settings, **changes):
+    """The batches to evaluate on, the same at every evaluation, so that the numbers are comparable."""
+    others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
+    return training_batches(corpus, phase, settings, **others, **changes)
+
+
+def pretrain(
+    store: Any,
+    output: str | os.PathLike[str],
+    settings: PretrainSettings | dict[str, Any] | None = None,
+    *,
+    report: Callable[[dict[str, Any]], object] | None = None,
+    **changes: Any,
+) -> BertModel:
+    """Pretrain a BERT on a token store, or resume a run that was stopped.
+
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
+    Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads). Called again with the
+    same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an uninterrupted run; if
+    the run is over, it loads the model. Nothing is written before the model and its batches are made.
+
+    On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them see: host 0
+    writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
+
+    Args:
+        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
+        output: the folder of the run.
+        settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
+        report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.COLUMNS`.
+        **changes: single fields of `PretrainSettings`, which override those of `settings`.
+
+    Returns:
+        The model, with the averaged weights if `ema` is set.
+
+    Raises:
+        ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages
+            held out are also in training.
+        BusyError: another process trains in the folder.
+        StoppedError: a signal stopped the run; the last step is in a checkpoint.
+        NonFiniteLossError: a loss is not a number; its batch is in the folder.
+    """
+    if settings is None or isinstance(settings, dict):
+        settings = PretrainSettings.from_dict({**(settings or {}), **changes})
+    else:
+        settings = replace(settings, **changes)
+    where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
+    _check_batches(settings, where)
+    inputs = [path for path in (store, settings.init) if isinstance(path, (str, Path))]
+    with (
+        watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
+        claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
+    ):
+        return _pretrain(store, output, settings, where, report)
+
+
+def _check_batches(settings, where):
+    """Refuse batches that the devices cannot share."""
+    accumulation = settings.gradient_accumulation_steps
+    for phase in settings.all_phases:
+        where.check_batch("batch_size / gradient_accumulation_steps", phase.batch_size // accumulation)
+    if where.kind == "mirrored" and accumulation > 1:
+        raise ValueError(
+            f"gradient_accumulation_steps must be 1 with distribute='mirrored', where Keras cannot accumulate; got {accumulation}. "
+            "KERAS_BACKEND=jax and 'data' can."
+        )
+
+
+def _pretrain(store, output, settings, where, report):
+    corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
+    if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
+        corpus.verify()
+    described = {**settings.resolved(), "corpus": _described(corpus)}
+    check_agreement(described)
+    output = Path(output)
+    train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
+    keras.utils.set_random_seed(settings.seed)
+    rows = {"process_index": where.data_index, "process_count": where.data_count}
+    with dtype_scope(settings.dtype), where:
+        model = _make_model(corpus, settings)
+        phases = settings.all_phases
+        batches = [training_batches(train, phase, settings, **rows) for phase in phases]
+        evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
+        if (
+            where.writes
+        ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
+            RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
+        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
+        run.finish()
+        with run.averaged():
+            whole = whole_model(model)
+            if where.writes:
+                save_pretrained(whole, output / "model", _format(model), vocabulary=list(corpus.vocabulary))
+    return model
+
+
+def _format(model):
+    """Hugging Face's format, unless it has no names for the heads, such as sentence order on a BERT."""
+    known = FAMILIES[model.config.family].HUGGINGFACE.heads
+    return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
+
+
+def _make_model(corpus, settings):
+    tables = vocabulary_tables(corpus.vocabulary)
+    if settings.init is None:
+        config = settings.model_config(len(corpus.vocabulary), tables.pad_id)
+        _check_positions("the model", config, settings)
+        return build_model(config, settings.heads)
+    # Not strict: a checkpoint may lack these heads; a warning names what is newly initialised.
+    model = from_pretrained(settings.init, heads=settings.heads, strict=False)
+    config = model.config
+    for what, found, expected in (
+        ("tokens in its vocabulary", config.vocab_size, len(corpus.vocabulary)),
+        ("the id of padding", config.pad_token_id, tables.pad_id),
+    ):
+        if found != expected:
+            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}; got {found}.")
+    _check_positions(settings.init, config, settings)
+    return model
+
+
+def _check_positions(name, config, settings):
+    """Refuse examples of more tokens than a model has positions."""
+    longest = max(phase.seq_len for phase in settings.all_phases)
+    if longest > config.max_length:
+        raise ValueError(f"{name} has {config.max_length} positions; a phase has examples of {longest} tokens.")
+
+
+def _described(corpus):
+    """What identifies a corpus."""
+    return {
+        "tokens": int(corpus.num_tokens),
+        "documents": len(corpus.document_starts) - 1,
+        "vocabulary": len(corpus.vocabulary),
+        "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
+        "sha256": corpus_digest(corpus),
+    }

@@ -1,0 +1,229 @@
+"""A run from its last checkpoint to its end, span by span."""
+
+import contextlib
+import copy
+import math
+import time
+
+import keras
+
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
+from keras_bert_rebuild.recipes.model_flops import Work, matrix_ceiling, train_flops
+from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
+from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
+from keras_bert_rebuild.training.compile_model import compile_model
+from keras_bert_rebuild.training.distributed.distribution import Distribution
+from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
+from keras_bert_rebuild.training.state.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal, StopTogether
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
+
+# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the previous row, and the
+# rate is that of the step.
+QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
+COLUMNS = (
+    "step",
+    "phase",
+    "learning_rate",
+    *QUALITY,
+    *(f"held_out_{name}" for name in QUALITY),
+    "tokens",
+    "tokens_per_second",
+    "flop_utilisation",
+)
+
+
+class StoppedError(Exception):
+    """A signal stopped a run cleanly: its last step is in a checkpoint."""
+
+    signal = None
+    """The number of the signal."""
+
+
+class NonFiniteLossError(ValueError):
+    """A loss was not a number, or a weight was not although the loss was."""
+
+
+class TrainingRun:
+    """The training of a model in a folder.
+
+    Batches are counted, not optimizer steps: with accumulation a step has several.
+
+    Args:
+        model: from `build_model` or `from_pretrained`, not yet compiled.
+        settings: `PretrainSettings`.
+        folder: the path of the run's folder.
+        batches: a `PretrainingBatches` for every phase.
+        evaluations: batches to evaluate on for every phase, or None for every phase.
+        report: called with every row of the curve; None for none. The first row has only the step that the run starts at.
+        where: the `Distribution` with the devices that train and the rows of the batches that they get; None for one device and all
+            rows. On several hosts, all of them do the same, and one writes.
+    """
+
+    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None):
+        self.model, self.settings, self.folder = model, settings, folder
+        self.batches, self.evaluations = batches, evaluations
+        self.report = report or (lambda row: None)
+        self.where = where or Distribution("none")
+        self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
+        self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
+        self.accumulation = settings.gradient_accumulation_steps
+        self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
+
+    def finish(self):
+        """Resume from the last checkpoint and train to the end of the run.
+
+        Raises:
+            StoppedError: a signal stopped the run.
+            NonFiniteLossError: a loss or a weight is not a number.
+        """
+        start = self._restore()
+        resolved = self.settings.resolved()
+        every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
+        plan = step_spans(self.ends, start, *every)
+        self.report({"step": start // self.accumulation})
+        if not plan:
+            return
+        ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
+        table = board = None
+        if self.where.writes:
+            table = MetricsTable(self.folder / "metrics.csv", COLUMNS, start // self.accumulation)
+            if self.settings.tensorboard and tensorboard_is_installed():
+                board = TensorBoardLog(self.folder / "tensorboard")
+        try:
+            with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
+                for span in plan:
+                    self._compile(span.phase)
+                    row, step = self._train(span, signals, ceiling)
+                    if span.evaluates and signals.received is None:
+                        evaluated = self._evaluate(span.phase)
+                        if signals.received is None:  # else it was cut short
+                            row.update(evaluated)
+                    if table is not None:
+                        table.write(row)
+                    if board is not None:
+                        board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
+                    self.report(row)
+                    stops = signals.received is not None  # read once: a later signal stops the next span
+                    if stops or span.saves:
+                        self._save(step, row)
+                    if stops:
+                        break
+                if signals.received is not None:  # also one that came while the last checkpoint was written
+                    raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
+        finally:
+            if board is not None:
+                board.close()
+
+    def averaged(self):
+        """A context manager in which the model has its averaged weights, if it has any."""
+        return contextlib.nullcontext() if self.settings.ema is None else averaged_weights(self.model)
+
+    def _restore(self):
+        self._compile(0)
+        checkpoint = self.checkpoints.newest()
+        check_agreement({f"the newest checkpoint in {self.checkpoints.path}": checkpoint and checkpoint.step})
+        if checkpoint is None:
+            return 0
+        write_state(self.model, checkpoint.arrays())
+        return checkpoint.step
+
+    def _compile(self, phase):
+        """Compile for a phase, whose examples may have more positions to predict than those of the previous phase."""
+        if self.batches[phase].max_predictions == getattr(self, "_compiled_for", None):
+            return
+        self._compiled_for = self.batches[phase].max_predictions
+        compile_model(
+            self.model,
+            optimizer=self.optimizer,
+            max_predictions=self._compiled_for,
+            loss_chunk=self.settings.loss_chunk,
+            remat=self.settings.remat,
+            jit_compile=self.settings.jit_compile,
+        )
+        self.optimizer.build(self.model.trainable_variables)
+
+    def _train(self, span, signals, ceiling):
+        """Train on a span; return the row for the curve, and the step after the last batch."""
+        data = self.batches[span.phase]
+        first = self.ends[span.phase - 1] if span.phase else 0
+        batches = SpanOfBatches(data, span.start - first, span.stop - first, self.settings.workers)
+        whole = copy.copy(data)  # all rows, whichever host trained on them
+        whole.process_index, whole.process_count = 0, 1
+        batch_of = (lambda step: whole.batch(0, step - 1 - first)) if self.where.writes else None
+        finite = StopOnNonFiniteLoss(self.folder, batch_of, span.start)
+        seeds = TorchStepSeeds(self.settings.seed, span.start)
+        started = time.perf_counter()
+        logs = self.model.fit(
+            _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals]
+        ).history
+        seconds = time.perf_counter() - started
+        if finite.problem is not None:
+            raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
+        step = finite.step
+        work = self._of_all_hosts(batches.work_of_first(step - span.start))
+        flops = train_flops(self.model.config, work, self.settings.next_sentence != "none")
+        row = {
+            "step": step // self.accumulation,
+            "phase": span.phase,
+            "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
+            **self._quality({name: values[-1] for name, values in logs.items()}),
+            "tokens": work.tokens,
+            "tokens_per_second": work.tokens / seconds,
+            "flop_utilisation": flops / seconds / ceiling,
+        }
+        return row, step
+
+    def _evaluate(self, phase):
+        data = self.evaluations[phase]
+        if data is None:
+            return {}
+        with self.averaged():
+            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True)
+        return {f"held_out_{name}": value for name, value in self._quality(logs).items()}
+
+    def _quality(self, logs):
+        """Keras's metrics under the names of the columns."""
+        pair = None if self.settings.next_sentence == "none" else self.settings.next_sentence.upper()
+        names = {"loss": "loss", "MLM_loss": "mlm_loss", "MLM_accuracy": "mlm_accuracy"}
+        names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
+        if pair is None:
+            names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
+        found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
+        if pair is None:
+            found["loss"] = found["mlm_loss"]
+        return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}
+
+    def _of_all_hosts(self, work):
+        """The `Work` of all rows of batches, of which this host made some."""
+        rows = gathered([work.tokens, work.squares, work.predictions, work.examples])
+        return Work(*(rows.sum(axis=0) * self.where.data_count // self.where.hosts).tolist())
+
+    def _save(self, step, row):
+        state = FiniteState(self.model)
+        try:
+            if not self.where.writes:
+                for name in state.names:  # parts of it may be on this host only
+                    state.read(name)
+                return
+            self.checkpoints.save(step, state, {"row": row}, score=row.get("held_out_loss"))
+        except FloatingPointError as error:
+            raise NonFiniteLossError(f"After step {row['step']} {error}; no checkpoint of it was written.") from None
+
+
+def _fed(batches, lengths):
+    """The batches in the form that `fit` needs: on TensorFlow, batches of several lengths need a `tf.data.Dataset`."""
+    if lengths is None or not traits.needs_tf_data_for_several_lengths():
+        return batches
+    from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_epoch_of_batches
+
+    return tf_epoch_of_batches(batches)
+
+
+def _stopped(number, step, total):
+    stopped = StoppedError(f"Stopped after step {step:,} of {total:,}, which is in a checkpoint.")
+    stopped.signal = int(number)
+    return stopped

@@ -1,0 +1,1 @@
+"""Training few weights: low-rank adapters and frozen layers."""

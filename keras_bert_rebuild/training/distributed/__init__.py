@@ -1,0 +1,1 @@
+"""Devices and hosts that train together."""

@@ -1,0 +1,179 @@
+"""Which devices train a model, and how; the one module that knows what Keras can do on which backend."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Self
+
+import keras
+
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.devices_in_use import enter_devices, expect_use, leave_devices
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.training.distributed.hosts import host_count, host_index, join_hosts, whole_array
+
+KINDS = ("auto", "none", "mirrored", "data", "model")
+# The kinds of each backend, and a hint for the others.
+OF_BACKEND = {
+    "jax": (("none", "data", "model"), "there is 'data' for the same, on several hosts and TPUs too"),
+    "tensorflow": (("none", "mirrored"), "there is 'mirrored', for the GPUs of one host; for the rest set KERAS_BACKEND=jax"),
+    "torch": (("none",), "it trains on one device; for several set KERAS_BACKEND=jax, or tensorflow for those of one host"),
+}
+
+
+def distribute(
+    kind: str = "auto",
+    *,
+    model_devices: int | None = None,
+    hosts: int | None = None,
+    host_index: int | None = None,
+    coordinator: str | None = None,
+) -> "Distribution":
+    """Choose the devices of a training; build, load, compile and train the model inside the returned context.
+
+        with keras_bert_rebuild.distribute("data"):
+            model = keras_bert_rebuild.from_pretrained(path, heads=["mlm", "nsp"])
+            compile_model(model, max_predictions=20).fit(batches)
+
+    A batch is that of all devices together, and so are its loss and its gradient: a training has the same numbers on one device and
+    on several, except for rounding and, with "mirrored", for the random numbers of dropout. Outside the `with` nothing changes,
+    unlike after `keras.distribution.set_distribution`: a `BertModel` that trains on one device although several were chosen warns.
+
+    Args:
+        kind: "none", one device; "mirrored", TensorFlow's `MirroredStrategy` over the GPUs of one host (or its logical CPUs);
+            "data", a part of the batch on every device, and "model", a part of the batch and of the weights on every device by
+            `layout_table.LAYOUT`, both on JAX, on GPUs, TPUs and CPUs of any number of hosts; "auto", "data" or "mirrored" if there
+            are several devices.
+        model_devices: with "model", the number of devices that share the weights of one replica; None for those of one host. It
+            should divide the number of attention heads.
+        hosts, host_index, coordinator: see `join_hosts`, if several hosts train together.
+
+    Returns:
+        A `Distribution`.
+
+    Raises:
+        ValueError: the backend or the devices do not support it; the error names an alternative.
+    """
+    distribution = choose_devices(kind, model_devices, hosts, host_index, coordinator)
+    if distribution.devices > 1:
+        expect_use(kind, distribution.devices)
+    return distribution
+
+
+def choose_devices(kind="auto", model_devices=None, hosts=None, host_index=None, coordinator=None):
+    """As `distribute`, without the warning, for callers that always enter the context."""
+    if kind not in KINDS:
+        raise ValueError(f"distribute must be one of {', '.join(map(repr, KINDS))}; got {kind!r}.")
+    if model_devices is not None and kind != "model":
+        raise ValueError(f"model_devices is for distribute='model'; got model_devices={model_devices} with {kind!r}.")
+    backend = keras.config.backend()
+    if kind != "auto" and kind not in OF_BACKEND[backend][0]:
+        raise ValueError(f"distribute={kind!r} is not available on {backend}: {OF_BACKEND[backend][1]}.")
+    join_hosts(hosts, host_index, coordinator)
+    if backend == "tensorflow":
+        return _of_tensorflow(kind)
+    return _of_jax(kind, model_devices) if backend == "jax" else Distribution("none")
+
+
+class Distribution(contextlib.AbstractContextManager):
+    """The devices of a training, and the share of a batch that this host provides. The model is created in this context.
+
+    Args:
+        kind: "none", "mirrored", "data" or "model".
+        devices: number of devices of all hosts.
+        replicas: number of parts of a batch.
+        scope: a function that returns a context; None for none.
+    """
+
+    def __init__(self, kind: str, devices: int = 1, replicas: int = 1, scope: Callable[[], Any] | None = None) -> None:
+        self.kind, self.devices, self.replicas = kind, devices, replicas
+        self.hosts, self.host_index = host_count(), host_index()
+        self.data_count = min(replicas, self.hosts)
+        """Number of hosts with different rows; if a replica spans several hosts, they have the same rows."""
+        self.data_index = self.host_index * self.data_count // self.hosts
+        """The share of the rows that this host provides."""
+        self.writes = self.host_index == 0
+        """Whether this is the host that writes files."""
+        self._scope = scope or contextlib.nullcontext
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Self:
+        self._entered.append(self._scope())
+        self._entered[-1].__enter__()
+        enter_devices(self.replicas // self.data_count)
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        leave_devices()
+        return self._entered.pop().__exit__(*error)
+
+    def check_batch(self, name: str, size: int) -> None:
+        """Raise a ValueError for a batch that cannot be divided equally among the replicas.
+
+        Args:
+            name: its name in the error.
+            size: number of its examples, of all devices together.
+
+        Raises:
+            ValueError: the size is not a multiple of the replicas.
+        """
+        if size % self.replicas:
+            raise ValueError(f"{name} must be a multiple of {self.replicas}, the replicas of distribute={self.kind!r}; got {size}.")
+
+
+def _of_tensorflow(kind):
+    from keras_bert_rebuild.kernels.tensorflow_replicas import gpu_count, has_tpu_of_others, mirrored_strategy
+
+    if kind != "none" and has_tpu_of_others():
+        raise ValueError(
+            "this machine has a TPU, which this TensorFlow does not support: set KERAS_BACKEND=jax or distribute='none'."
+        )
+    if kind == "none" or (kind == "auto" and gpu_count() < 2):
+        return Distribution("none")
+    strategy = mirrored_strategy()
+    count = strategy.num_replicas_in_sync
+    return Distribution("mirrored", count, count, strategy.scope)
+
+
+def _of_jax(kind, model_devices):
+    devices = keras.distribution.list_devices()
+    count, hosts = len(devices), host_count()
+    if kind == "none" and hosts > 1:
+        raise ValueError(f"distribute='none' is for one host; for {hosts} hosts choose 'data' or 'model'.")
+    if kind == "none" or (kind == "auto" and count == 1):
+        return Distribution("none")
+    if kind != "model":
+        data = keras.distribution.DataParallel(devices=devices, auto_shard_dataset=False)
+        return Distribution("data", count, count, data.scope)
+    shared = count // hosts if model_devices is None else model_devices
+    per_host = count // hosts
+    if shared < 1 or count % shared or (per_host % shared and shared % per_host):
+        raise ValueError(f"model_devices must divide {count} devices, {per_host} per host, into equal parts; got {shared}.")
+    from keras_bert_rebuild.training.distributed.layout_table import BATCH, MODEL, ByTable
+
+    mesh = keras.distribution.DeviceMesh((count // shared, shared), (BATCH, MODEL), devices)
+    return Distribution("model", count, count // shared, ByTable(mesh).scope)
+
+
+def whole_model(model):
+    """A model that one process can save; all hosts must call this at the same point.
+
+    Args:
+        model: as from `build_model`.
+
+    Returns:
+        The model itself on a single host; else, on host 0, a copy on its first device, and None on the others.
+    """
+    if host_count() == 1:
+        return model
+    arrays = [whole_array(weight.value) for weight in model.weights]
+    if host_index() > 0:
+        return None
+    outer = keras.distribution.distribution()
+    keras.distribution.set_distribution(None)
+    try:
+        copy = build_model(model.config, heads_of(model))
+        for weight, array in zip(copy.weights, arrays, strict=True):
+            weight.assign(array)
+    finally:
+        keras.distribution.set_distribution(outer)
+    return copy

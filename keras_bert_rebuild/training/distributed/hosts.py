@@ -1,0 +1,126 @@
+"""The processes of a training on several hosts: how they join and exchange values."""
+
+import hashlib
+import os
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.kernels import traits
+
+# The environment variables that `keras.distribution.initialize` reads for missing arguments.
+ADDRESSES, COUNT, INDEX = (f"KERAS_DISTRIBUTION_{name}" for name in ("JOB_ADDRESSES", "NUM_PROCESSES", "PROCESS_ID"))
+
+
+class DisagreementError(ValueError):
+    """Hosts that train together have different settings; raised on all of them."""
+
+
+def join_hosts(hosts=None, host_index=None, coordinator=None):
+    """Join the other hosts of a training; do nothing if there is one host, or if the process has already joined.
+
+    Missing arguments are read from the environment variables of `keras.distribution.initialize`; if only the number of hosts is
+    known, JAX finds the rest on Cloud TPU, Slurm and Open MPI.
+
+    Args:
+        hosts: number of processes that train together, one on each host.
+        host_index: the index of this one, from 0.
+        coordinator: `address:port`, a free port of host 0; the same on all hosts.
+
+    Raises:
+        ValueError: the arguments are inconsistent, the backend does not support it, or the other hosts do not answer.
+    """
+    hosts = _whole_number("hosts", hosts, COUNT)
+    host_index = _whole_number("host_index", host_index, INDEX)
+    coordinator = coordinator or os.environ.get(ADDRESSES)
+    if hosts is None and (host_index is not None or coordinator is not None):
+        raise ValueError(f"hosts must be set, the number of hosts; got only host_index={host_index}, coordinator={coordinator}.")
+    if hosts in (None, 1):
+        return
+    if hosts < 1:
+        raise ValueError(f"hosts must be at least 1; got {hosts}.")
+    if host_index is not None and not 0 <= host_index < hosts:
+        raise ValueError(f"host_index must be from 0 to {hosts - 1}, for {hosts} hosts; got {host_index}.")
+    if coordinator is not None and host_index is None:
+        raise ValueError(f"host_index must be set, the index among {hosts} hosts; got only the coordinator {coordinator}.")
+    if coordinator is not None and not coordinator.split(",")[0].rpartition(":")[2].isdigit():
+        raise ValueError(f"coordinator must be address:port, a free port of host 0; got {coordinator!r}.")
+    if not traits.has_several_hosts():
+        backend = keras.config.backend()
+        raise ValueError(f"several hosts must train with JAX; the backend is {backend}: set KERAS_BACKEND=jax.")
+    from keras_bert_rebuild.training.distributed.jax_hosts import jax_join
+
+    jax_join(coordinator, hosts, host_index)
+
+
+def host_count():
+    """The number of hosts that train together."""
+    if not traits.has_several_hosts():
+        return 1
+    from keras_bert_rebuild.training.distributed.jax_hosts import jax_host_count
+
+    return jax_host_count()
+
+
+def host_index():
+    """The index of this host; host 0 writes files."""
+    if not traits.has_several_hosts():
+        return 0
+    from keras_bert_rebuild.training.distributed.jax_hosts import jax_host_index
+
+    return jax_host_index()
+
+
+def gathered(values):
+    """Whole numbers of every host; all hosts must call it at the same point.
+
+    Args:
+        values: a list of whole numbers, as many on every host.
+
+    Returns:
+        An int64 array `(hosts, numbers)`.
+    """
+    values = np.asarray(values, "int64")
+    if host_count() == 1:
+        return values[None]
+    from keras_bert_rebuild.training.distributed.jax_hosts import jax_gathered
+
+    # As bytes: by default JAX has no int64.
+    return jax_gathered(values.view("uint8")).view("int64")
+
+
+def check_agreement(values):
+    """Raise an error if a host has other values than host 0; all hosts call it at the same point, with the same names.
+
+    Args:
+        values: the values that must be the same, by name; compared by their `repr`.
+
+    Raises:
+        DisagreementError: a host has other values; raised on all hosts.
+    """
+    digests = [hashlib.sha256(repr(value).encode()).digest()[:8] for value in values.values()]
+    by_host = gathered(np.frombuffer(b"".join(digests), "int64"))
+    same = (by_host == by_host[0]).all(axis=0)
+    others = [f"{name} (here {value!r})" for (name, value), is_same in zip(values.items(), same, strict=True) if not is_same]
+    if others:
+        raise DisagreementError(f"all hosts must agree; they differ in {', '.join(others)}.")
+
+
+def whole_array(tensor):
+    """A tensor as an array; if each host has only a part of it, all hosts must call it, in the same order."""
+    if host_count() > 1:
+        from keras_bert_rebuild.training.distributed.jax_hosts import jax_whole_array
+
+        return jax_whole_array(tensor)
+    if len(tensor.shape) == 0:  # NumPy cannot convert a scalar of MirroredStrategy
+        return keras.ops.convert_to_numpy(keras.ops.reshape(tensor, (1,))).reshape(())
+    return keras.ops.convert_to_numpy(tensor)
+
+
+def _whole_number(name, value, variable):
+    source = f" from {variable}" if value is None else ""
+    value = os.environ.get(variable) if value is None else value
+    try:
+        return None if value is None else int(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a whole number; got {value!r}{source}.") from None

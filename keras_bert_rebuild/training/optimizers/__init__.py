@@ -1,0 +1,1 @@
+"""Optimizers, learning rates and the weights that they apply to."""

@@ -1,0 +1,81 @@
+"""Adam with decoupled weight decay, by variable path."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.training.optimizers.by_path import ByPathOptimizer
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class AdamW(ByPathOptimizer):
+    """Adam with decoupled weight decay: the optimizer of BERT.
+
+        m ← β₁ m + (1 − β₁) g                   v ← β₂ v + (1 − β₂) g²
+        w ← w − rate · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
+
+    t, the schedule of the rate and the average count optimizer steps, also with gradient accumulation.
+
+    Args:
+        learning_rate: a rate, or a schedule such as `WarmupLinearDecay` with its lengths in optimizer steps.
+        weight_decay: fraction of a weight subtracted at a rate of 1; 0 for none.
+        beta_1, beta_2: decay of the first and second moment, in [0, 1).
+        epsilon: added to the bias-corrected root.
+        no_decay: regular expressions; a variable with a match in its path does not decay. By default biases and the gamma and
+            beta of layer normalisations.
+        rate_multipliers: `{regular expression: factor of the rate}`; the first match in the path counts, or else 1; as from
+            `layer_rates`. Weight decay is multiplied too.
+        ema_momentum: momentum of the averaged weights, in [0, 1); `averaged_weights` puts them into the model. None for no
+            averages.
+        bias_correction: False omits 1 − βᵗ, as the optimizer of google-research/bert does.
+        name: first part of the paths of the optimizer's variables; "AdamW" if None.
+        **kwargs: the clipping and accumulation arguments of `keras.optimizers.Optimizer`. `global_clipnorm` clips the norm of the
+            accumulated mean of all gradients.
+
+    Raises:
+        ValueError: a number is out of its range, a pattern is not a regular expression, or no pattern of the multipliers matches.
+
+    Example:
+
+    >>> import numpy as np
+    >>> kernel, bias = keras.Variable(np.ones(1), name="kernel"), keras.Variable(np.ones(1), name="bias")
+    >>> optimizer = AdamW(0.5, weight_decay=0.5)
+    >>> optimizer.build([kernel, bias])
+    >>> optimizer.apply([np.zeros(1, "float32"), np.zeros(1, "float32")])
+    >>> kernel.numpy().tolist(), bias.numpy().tolist()
+    ([0.75], [1.0])
+
+    Reference: Loshchilov and Hutter, 2019, Algorithm 2 (https://arxiv.org/abs/1711.05101); what decays, Devlin et al., 2019.
+    """
+
+    def _clip_gradients(self, grads):
+        unclipped = kernels.unclipped(grads, self.global_clipnorm) if self.global_clipnorm and not self.clipnorm else None
+        return super()._clip_gradients(grads) if unclipped is None else unclipped
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        momentum, velocity = self._momentums[index], self._velocities[index]
+        gradient, factor = gradient if isinstance(gradient, kernels.Unclipped) else (gradient, None)
+        apply_adam = kernels.adam_step(variable, momentum, averages=self.ema_momentum is not None)
+        if apply_adam is None:
+            gradient = gradient if factor is None else gradient * ops.cast(factor, gradient.dtype)
+            super().update_step(gradient, variable, learning_rate)
+            return
+        # The kernel computes 1 − β from β in the variable's precision, off by 1e-5 for 0.999; so does the correction.
+        beta_1, beta_2 = (float(np.asarray(beta, momentum.dtype)) for beta in (self.beta_1, self.beta_2))
+        correction_1, correction_2 = self._correction(beta_1, momentum.dtype), ops.sqrt(self._correction(beta_2, momentum.dtype))
+        rate = ops.cast(learning_rate, momentum.dtype) * self._multipliers[index]
+        apply_adam(
+            ops.cast(gradient, momentum.dtype),
+            *(v.value if isinstance(v, keras.Variable) else v for v in (variable, momentum, velocity)),
+            scale=None if factor is None else ops.cast(factor, momentum.dtype),
+            rate=rate * correction_2 / correction_1,
+            beta_1=beta_1,
+            beta_2=beta_2,
+            epsilon=self.epsilon * correction_2,
+            decay=rate * self.decay_rate if self._decays[index] and self.decay_rate else None,
+        )
+
+    def adapted(self, move, weight, rate):
+        return move

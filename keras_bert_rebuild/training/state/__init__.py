@@ -1,0 +1,1 @@
+"""Everything that a training changes, and its checkpoints."""

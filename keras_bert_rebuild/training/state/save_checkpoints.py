@@ -1,0 +1,113 @@
+"""The callback that writes checkpoints."""
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from keras_bert_rebuild.training.state.callbacks import CountedCallback, is_finite
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.train_state import FiniteState
+
+
+class SaveCheckpoints(CountedCallback):
+    """Writes the whole state of a training to a folder, at regular intervals, when training stops and at its end.
+
+    Weights after a loss that is not finite are never written, nor is a state with a number that is not finite: then training is
+    stopped, and `problem` is the reason. The order of callbacks does not matter.
+
+    Args:
+        folder: a `CheckpointFolder`, or the path of one.
+        every_steps: batches between two checkpoints; None for no such rule. With `steps_per_execution`, the next execution's end.
+        every_seconds: seconds between the end of a checkpoint and the start of the next; None for no such rule.
+        position: a function of the step that returns a value that JSON can encode, for `Checkpoint.facts`; None for an empty
+            dictionary.
+        score: a function of the step and Keras's logs that returns the score of the current weights, lower is better, or None. It
+            is called at every checkpoint and at the end of every epoch, when the logs include the validation losses; an epoch
+            with a score is saved.
+        initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
+
+    Example: `SaveCheckpoints("run/checkpoints", every_steps=1000, score=lambda step, logs: logs.get("val_loss"))`.
+
+    Raises:
+        ValueError: `every_steps` or `every_seconds` is out of its range.
+    """
+
+    def __init__(
+        self,
+        folder: CheckpointFolder | str | os.PathLike[str],
+        every_steps: int | None = None,
+        every_seconds: float | None = None,
+        position: Callable[[int], Any] | None = None,
+        score: Callable[[int, Any], float | None] | None = None,
+        initial_step: int = 0,
+    ) -> None:
+        super().__init__(initial_step)
+        if every_steps is not None and every_steps < 1:
+            raise ValueError(f"every_steps must be at least 1 batch, or None; got {every_steps}.")
+        if every_seconds is not None and every_seconds <= 0:
+            raise ValueError(f"every_seconds must be above 0, or None; got {every_seconds}.")
+        self.folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
+        self.every_steps, self.every_seconds = every_steps, every_seconds
+        self.position = position or (lambda step: {})
+        self.score = score or (lambda step, logs: None)
+        self.problem = None
+        self.saved_step = initial_step
+        self._saved_at = time.monotonic()
+        self._finite = True
+
+    def on_train_begin(self, logs=None):
+        self._saved_at = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        steps = self.count(batch)
+        self._finite = is_finite(logs)
+        if self._is_due(steps) or self.trained.stop_training:
+            self._save(logs)
+
+    def on_test_begin(self, logs=None):
+        # A signal that came just after the end of a batch: its sender may not wait for the validation.
+        if self.trained.stop_training:
+            self._save(logs)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._finite = self._finite and is_finite(logs)
+        if not self._finite:
+            return
+        score = self.score(self.step, logs or {})
+        is_last = epoch + 1 >= (self.params or {}).get("epochs", math.inf)
+        # Keras's `use_ema` replaces the weights by the averages before `on_train_end`: any epoch may be the last.
+        if score is not None or is_last or self.trained.stop_training or self._is_overwritten():
+            was_saved = self.step == self.saved_step
+            self._save(logs, score)
+            if was_saved and score is not None and self.step in self.folder.steps():
+                self.folder.set_score(self.step, score)
+
+    def on_train_end(self, logs=None):
+        if not self._is_overwritten():
+            self._save(logs)
+
+    def _is_due(self, steps):
+        if self.every_steps is not None and steps[-1] // self.every_steps > (steps[0] - 1) // self.every_steps:
+            return True
+        return self.every_seconds is not None and time.monotonic() - self._saved_at >= self.every_seconds
+
+    def _is_overwritten(self):
+        optimizer = getattr(self.trained.optimizer, "inner_optimizer", self.trained.optimizer)
+        return getattr(optimizer, "use_ema", False)
+
+    def _save(self, logs, score=None):
+        if not self._finite or self.problem is not None or self.step == self.saved_step:
+            return
+        if score is None:
+            score = self.score(self.step, logs or {})
+        try:
+            self.folder.save(self.step, FiniteState(self.model), self.position(self.step), score)
+        except FloatingPointError as error:
+            self.problem = f"after step {self.step} {error}; no checkpoint of it was written and training stops."
+            self.trained.stop_training = True
+            warnings.warn(self.problem, stacklevel=2)
+            return
+        self.saved_step, self._saved_at = self.step, time.monotonic()

@@ -1,0 +1,127 @@
+"""Every example is in one batch, padded to the smallest bucket that fits; predictions return in order."""
+
+import keras
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches, bucket_batches, original_order
+from keras_bert_rebuild.data.model_inputs import padded
+
+BUCKETS = (8, 16, 32)
+
+
+@pytest.fixture
+def sequences(rng):
+    """A hundred sequences of 1 to 32 ids, which identify their sequence."""
+    return [[i + 1] * int(rng.integers(1, 33)) for i in range(100)]
+
+
+@given(
+    st.lists(st.integers(1, 32), min_size=1, max_size=80),
+    st.integers(1, 10),
+    st.one_of(st.none(), st.integers(0, 2**64 - 1)),
+    st.integers(0, 3),
+)
+def test_every_example_is_in_one_batch_that_holds_it(lengths, batch_size, seed, epoch):
+    batches = bucket_batches(lengths, batch_size, BUCKETS, seed, epoch)
+    assert sorted(i for batch in batches for i in batch.indexes) == list(range(len(lengths)))
+    for batch in batches:
+        assert batch.length in BUCKETS
+        assert max(lengths[i] for i in batch.indexes) <= batch.length
+    sizes = sorted(len(batch.indexes) for batch in batches)
+    assert all(size == batch_size for size in sizes[1:])  # one batch at most is not full
+    assert len({(len(batch.indexes), batch.length) for batch in batches}) <= len(BUCKETS) + 1
+
+
+def test_examples_are_in_the_smallest_bucket_except_those_left_over(rng):
+    lengths = rng.integers(1, 33, 1000)
+    batches = bucket_batches(lengths, 10, BUCKETS, seed=1)
+    least = np.array(BUCKETS)[np.searchsorted(BUCKETS, lengths)]
+    given_to = np.zeros(1000, int)
+    for batch in batches:
+        given_to[batch.indexes] = batch.length
+    assert (given_to >= least).all()
+    assert (given_to > least).sum() < 10 * (len(BUCKETS) - 1)
+
+
+def test_the_order_depends_on_seed_and_epoch(rng):
+    lengths = rng.integers(1, 33, 200)
+
+    def order(seed, epoch=0):
+        return [i for batch in bucket_batches(lengths, 4, BUCKETS, seed, epoch) for i in batch.indexes]
+
+    assert order(3) == order(3)
+    assert len({tuple(o) for o in (order(3), order(4), order(3, 1), order(None))}) == 4
+    assert order(None) == order(None, 1)
+    batch_lengths = [batch.length for batch in bucket_batches(lengths, 4, BUCKETS, 3)]
+    assert batch_lengths != sorted(batch_lengths)
+
+
+def test_a_sequence_longer_than_the_largest_bucket_is_an_error():
+    with pytest.raises(ValueError, match="at most 32 tokens, the largest bucket; example 1 has 33"):
+        bucket_batches([4, 33], 2, BUCKETS)
+    with pytest.raises(ValueError, match="batch_size must be at least 1; got 0"):
+        bucket_batches([4], 0, BUCKETS)
+
+
+def test_sequences_are_padded():
+    assert padded([[1, 2], [3]], 3, padding=9).tolist() == [[1, 2, 9], [3, 9, 9]]
+    assert padded([np.ones((2, 4)), np.ones((1, 4))], 3).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_results_come_back_in_the_order_of_the_examples(sequences, as_list):
+    data = BucketedBatches([sequences], batch_size=7, buckets=BUCKETS)
+    results = [data[i][0][:, 0] for i in range(len(data))]
+    restored = data.restore(results if as_list else np.concatenate(results))
+    assert np.asarray(restored).tolist() == list(range(1, 101))
+
+
+def test_results_of_other_lengths_come_back_too(sequences):
+    data = BucketedBatches([sequences], batch_size=7, buckets=BUCKETS)
+    restored = data.restore([data[i][0] for i in range(len(data))])
+    assert all(row[: len(s)].tolist() == s for row, s in zip(restored, sequences, strict=True))
+
+
+def test_too_few_results_are_an_error(sequences):
+    with pytest.raises(ValueError, match="a result for each of 100 examples; got 99"):
+        original_order(bucket_batches([3] * 100, 8, BUCKETS), np.zeros(99))
+    with pytest.raises(ValueError, match="got seed 4"):
+        BucketedBatches([sequences], buckets=BUCKETS, seed=4).restore(np.zeros(100))
+
+
+def test_inputs_and_labels_go_together(sequences):
+    data = BucketedBatches([sequences, [[0] * len(s) for s in sequences]], list(range(1, 101)), 7, BUCKETS, seed=0, padding=(0, 1))
+    seen = []
+    for i in range(len(data)):
+        (tokens, segments), labels = data[i]
+        assert tokens.dtype == np.int32
+        assert (tokens[:, 0] == labels).all()
+        assert (segments == (tokens == 0)).all()
+        seen += labels.tolist()
+    assert sorted(seen) == list(range(1, 101))
+
+
+def test_labels_of_every_token_are_padded(sequences):
+    data = BucketedBatches([sequences], sequences, 7, BUCKETS, label_padding=-1)
+    tokens, labels = data[0]
+    assert (np.where(tokens == 0, -1, tokens) == labels).all()
+
+
+def test_different_numbers_of_examples_are_an_error(sequences):
+    with pytest.raises(ValueError, match=r"the same number of examples, at least one; got \[100, 3\]"):
+        BucketedBatches([sequences], [1, 2, 3])
+    with pytest.raises(ValueError, match="at least one"):
+        BucketedBatches([[]])
+
+
+def test_a_model_trains_and_predicts_with_them(sequences):
+    inputs = keras.Input((None,), dtype="int32")
+    outputs = keras.ops.max(keras.ops.cast(inputs, "float32"), axis=1, keepdims=True)
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="ones", trainable=True)(outputs))
+    predicted = model.predict((data := BucketedBatches([sequences], batch_size=7, buckets=BUCKETS)), verbose=0)
+    np.testing.assert_allclose(data.restore(predicted)[:, 0], np.arange(1, 101))
+    model.compile("sgd", "mse")
+    model.fit(BucketedBatches([sequences], [1.0] * 100, 7, BUCKETS, seed=0), epochs=1, verbose=0)

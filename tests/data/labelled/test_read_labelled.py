@@ -1,0 +1,274 @@
+"""Files of examples are read correctly, or refused in a sentence with file and line."""
+
+import gzip
+import json
+import lzma
+import re
+
+import pytest
+
+from keras_bert_rebuild.data.labelled.labelled_examples import (
+    ChoiceQuestion,
+    ClassifiedText,
+    Question,
+    ScoredPair,
+    TaggedText,
+    TaggedWords,
+)
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def squad(answer, **question):
+    rows = [{"id": "q1", "question": "who?", "answers": [answer], **question}]
+    return json.dumps({"data": [{"paragraphs": [{"context": "a red house", "qas": rows}]}]})
+
+
+CASES = [
+    ("a.tsv", "text\tlabel\nI can't\tno\n", "classification", {}, ClassifiedText("I can't", label="no")),
+    ("a.tsv", "\ufefftext\tlabel\r\na\tno\r\n", "classification", {}, ClassifiedText("a", label="no")),
+    ("a.tsv", 'a "quote\tno\n\n', "classification", {}, ClassifiedText('a "quote', label="no")),
+    ("a.tsv", "a\u2028b\tno", "classification", {}, ClassifiedText("a\u2028b", label="no")),
+    ("a.tsv", "a\tb\tno", "classification", {}, ClassifiedText("a", "b", "no")),
+    ("a.csv", 'id,label,text\n7,no,"a, ""b""\nc"\n', "classification", {}, ClassifiedText('a, "b"\nc', label="no")),
+    ("a.csv", "x,y\na,no\n", "classification", {"columns": {"text": "x", "label": "y"}}, ClassifiedText("a", label="no")),
+    ("a.csv", "no,a\n", "classification", {"columns": {"text": 2, "label": "1"}}, ClassifiedText("a", label="no")),
+    ("a.csv", "2,a\n", "classification", {"columns": {"text": "2", "label": "1"}}, ClassifiedText("a", label="2")),
+    ("a.tsv", "index\tquestion\tsentence\tlabel\n0\ta\tb\tno\n", "classification", {}, ClassifiedText("a", "b", "no")),
+    ("a.jsonl", '{"sentence": "b", "question": "a", "label": "no"}', "classification", {}, ClassifiedText("a", "b", "no")),
+    ("a.tsv", "sentence\tlabel\na\tno\n", "classification", {}, ClassifiedText("a", label="no")),
+    (
+        "a.tsv",
+        "x\tsentence\tlabel\na\tb\tno\n",
+        "classification",
+        {"columns": {"text": "sentence"}},
+        ClassifiedText("b", label="no"),
+    ),
+    ("a.csv", "u,v\na,no\n", "classification", {"header": False}, ClassifiedText("u", label="v")),
+    ("a.tsv", "a\tx, y\n", "multi_label", {}, ClassifiedText("a", label=("x", "y"))),
+    ("a.jsonl", '{"text": "a", "labels": []}', "multi_label", {}, ClassifiedText("a", label=())),
+    ("a.tsv", "a\t0.5\n", "regression", {}, ClassifiedText("a", label=0.5)),
+    ("a.jsonl", '\n{"text": "a", "intent": 3}', "classification", {}, ClassifiedText("a", label="3")),
+    ("a.tsv", "sentence1\tsentence2\tscore\tsource\na\tb\t5\tz\n", "similarity", {}, ScoredPair("a", "b", 5.0)),
+    ("a.tsv", "text\tlabel\na\t\n", "classification", {"labelled": False}, ClassifiedText("a")),
+    ("a.tsv", "a\tb\n", "similarity", {"labelled": False}, ScoredPair("a", "b")),
+    ("a.conll", "-DOCSTART- O\n\na NN B-x\nb NN O\n\nc NN O\n", "tagging", {}, TaggedWords(("a", "b"), ("B-x", "O"))),
+    ("a.conll", "#hash\tO\na b\tO\n", "tagging", {}, TaggedWords(("#hash", "a b"), ("O", "O"))),
+    ("a.conll", "a\nb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
+    ("a.conllu", "1\ta\n2\tb\n", "tagging", {"labelled": False}, TaggedWords(("a", "b"))),
+    ("a.conllu", "# text\n1-2\tab\t_\t_\n1\ta\t_\tNOUN\n2\tb\t_\tX\n", "tagging", {}, TaggedWords(("a", "b"), ("NOUN", "X"))),
+    (
+        "a.jsonl",
+        '{"text": "in New York", "entities": [{"start": 3, "end": 11, "label": "city"}]}',
+        "tagging",
+        {},
+        TaggedText("in New York", ((3, 11, "city"),)),
+    ),
+    ("a.jsonl", '{"tokens": ["a"], "ner_tags": ["O"]}', "tagging", {}, TaggedWords(("a",), ("O",))),
+    ("a.txt", "a\tb\n", "tagging", {"labelled": False}, TaggedText("a\tb")),
+    ("a.tsv", "in New York\nb\n", "tagging", {"labelled": False}, TaggedText("in New York")),
+    ("a.tsv", "text\nin New York\n", "tagging", {"labelled": False}, TaggedText("in New York")),
+    (
+        "a.json",
+        squad({"text": "red", "answer_start": 2}),
+        "questions",
+        {},
+        Question("q1", "who?", "a red house", ((2, "red"),)),
+    ),
+    ("a.json", squad({}, is_impossible=True), "questions", {}, Question("q1", "who?", "a red house", ())),
+    (
+        "a.jsonl",
+        '{"id": "q1", "question": "who?", "context": "a red", "answers": {"text": ["red"], "answer_start": [2]}}',
+        "questions",
+        {},
+        Question("q1", "who?", "a red", ((2, "red"),)),
+    ),
+    ("a.csv", "prompt,choice0,choice1,label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
+    ("a.csv", "prompt, choice0, choice1, label\na,b,c,1\n", "choices", {}, ChoiceQuestion("a", ("b", "c"), 1)),
+    (
+        "a.jsonl",
+        '{"prompt": "a", "x": "b", "y": "c", "label": 0}',
+        "choices",
+        {"columns": {"choices": ["x", "y"]}},
+        ChoiceQuestion("a", ("b", "c"), 0),
+    ),
+    ("a.jsonl", '{"prompt": "a", "choices": ["b", "c"], "label": 0}', "choices", {}, ChoiceQuestion("a", ("b", "c"), 0)),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "kind", "options", "expected"), CASES)
+def test_the_first_example_of_a_file(write, name, content, kind, options, expected):
+    first = read_examples(write(name, content), kind, **options)[0]
+    assert first == expected
+    assert name in first.where
+
+
+@pytest.mark.parametrize(("end", "packed"), [(".xz", lzma.compress), (".gz", gzip.compress)])
+def test_compressed_files_are_read(write, end, packed):
+    path = write(f"a.tsv{end}", packed(b"a\tx\nb\ty\n"))
+    assert [example.text for example in read_examples(path, "classification")] == ["a", "b"]
+
+
+def test_an_example_has_its_file_and_line(write):
+    path = write("a.csv", 'text,label\n"a\nb",x\n\nc,y\n')
+    assert [example.where for example in read_examples(path, "classification")] == [f"{path}, line 2", f"{path}, line 5"]
+
+
+WRONG = [
+    (
+        "a.json",
+        '{"data": []}',
+        "questions",
+        {"columns": {"id": "x"}},
+        "columns apply only to tables, JSON lines and CoNLL files; FILE",
+    ),
+    ("a.jsonl", '{"text": "a"}', "classification", {"header": True}, "header applies only to tsv, csv; FILE is read as jsonl."),
+    ("a.tsv", "", "classification", {}, "expected at least one example; FILE is empty."),
+    ("a.csv", "\ufeff", "classification", {}, "expected at least one example; FILE is empty."),
+    ("a.csv", ",\n", "classification", {}, "expected at least one example; FILE has none."),
+    ("a.tsv", "text\tlabel\n", "classification", {}, "FILE has only the names of columns."),
+    ("a.tsv", "text\tlabel\na\tx\nb\n", "classification", {}, "expected 2 columns, as in line 1; FILE, line 3 has 1."),
+    ("a.tsv", "text\tn\na\tx\n", "classification", {}, "expected a column for label"),
+    ("a.tsv", "a\tb\tc\td\n", "classification", {}, "FILE, line 1 has 4 columns without known names."),
+    ("a.tsv", "text\tlabel\na\t\n", "classification", {}, "expected a label, a word or a whole number; got '' in FILE, line 2."),
+    (
+        "a.tsv",
+        "a\tx\n",
+        "classification",
+        {"columns": {"text": "t"}},
+        "expected a column named t; FILE, line 1 has the columns a, x.",
+    ),
+    ("a.tsv", "a\tx\n", "classification", {"columns": {"text": 3}}, "a column from 1 to 2; got 3 for FILE, line 1."),
+    (
+        "a.tsv",
+        "a\tx\n",
+        "classification",
+        {"columns": {"text": "a"}, "header": False},
+        "a column from 1 to 2; got a for FILE, line 1.",
+    ),
+    ("a.tsv", "a\tx\n", "classification", {"columns": {"words": 3}}, "columns must be among text, pair, label; got words."),
+    (
+        "a.tsv",
+        "a\tx\n",
+        "classification",
+        {"columns": {"text": ["x", "y"]}},
+        "columns must name a single column for text; got x, y.",
+    ),
+    (
+        "a.jsonl",
+        '{"text": "a", "label": "x"}\n',
+        "classification",
+        {"columns": {"text": "t"}},
+        "the name t; FILE, line 1 has text, label.",
+    ),
+    ("a.tsv", b"a\tx\nb\xe9\ty\n", "classification", {}, "expected text in UTF-8; FILE, line 2 is not, at byte 5 of the file."),
+    ("a.tsv", "a\tx\n".encode("utf-16"), "classification", {}, "at byte 0 of the file; it begins like UTF-16."),
+    ("a.tsv.xz", lzma.compress(b"a\tx\n")[:-9], "classification", {}, "FILE is damaged"),
+    ("a.csv", 'text,label\na,"x\n', "classification", {}, "expected cells that are quoted as in csv; FILE, line 2 is not"),
+    ("a.tsv", "a\tmuch\n", "regression", {}, "expected a number as score; got 'much' in FILE, line 1."),
+    ("a.tsv", "a\tnan\n", "regression", {}, "expected a number as score; got 'nan' in FILE, line 1."),
+    ("a.jsonl", '{"text": "a"}\n', "classification", {}, "FILE, line 1 has the names text."),
+    ("a.jsonl", '{"text": "a", "label": null}\n', "classification", {}, "expected a value for label; got null in FILE, line 1."),
+    ("a.jsonl", '{"text": "a", "label": "x"}\n{"text"\n', "classification", {}, "expected a JSON object; FILE, line 2 is not one"),
+    ("a.jsonl", '{"text": 3, "label": "x"}\n', "classification", {}, "expected a string as text; got 3 in FILE, line 1."),
+    (
+        "a.jsonl",
+        '{"text": "a", "spans": [[0, 2, "x"]]}',
+        "tagging",
+        {},
+        "in a text of length 1; got 0 to 2, x, in FILE, line 1.",
+    ),
+    (
+        "a.jsonl",
+        '{"text": "ab", "spans": [[0, 2, "x"], [1, 2, "y"]]}',
+        "tagging",
+        {},
+        "spans that do not overlap; got 0 to 2, x, and 1",
+    ),
+    ("a.jsonl", '{"text": "ab"}', "tagging", {}, "expected words with tags or a text with spans; FILE, line 1 has none."),
+    ("a.jsonl", '{"words": ["a", "b"], "tags": ["O"]}', "tagging", {}, "a tag for each of 2 words; got 1 in FILE, line 1."),
+    ("a.conll", "a O\nb\n", "tagging", {}, "expected 2 columns, as in line 1; FILE, line 2 has 1."),
+    ("a.conll", "a\n", "tagging", {}, "words in column 1 and tags in column -1; FILE, line 1 has 1 columns."),
+    (
+        "a.conll",
+        "a O\n",
+        "tagging",
+        {"columns": {"tags": 0}},
+        "numbers of columns, from 1, for words and tags of FILE; got tags=0.",
+    ),
+    ("a.conll", "\n \n\n-DOCSTART-\n", "tagging", {}, "expected at least one sentence; FILE has no word."),
+    (
+        "a.json",
+        squad({"text": "blue", "answer_start": 2}),
+        "questions",
+        {},
+        "answer 'blue' at character 2 of the context; got 'red ' in FILE",
+    ),
+    (
+        "a.json",
+        squad({"text": "red", "answer_start": 99}),
+        "questions",
+        {},
+        "got an offset outside it in FILE, data[0].paragraphs[0].qas[0].",
+    ),
+    ("a.json", '{"data": [{"paragraphs": 3}]}', "questions", {}, "a list named paragraphs, as in SQuAD; got 3 in FILE, data[0]."),
+    ("a.json", '{"data":\n ]}', "questions", {}, "expected JSON; FILE, line 2 is not, at character 2"),
+    ("a.json", '{"data": []}', "questions", {}, "expected at least one question; FILE has none."),
+    (
+        "a.csv",
+        "prompt,choice0,choice1,label\na,b,c,2\n",
+        "choices",
+        {},
+        "the number of a choice, from 0 to 1; got '2' in FILE, line 2.",
+    ),
+    ("a.txt", "a\n", "classification", {}, "expected a file with labels; FILE has only lines of text."),
+    ("a.conll", "a O\n", "classification", {}, "expected a file for classification; FILE has the format of tagging."),
+    ("a.doc", "a\n", "classification", {}, "expected a file whose name ends in .tsv"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "kind", "options", "message"), WRONG)
+def test_what_cannot_be_read_is_one_sentence_with_file_and_line(write, name, content, kind, options, message):
+    path = write(name, content)
+    with pytest.raises(ValueError, match=re.escape(message.replace("FILE", str(path)))) as raised:
+        read_examples(path, kind, **options)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.jsonl", "classification"), ("a.json", "questions")])
+def test_deeply_nested_json_is_one_sentence(write, name, kind):
+    with pytest.raises(ValueError, match=rf"{name}(, line 1)? is nested too deeply\.$"):
+        read_examples(write(name, "[" * 100_000), kind)
+
+
+def test_a_score_larger_than_any_float_is_one_sentence(write):
+    path = write("a.jsonl", '{"text": "a", "score": 1' + "0" * 400 + "}")
+    with pytest.raises(ValueError, match=r"expected a number as score; got 10+ in .*, line 1\.$"):
+        read_examples(path, "regression")
+
+
+def test_two_questions_may_not_have_one_id(write):
+    rows = json.loads(squad({"text": "red", "answer_start": 2}))
+    rows["data"] *= 2
+    with pytest.raises(ValueError, match=r"q1 is that of .*data\[0\].* and of .*data\[1\]"):
+        read_examples(write("a.json", json.dumps(rows)), "questions")
+
+
+@pytest.mark.parametrize("name", ["nothing.tsv", ""])
+def test_a_missing_file_is_an_error(tmp_path, name):
+    with pytest.raises(ValueError, match=r"expected a file of examples; (a folder|nothing) is at"):
+        read_examples(tmp_path / name, "classification", format="tsv")
+
+
+def test_an_unknown_kind_is_an_error():
+    with pytest.raises(ValueError, match="kind must be one of classification"):
+        read_examples("a.tsv", "poems")

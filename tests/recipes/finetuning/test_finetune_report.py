@@ -1,0 +1,86 @@
+"""A report is JSON for programs, and tables for people."""
+
+import json
+import math
+from xml.etree import ElementTree
+
+import pytest
+
+from keras_bert_rebuild.recipes.finetuning.finetune_report import confusion_svg, report_text, write_report
+
+FOUND = {
+    "task": "similarity",
+    "metric": "spearman",
+    "best_step": 3,
+    "steps": 4,
+    "examples": {"train": 1200, "dev": 1500, "test": 70},
+    "in_train": {"dev": 0, "test": 0},
+    "dev": {"spearman": math.nan, "pearson": 0.5},
+    "seconds": 2.4,
+    "train_seconds": 1.2,
+}
+SETTINGS = {"model": "m", "train": "t.tsv", "dev": "d.tsv", "seed": 7, "freeze": ["a|b"], "lora_rank": None}
+
+
+def refuse(name):
+    raise AssertionError(name)
+
+
+def test_what_is_not_a_number_is_null(tmp_path):
+    write_report(tmp_path, FOUND, SETTINGS)
+    report = json.loads((tmp_path / "report.json").read_text(), parse_constant=refuse)
+    assert report["dev"] == {"spearman": None, "pearson": 0.5}
+    assert not (tmp_path / "confusion.svg").exists()
+
+
+def test_tables_have_the_scores_the_labels_and_the_given_settings():
+    classes = {"x": {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "support": 1500}}
+    text = report_text(
+        {**FOUND, "dev": {"f1": 0.25}, "test": {"f1": 0.125, "no_answer_f1": 1.0}, "classes": classes}, SETTINGS, True
+    )
+    assert "trained on t.tsv (1,200 examples), seed 7. Best spearman on d.tsv at step 3 of 4; 2 seconds in all" in text
+    assert "| f1 | 0.2500 | 0.1250 |\n| no_answer_f1 |  | 1.0000 |" in text
+    assert "On test:" in text
+    assert "| x | 1.0000 | 0.5000 | 0.6667 | 1,500 |" in text
+    assert r"| freeze | \['a\|b'\] |" in text
+    assert "lora_rank" not in text
+    assert "![confusion matrix](confusion.svg)" in text
+
+
+def test_texts_that_are_in_training_too_are_counted_in_a_sentence():
+    text = report_text({**FOUND, "in_train": {"dev": 1200, "test": 3}}, SETTINGS, False)
+    assert "\n\nThe texts of 1,200 of the 1,500 of dev and 3 of the 70 of test are also in training.\n\n" in text
+    assert "also in training" not in report_text(FOUND, SETTINGS, False)
+
+
+# The picture of a confusion matrix is well-formed for any label names, and its shades follow the counts.
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def cells(labels, matrix):
+    """The cells of the picture: `((red, green, blue), title)`."""
+    root = ElementTree.fromstring(confusion_svg(labels, matrix, "a < b"))
+    found = [rect for rect in root.iter(f"{NAMESPACE}rect") if len(rect)]
+    return root, [(tuple(map(int, rect.get("fill")[4:-1].split(","))), rect[0].text) for rect in found]
+
+
+def test_every_pair_of_labels_has_a_cell_shaded_by_its_share_of_the_row():
+    root, found = cells(["<&>", "good"], [[3, 1], [0, 0]])
+    assert [text for _, text in found] == [
+        "<&> predicted as <&>: 3, 75.0%",
+        "<&> predicted as good: 1, 25.0%",
+        "good predicted as <&>: 0, 0.0%",
+        "good predicted as good: 0, 0.0%",
+    ]
+    assert found[2][0] == found[3][0] == (255, 255, 255)
+    assert found[0][0] < found[1][0] < found[2][0]
+    assert "a < b" in [text.text for text in root.iter(f"{NAMESPACE}text")]
+
+
+@pytest.mark.parametrize("count", [1, 41, 151])
+def test_any_number_of_labels_fits(count):
+    matrix = [[int(i == j) for j in range(count)] for i in range(count)]
+    root, found = cells([f"a label with a long name, number {i}" for i in range(count)], matrix)
+    assert len(found) == count**2
+    assert int(root.get("width")) < 2500

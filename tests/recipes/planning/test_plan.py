@@ -1,0 +1,115 @@
+"""A plan before renting."""
+
+import json
+
+import pytest
+
+from keras_bert_rebuild import BertConfig, plan
+from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+
+BF16 = {"dtype": "mixed_bfloat16"}
+
+
+def test_a_plan_for_a_slice_equals_a_computation_by_hand():
+    made = plan("base", tpu="v5e:4x4", batch_size=1024, seq_len=128, max_predictions=20, tokens=3.3e9, utilisation=0.5, **BF16)
+    width, inner, words, length = 768, 3072, 30522, 128
+    block = length * 2 * (4 * width * width + 2 * width * inner) + 4 * width * length * length
+    head = 2 * 20 * (width * width + width * words) + 2 * (width * width + 2 * width)
+    assert made.flops == 3 * 1024 * (12 * block + head)
+    assert made.compute_seconds == pytest.approx(made.flops / (16 * 197e12 * 0.5))
+    assert made.num_parameters == BertConfig().num_params(["mlm", "nsp"])
+    gradients = 2 * made.num_parameters + 4 * words * width
+    assert made.all_reduce_seconds == pytest.approx(2 * 15 / 16 * gradients / 100e9)
+    assert made.update_seconds == pytest.approx((2 * 12 * made.num_parameters + gradients) / 819e9)
+    assert made.step_seconds == made.compute_seconds + made.all_reduce_seconds + made.update_seconds
+    assert made.tokens_per_second == pytest.approx(1024 * 128 / made.step_seconds)
+    assert made.steps == 25178  # 3.3e9 / 131,072, the last one not full
+    assert made.hours == pytest.approx(25178 * made.step_seconds / 3600)
+    assert made.device_hours == pytest.approx(16 * made.hours)
+
+
+def test_memory_is_that_of_one_device():
+    made = plan("base", gpus=8, gpu="h100", batch_size=512, seq_len=128, **BF16)
+    settings = PretrainSettings(batch_size=512, seq_len=128, **BF16)
+    assert made.batch_per_device == 64
+    assert made.memory == step_memory(BertConfig(), settings, "gpu", 64)
+    assert (made.available, made.fits) == (80e9, True)
+
+
+def test_the_largest_batch_fits_and_the_next_that_can_be_split_does_not():
+    def of(batch):
+        return plan("large", tpu="v5e:2x2", batch_size=batch, seq_len=512, gradient_accumulation_steps=2, **BF16)
+
+    largest = of(8).largest_batch
+    assert largest % 8 == 0
+    assert of(largest).fits
+    assert not of(largest + 8).fits
+    assert of(largest + 8).largest_batch == largest
+
+
+def test_micro_batches_need_less_memory_and_a_sum_of_gradients_each():
+    whole, parts = (plan("base", gpus=2, gpu="l4", batch_size=256, gradient_accumulation_steps=n, **BF16) for n in (1, 4))
+    assert (whole.batch_per_device, parts.batch_per_device) == (128, 32)
+    assert parts.memory.activations * 4 == whole.memory.activations
+    assert parts.all_reduce_seconds == pytest.approx(4 * whole.all_reduce_seconds)
+
+
+def test_a_config_may_be_an_object_fields_or_a_file(tmp_path):
+    config = BertConfig(vocab_size=1000, num_hidden_layers=2, hidden_size=64, num_attention_heads=2, intermediate_size=128)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "hidden_act": "gelu", **config.to_dict()}))
+    plans = [plan(model, gpu="t4") for model in (config, config.to_dict(), tmp_path / "config.json")]
+    assert plans[0] == plans[1] == plans[2]
+    assert plans[0].num_parameters == config.num_params(["mlm", "nsp"])
+    assert plan(config, gpu="t4", vocab_size=2000).num_parameters - plans[0].num_parameters == 1000 * 65
+
+
+def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
+    monkeypatch.setattr("keras_bert_rebuild.recipes.model_flops.matrix_ceiling", lambda dtype: 2e11)
+    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_topology.available_bytes", lambda: 16e9)
+    made = plan("tiny", cpu=True, batch_size=32, utilisation=1)
+    assert made.step_seconds == made.compute_seconds == made.flops / 2e11
+    assert (made.device_count, made.all_reduce_bytes, made.source) == (1, 0, "measured")
+
+
+def test_a_plan_has_notes():
+    assert "no units for bfloat16" in plan("base", gpu="v100", **BF16).notes[0]
+    assert plan("base", gpu="v100").notes == ()
+    assert "Hosts of eight" in plan("base", gpus=16, gpu="a100-80").notes[0]
+
+
+def test_a_plan_is_plain_values():
+    made = plan("base", tpu="v6e:2x2")
+    values = json.loads(json.dumps(made.to_dict()))
+    assert values["memory"]["total"] == made.memory.total
+    assert values["compiled"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "one topology: tpu='v5e:4x4', or gpus=8 with gpu='h100', or cpu=True"),
+        ({"tpu": "v5e:2x2", "cpu": True}, "one topology"),
+        ({"gpus": 2}, "gpu must be one of .*got None"),
+        ({"tpu": "v5e:2x2", "seq_len": 1024}, "seq_len must be at most 512, the rows of the position table; got 1024"),
+        ({"tpu": "v5e:2x2", "batch_size": 30}, "batch_size must be a multiple of the 4 devices; got 30"),
+        (
+            {"tpu": "v5e:2x2", "batch_size": 36, "gradient_accumulation_steps": 2},
+            "a multiple of the 4 devices times gradient_accumulation_steps=2; got 36",
+        ),
+        ({"gpu": "l4", "batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
+        ({"gpu": "l4", "dtype": "float64"}, "dtype must be one of 'float32', 'mixed_bfloat16'; got 'float64'"),
+        ({"gpu": "l4", "utilisation": 0}, "utilisation must be a number above 0 and at most 1; got 0"),
+        ({"gpu": "l4", "utilisation": 40}, "utilisation must be a number above 0 and at most 1; got 40"),
+        ({"gpu": "l4", "tokens": -5}, "tokens must be a number of at least 1; got -5"),
+        ({"gpu": "l4", "tokens": float("nan")}, "tokens must be a number of at least 1; got nan"),
+        ({"gpu": "l4", "steps": 5}, "a plan accepts the settings batch_size, .*loss_chunk; got steps"),
+        ({"gpu": "l4", "compile": True}, "compile is for slices of v5e, v5p, v6e, .*got NVIDIA L4"),
+        ({"tpu": "v4:2x2x1", "compile": True}, "compile is for slices of v5e, v5p, v6e, .*got TPU v4"),
+        ({"gpu": "l4", "model": "huge"}, "one of the sizes tiny, mini, small, medium, base, large"),
+        ({"gpu": "l4", "model": {"hidden": 5}}, "the model must have fields of a BertConfig; got hidden"),
+    ],
+)
+def test_impossible_settings_are_one_sentence(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        plan(**arguments)

@@ -1,0 +1,99 @@
+"""Byte counts equal those computed by hand."""
+
+import dataclasses
+
+import pytest
+
+from keras_bert_rebuild import BertConfig
+from keras_bert_rebuild.recipes.planning.plan_memory import gradient_bytes, largest_batch, step_memory
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+
+CONFIG = BertConfig(vocab_size=1024, num_hidden_layers=3)
+SETTINGS = PretrainSettings(seq_len=128, max_predictions=8, dtype="mixed_bfloat16")
+LENGTH, WIDTH, INNER, HEADS = 128, 768, 3072, 12
+GIB = 2**30
+
+
+def changed(**changes):
+    return dataclasses.replace(SETTINGS, **changes)
+
+
+def test_a_block_retains_what_its_backward_pass_reads():
+    half = LENGTH * (3 * WIDTH + WIDTH + 2 * WIDTH + INNER)  # queries, keys, values; joined heads; two sums; before the activation
+    full = HEADS * LENGTH * LENGTH + 2 * 16 * LENGTH + 4 * LENGTH  # scores; maxima and sums, 12 heads taking 16 rows; moments
+    memory = step_memory(CONFIG, SETTINGS, "tpu", batch_size=5)
+    assert memory.activations == 5 * 3 * (2 * half + 4 * full)
+    assert memory.working == 5 * 2 * (3 * LENGTH * INNER + 3 * HEADS * LENGTH * LENGTH)
+
+
+def test_weights_and_both_moments_are_float32_under_every_policy():
+    for dtype in ("float32", "mixed_bfloat16"):
+        memory = step_memory(CONFIG, changed(dtype=dtype), "tpu", 1)
+        assert memory.parameters == 4 * CONFIG.num_params(["mlm", "nsp"])
+        assert memory.optimizer == 2 * memory.parameters
+    averaged = step_memory(CONFIG, changed(ema=0.999, batch_size=4, gradient_accumulation_steps=2), "tpu", 1)
+    assert averaged.optimizer == 4 * averaged.parameters
+
+
+def test_the_peak_is_before_the_backward_pass_or_after_it():
+    small, large = (step_memory(CONFIG, SETTINGS, "tpu", n) for n in (1, 64))
+    state = small.parameters + small.optimizer
+    assert small.total == state + small.gradients
+    assert large.total == state + large.activations + large.working + 2 * 1024 * WIDTH
+
+
+def test_gradients_have_the_dtype_of_the_pass_and_the_token_table_has_two():
+    weights, table = CONFIG.num_params(["mlm", "nsp"]), 1024 * WIDTH
+    assert gradient_bytes(CONFIG, SETTINGS) == 2 * weights + 4 * table
+    assert gradient_bytes(CONFIG, changed(dtype="float32")) == 4 * weights + 4 * table
+
+
+def test_a_tpu_rounds_the_operands_of_products_and_others_do_not():
+    settings = changed(dtype="float32")
+    tpu, gpu = (step_memory(CONFIG, settings, kind, 8).activations for kind in ("tpu", "gpu"))
+    rounded = 8 * 3 * 2 * LENGTH * 4 * WIDTH
+    padded = 8 * 3 * 4 * 2 * 4 * LENGTH
+    assert gpu - tpu == rounded - padded
+
+
+def test_a_tpu_fills_tiles():
+    settings = changed(seq_len=20)
+    config = CONFIG.replace(num_attention_heads=8)
+    one_block = config.replace(num_hidden_layers=1)
+    tpu, gpu = (step_memory(one_block, settings, kind, 1).activations for kind in ("tpu", "gpu"))
+    rows = 24  # 20 tokens take 24 rows, and as columns 128
+    assert tpu == 2 * rows * (5 * WIDTH + INNER) + 2 * WIDTH * 128 + 4 * (8 * rows * 128 + 2 * 8 * 128 + 4 * 20)
+    assert gpu == 2 * 20 * (6 * WIDTH + INNER) + 4 * (8 * 20 * 20 + 2 * 8 * 20 + 4 * 20)
+
+
+def test_scores_are_not_retained_where_a_fused_kernel_recomputes_them():
+    without = CONFIG.replace(attention_probs_dropout_prob=0.0)
+    kept, fused, processor = (
+        step_memory(*what, 4).activations
+        for what in ((CONFIG, SETTINGS, "gpu"), (without, SETTINGS, "gpu"), (without, SETTINGS, "cpu"))
+    )
+    assert kept - fused == 4 * 3 * 4 * HEADS * LENGTH * LENGTH
+    assert processor == kept
+
+
+def test_rematerialised_blocks_retain_their_input_and_one_block_is_recomputed():
+    plain, remat = (step_memory(CONFIG, changed(remat=on), "tpu", 16) for on in (False, True))
+    assert remat.activations == 16 * 3 * 2 * LENGTH * WIDTH
+    assert remat.working == plain.working + plain.activations // 3
+    assert remat.total < plain.total
+
+
+def test_the_logits_of_a_wide_vocabulary_are_more_than_a_block_and_a_chunk_of_them_is_less():
+    wide = CONFIG.replace(vocab_size=1024 * 256)
+    settings = changed(max_predictions=128)
+    whole, chunk = (step_memory(wide, changed(max_predictions=128, loss_chunk=size), "gpu", 16).working for size in (None, 128))
+    assert whole == 2 * 2 * 16 * 128 * wide.vocab_size
+    assert chunk == 3 * 4 * 128 * wide.vocab_size
+    assert step_memory(CONFIG, settings, "gpu", 16).working < chunk
+
+
+@pytest.mark.parametrize("kind", ["tpu", "gpu"])
+def test_the_largest_batch_fits_and_one_more_does_not(kind):
+    largest = largest_batch(CONFIG, SETTINGS, kind, 4 * GIB)
+    assert step_memory(CONFIG, SETTINGS, kind, largest).total <= 4 * GIB < step_memory(CONFIG, SETTINGS, kind, largest + 1).total
+    assert largest_batch(CONFIG, SETTINGS, kind, 1000) == 0

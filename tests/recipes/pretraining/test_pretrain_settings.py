@@ -1,0 +1,88 @@
+"""Settings of a run are the same from a file, from options and from Python, and their errors say what is wrong."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from keras_bert_rebuild import BertConfig
+from keras_bert_rebuild.cli.pretrain import ONLY_IN_FILES, add_arguments
+from keras_bert_rebuild.recipes.model_sizes import SIZES
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+
+
+@pytest.mark.parametrize(("size", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4), ("base", 109.5)])
+def test_sizes_have_the_published_number_of_parameters(size, millions):
+    config = PretrainSettings(model=size).model_config(30522, 0)
+    assert round(config.num_params(["pooler"]) / 1e6, 1) == millions
+    assert config == BertConfig(**SIZES[size])
+
+
+def test_defaults_are_resolved():
+    resolved = PretrainSettings(steps=1000).resolved()
+    assert resolved["warmup_steps"] == resolved["evaluate_steps"] == resolved["save_steps"] == 100
+    assert resolved["phases"] == [{"steps": 1000, "batch_size": 32, "seq_len": 128, "max_predictions": 21}]
+    assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
+
+
+def test_paths_and_numpy_numbers_are_plain_in_the_file_of_a_run():
+    given = {"model": Path("sizes.json"), "steps": np.int64(9), "learning_rate": np.float32(0.5), "lengths": [np.int64(64)]}
+    resolved = PretrainSettings(**given).resolved()
+    assert (resolved["model"], resolved["phases"][0]["steps"], resolved["learning_rate"]) == ("sizes.json", 9, 0.5)
+    assert yaml.safe_load(yaml.safe_dump(resolved)) == resolved
+
+
+def test_every_setting_has_an_option_with_its_help():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    text = " ".join(parser.format_help().split())
+    for field in dataclasses.fields(PretrainSettings):
+        if field.name not in ONLY_IN_FILES:
+            assert f"--{field.name.replace('_', '-')} " in text
+    assert "Micro-batches per optimizer step" in text
+
+
+def test_options_and_file_give_the_same_settings():
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    line = "store --output run --steps 7 --learning-rate 1e-3 --remat yes --lengths 32 64 --jit-compile no --model tiny"
+    args = parser.parse_args(line.split())
+    given = {f.name: v for f in dataclasses.fields(PretrainSettings) if (v := getattr(args, f.name, None)) is not None}
+    file = yaml.safe_load(
+        "steps: 7\nlearning_rate: 1e-3\nremat: true\nlengths: [32, 64]\njit_compile: false\nmodel: tiny\n"
+    )  # YAML 1.1 reads 1e-3 as a string
+    assert PretrainSettings.from_dict(given) == PretrainSettings.from_dict(file)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step": 3}, "got step; did you mean steps"),
+        ({"steps": 0}, "steps must be a whole number of at least 1; got 0"),
+        ({"batch_size": 2.5}, "batch_size must be a whole number"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number above 0; got 'fast'"),
+        ({"next_sentence": "maybe"}, "next_sentence must be one of 'nsp', 'sop', 'none'; got 'maybe'"),
+        ({"held_out": 0.9}, "held_out must be a number from 0 to 0.5"),
+        (
+            {"batch_size": 6, "gradient_accumulation_steps": 4},
+            "must be a multiple of gradient_accumulation_steps=4; got 6",
+        ),
+        ({"phases": [{"steps": 1}]}, "a phase must have steps, batch_size and seq_len"),
+        ({"phases": 3}, "phases must be a list"),
+        ({"lengths": 3}, "lengths must be a list"),
+        ({"lengths": [64, "96"]}, "lengths must be whole numbers; got"),
+        ({"remat": "no"}, "remat must be one of True, False; got 'no'"),
+        ({"tensorboard": "no"}, "tensorboard must be one of True, False; got 'no'"),
+    ],
+)
+def test_invalid_values_are_an_error(settings, message):
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+        PretrainSettings.from_dict(settings)
+
+
+def test_a_model_that_is_neither_a_size_nor_a_file_is_an_error():
+    with pytest.raises(ValueError, match="one of the sizes tiny, mini, small, medium, base, large, or the config file"):
+        PretrainSettings(model="huge").model_config(100, 0)

@@ -1,0 +1,90 @@
+"""What `distribute` chooses, and its errors where Keras cannot do it."""
+
+import keras
+import pytest
+
+from keras_bert_rebuild import distribute, pretrain
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.distributed import distribution
+from keras_bert_rebuild.training.distributed.distribution import KINDS, OF_BACKEND, Distribution
+
+BACKEND = keras.config.backend()
+
+
+def test_every_kind_is_available_on_some_backend():
+    assert {kind for kinds, _ in OF_BACKEND.values() for kind in kinds} == {*KINDS} - {"auto"}
+
+
+@pytest.mark.parametrize("kind", ["auto", "none"])
+def test_one_device_is_not_a_distribution(kind, monkeypatch):
+    monkeypatch.delenv("KERAS_DISTRIBUTION_NUM_PROCESSES", raising=False)
+    where = distribute(kind)
+    assert (where.kind, where.devices, where.replicas, where.hosts, where.writes) == ("none", 1, 1, 1, True)
+    with where:
+        assert keras.distribution.distribution() is None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("auto", *OF_BACKEND[BACKEND][0])])
+def test_unsupported_kinds_are_refused_with_a_backend_that_supports_them(kind):
+    with pytest.raises(ValueError, match=rf"distribute='{kind}' is not available on {BACKEND}: .*(KERAS_BACKEND=jax|'data')"):
+        distribute(kind)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"kind": "tpu"}, "distribute must be one of 'auto', 'none', 'mirrored', 'data', 'model'; got 'tpu'"),
+        ({"kind": "auto", "model_devices": 2}, "model_devices is for distribute='model'; got model_devices=2 with 'auto'"),
+    ],
+)
+def test_an_invalid_argument_is_named(told, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        distribute(**told)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "hosts", "rows"),
+    [(8, 2, [(0, 2), (1, 2)]), (2, 2, [(0, 2), (1, 2)]), (1, 2, [(0, 1), (0, 1)]), (2, 4, [(0, 2), (0, 2), (1, 2), (1, 2)])],
+)
+def test_hosts_of_one_replica_read_the_same_rows(monkeypatch, replicas, hosts, rows):
+    found = []
+    for index in range(hosts):
+        monkeypatch.setattr(distribution, "host_count", lambda: hosts)
+        monkeypatch.setattr(distribution, "host_index", lambda index=index: index)
+        where = Distribution("model", 8, replicas)
+        found.append((where.data_index, where.data_count))
+        assert where.writes == (index == 0)
+    assert found == rows
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused():
+    Distribution("data", 8, 8).check_batch("batch_size", 16)
+    with pytest.raises(ValueError, match="batch_size must be a multiple of 8, the replicas of distribute='data'; got 12"):
+        Distribution("data", 8, 8).check_batch("batch_size", 12)
+
+
+def test_a_run_is_refused_before_anything_is_written(tmp_path):
+    kind = {"jax": "mirrored"}.get(BACKEND, "data")
+    with pytest.raises(ValueError, match="is not available on"):
+        pretrain("no store", tmp_path / "run", distribute=kind)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_settings_of_a_host_are_not_part_of_the_run():
+    told = PretrainSettings(hosts=2, host_index=1, coordinator="a:1").resolved()
+    assert told == PretrainSettings().resolved()
+    assert told["distribute"] == "auto"
+
+
+@pytest.mark.tensorflow
+def test_a_tpu_that_tensorflow_does_not_drive_is_refused(monkeypatch):
+    monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5litepod-4")
+    with pytest.raises(ValueError, match="has a TPU, which this TensorFlow does not support: set KERAS_BACKEND=jax"):
+        distribute()
+    assert distribute("none").kind == "none"
+
+
+@pytest.mark.tensorflow
+def test_mirrored_replicas_do_not_accumulate(tmp_path):
+    with pytest.raises(ValueError, match=r"gradient_accumulation_steps must be 1 with distribute='mirrored'.*; got 2"):
+        pretrain("no store", tmp_path / "run", distribute="mirrored", gradient_accumulation_steps=2)

@@ -1,0 +1,90 @@
+"""Hosts that watch each other notice a host that stops, unless it says goodbye."""
+
+import queue
+import socket
+import threading
+import time
+
+import pytest
+
+from keras_bert_rebuild.training.distributed import host_watch
+from keras_bert_rebuild.training.distributed.host_watch import HostWatch, listening_socket
+
+SECRET = b"12345678"
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    """Three hosts in one process, the message of each when it stopped, and a list for other hosts."""
+    monkeypatch.setattr(host_watch, "BEAT", 0.05)
+    listener = listening_socket()
+    place = "127.0.0.1", listener.getsockname()[1]
+    said = queue.Queue()
+    watches = [None] * 3
+
+    def join(index):
+        watches[index] = HostWatch(3, index, place if index else listener, SECRET, lambda sentence: said.put((index, sentence)))
+
+    threads = [threading.Thread(target=join, args=(index,)) for index in range(3)]
+    stranger = socket.create_connection(place)
+    stranger.sendall(b"\0\0\0\1" + b"87654321")
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stranger.close()
+    yield watches, said
+    for watch in watches:
+        watch.leave(goodbye=True)
+
+
+def sentences(said, count):
+    return dict(said.get(timeout=10) for _ in range(count))
+
+
+@pytest.mark.parametrize("stopped", [0, 1, 2])
+def test_when_a_host_stops_all_others_say_which(hosts, stopped):
+    watches, said = hosts
+    watches[stopped].leave(goodbye=False)
+    heard = sentences(said, 2)
+    assert heard.keys() == {0, 1, 2} - {stopped}
+    for index, sentence in heard.items():
+        assert sentence.startswith(f"Host {stopped} of 3 has stopped, and so does host {index}; the same command on all hosts")
+        assert watches[index].stopped.is_set()
+
+
+def test_hosts_that_say_goodbye_do_not_stop_others(hosts):
+    watches, said = hosts
+    watches[2].leave(goodbye=True)
+    watches[0].leave(goodbye=True)
+    time.sleep(0.3)
+    assert said.empty()
+    assert not watches[1].stopped.is_set()
+
+
+def test_a_host_that_is_silent_counts_as_stopped(hosts, monkeypatch):
+    _, said = hosts
+    monkeypatch.setattr(host_watch, "SILENCE", 0.5)
+    monkeypatch.setattr(host_watch, "_send", lambda link, said, host: None)  # no messages arrive, and no connection is closed
+    assert any("has not answered for" in sentence for sentence in sentences(said, 3).values())
+
+
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return socket.has_dualstack_ipv6()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", pytest.param("::1", marks=pytest.mark.skipif(not has_ipv6(), reason="no IPv6"))])
+def test_host_0_is_reached_at_all_of_its_addresses(address):
+    with listening_socket() as listener:
+        socket.create_connection((address, listener.getsockname()[1]), timeout=10).close()
+
+
+def test_a_host_that_cannot_reach_host_0_says_where_it_looked():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(ValueError, match=rf"host 1 must reach host 0 at 127\.0\.0\.1:{port}: "):
+        HostWatch(2, 1, ("127.0.0.1", port), SECRET)

@@ -1,0 +1,94 @@
+"""`layer_rates` over the paths of real models."""
+
+import numpy as np
+import pytest
+from helpers.optimizer_reference import value
+from helpers.small import small_model
+
+from keras_bert_rebuild import AdamW, BertConfig, build_model
+from keras_bert_rebuild.training.optimizers.path_patterns import first_match, layer_rates
+
+SIZES = {"vocab_size": 30, "hidden_size": 4, "num_attention_heads": 1, "intermediate_size": 4, "max_position_embeddings": 8}
+
+
+def rate_of_layer(model, rates):
+    """The multiplier by layer name; each layer has one."""
+    found = {}
+    for variable in model.trainable_variables:
+        found.setdefault(variable.path.split("/")[0], set()).add(first_match(variable.path, rates, 1.0))
+    assert all(len(values) == 1 for values in found.values())
+    return {layer: values.pop() for layer, values in found.items()}
+
+
+def test_the_first_block_and_the_twelfth_are_not_confused():
+    model = build_model(BertConfig(num_hidden_layers=12, labels=("a", "b"), **SIZES), ["classification"])
+    rates = rate_of_layer(model, layer_rates(model, 0.9))
+    for block in range(1, 13):
+        for layer in (f"Encoder-{block}-MultiHeadSelfAttention", f"Encoder-{block}-FeedForward-Norm"):
+            assert rates.pop(layer) == pytest.approx(0.9 ** (12 - block))
+    embeddings = {layer for layer in rates if layer.startswith("Embedding-")}
+    assert embeddings == {"Embedding-Token", "Embedding-Segment", "Embedding-Position", "Embedding-Norm"}
+    assert [rates[layer] for layer in embeddings] == pytest.approx([0.9**12] * 4)
+    assert rates["NSP-Dense"] == rates["Classification"] == 1.0
+
+
+def test_a_shared_block_has_one_multiplier():
+    config = BertConfig(family="albert", num_hidden_layers=6, num_hidden_groups=1, embedding_size=2, **SIZES)
+    model = build_model(config, ["mlm", "sop"])
+    rates = rate_of_layer(model, layer_rates(config, 0.5))
+    assert rates["Encoder-1-FeedForward"] == 1.0
+    assert rates["Embedding-Mapping"] == rates["Embedding-Token"] == 0.5
+    assert rates["MLM-Dense"] == rates["SOP"] == 1.0
+
+
+def test_a_step_is_as_large_as_the_multiplier_of_its_layer():
+    model = small_model()
+    optimizer = AdamW(0.1, weight_decay=0.0, rate_multipliers=layer_rates(model, 0.5))
+    expected = {
+        "NSP/kernel": 0.1,
+        "Encoder-2-FeedForward/output/kernel": 0.1,
+        "Encoder-1-FeedForward/output/kernel": 0.05,
+        "Embedding-Token/embeddings": 0.025,
+    }
+    variables = [v for v in model.trainable_variables if v.path in expected]
+    optimizer.build(variables)
+    before = [value(v).copy() for v in variables]
+    optimizer.apply([np.ones(v.shape, "float32") for v in variables])
+    for variable, start in zip(variables, before, strict=True):
+        np.testing.assert_allclose(start - value(variable), expected.pop(variable.path), rtol=1e-4)
+    assert expected == {}
+
+
+@pytest.mark.parametrize(
+    ("head", "layer"),
+    [
+        ("classification", "Classification"),
+        ("token_classification", "Token-Classification"),
+        ("question_answering", "Question-Answering"),
+    ],
+)
+@pytest.mark.parametrize("decay", [1.0, 0.5])
+def test_only_a_new_head_has_the_factor_of_heads(head, layer, decay):
+    model = build_model(BertConfig(num_hidden_layers=2, labels=("a", "b"), **SIZES), [head])
+    rates = rate_of_layer(model, layer_rates(model, decay, head=7))
+    assert rates.pop(layer) == 7.0
+    assert {name: rate for name, rate in rates.items() if rate > decay} == (
+        {} if decay == 1 else {name: 1.0 for name in rates if name.startswith("Encoder-2-") or name == "NSP-Dense"}
+    )
+
+
+def test_heads_of_pretraining_and_the_pooler_have_no_factor():
+    model = build_model(BertConfig(num_hidden_layers=2, **SIZES), ["mlm", "nsp"])
+    rates = layer_rates(model, head=7)
+    assert {first_match(variable.path, rates, 1.0) for variable in model.trainable_variables} == {1.0}
+
+
+def test_a_model_without_config_and_a_decay_out_of_range_are_errors():
+    with pytest.raises(ValueError, match="expected a BertConfig or a model"):
+        layer_rates(object(), 0.9)
+    for decay in (0, 1.1):
+        with pytest.raises(ValueError, match=r"decay must be in \(0, 1\]"):
+            layer_rates(BertConfig(), decay)
+    for head in (0, -1):
+        with pytest.raises(ValueError, match="head must be above 0"):
+            layer_rates(BertConfig(), head=head)

@@ -1,0 +1,66 @@
+"""A loss that is not finite: the step is named and the batch saved."""
+
+import errno
+import os
+
+import keras
+import numpy as np
+import pytest
+from helpers.tiny_training import batches, fit, tiny_model
+
+from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss
+
+
+def batch_of(step):
+    """A batch nested like a pretraining batch; its values encode the step."""
+    return (np.full(3, step), np.zeros((3, 2), "float32"), None), {"label": np.full((3, 1), -step)}
+
+
+def test_the_batch_is_saved_and_the_message_names_step_and_file(tmp_path):
+    watch = StopOnNonFiniteLoss(tmp_path / "run", batch_of, initial_step=1200)
+    with pytest.warns(UserWarning, match=r"the loss became NaN at step 1204: training stops; .* is in .*step-00001204\.npz\."):
+        fit(tiny_model(), 6, [watch], spoiled=[4, 5], epochs=3)
+    assert watch.step == 1204
+    assert os.listdir(tmp_path / "run") == ["non-finite-step-00001204.npz"]
+    with np.load(tmp_path / "run" / "non-finite-step-00001204.npz", allow_pickle=False) as file:
+        assert sorted(file) == ["step-00001204/0/0", "step-00001204/0/1", "step-00001204/1/label"]
+        assert np.array_equal(file["step-00001204/0/0"], [1204] * 3)
+        assert np.array_equal(file["step-00001204/1/label"], [[-1204]] * 3)
+
+
+def test_an_infinite_loss_is_called_so(tmp_path):
+    model = tiny_model(loss=lambda y, prediction: keras.ops.mean(prediction) * 0 + keras.ops.max(y))
+    x, y = batches(3)
+    y[4:] = np.inf
+    watch = StopOnNonFiniteLoss(tmp_path)
+    with pytest.warns(UserWarning, match="the loss became infinite at step 2: training stops"):
+        model.fit(x, y, batch_size=4, shuffle=False, verbose=0, callbacks=[watch])
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="Keras 3.15 has no steps_per_execution on torch")
+@pytest.mark.parametrize(("spoiled", "first", "last"), [(5, 4, 6), (7, 7, 8)])
+def test_all_batches_of_an_execution_are_saved(tmp_path, spoiled, first, last):
+    watch = StopOnNonFiniteLoss(tmp_path, batch_of)
+    with pytest.warns(UserWarning, match=rf"the loss became NaN at one of the steps {first} to {last}: training stops"):
+        fit(tiny_model(steps_per_execution=3), 8, [watch], spoiled=[spoiled])
+    name = f"non-finite-steps-{first:08d}-to-{last:08d}.npz"
+    assert os.listdir(tmp_path) == [name]
+    with np.load(tmp_path / name) as file:
+        assert {key.split("/")[0] for key in file} == {f"step-{step:08d}" for step in range(first, last + 1)}
+
+
+def test_a_full_disk_does_not_hide_the_reason(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    watch = StopOnNonFiniteLoss(tmp_path, batch_of)
+    with pytest.warns(UserWarning, match=r"at step 2: training stops; .* could not be written to .*: No space left on device"):
+        fit(tiny_model(), 6, [watch], spoiled=[2])
+    assert os.listdir(tmp_path) == []
+
+
+def test_finite_losses_do_nothing(tmp_path):
+    watch = StopOnNonFiniteLoss(tmp_path, batch_of)
+    fit(tiny_model(), 4, [watch], epochs=2)
+    assert (watch.step, watch.problem, os.listdir(tmp_path)) == (8, None, [])
