@@ -61,7 +61,7 @@ def _cleaning(tokenizer):
     """ALBERT's steps before SentencePiece sees a text."""
     if tokenizer.family != "albert":
         return []
-    steps = [normalizers.Reoffset(mark, '"') for mark in QUOTES]
+    steps = [normalizers.Replace(mark, '"') for mark in QUOTES]
     steps += [normalizers.NFKD(), normalizers.StripAccents()] if tokenizer.strip_accents else []
     return [*steps, *([normalizers.Lowercase()] if tokenizer.lower else [])]
 

@@ -15,7 +15,7 @@ WHOLE, PARTIAL = ".finished", ".again."
 
 @contextlib.contextmanager
 def written_again(folder):
-    """Yield a folder in a folder; in the end its contents retarget those of the same names.
+    """Yield a folder in a folder; in the end its contents replace those of the same names.
 
     The caller holds the lock of the folder. After a kill before the end, nothing has changed; after a kill during the renames, the
     next call of this function completes them.
@@ -48,7 +48,7 @@ def settle(folder):
     for entry in sorted(whole.iterdir()):
         target = folder / entry.name
         if not entry.is_dir():
-            os.retarget(entry, target)
+            os.replace(entry, target)
             continue
         # No exchange: after a kill just after it, the next call could not tell the new from the old. After a kill here, it can.
         if target.exists():
