@@ -81,6 +81,7 @@ def test_a_new_process_that_imports_the_package_finds_every_registration():
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 @pytest.mark.parametrize("ending", ["keras", "h5"])
+@pytest.mark.slow
 def test_a_new_process_loads_a_model_compiled_with_perplexity(tmp_path, ending):
     config = BertConfig(
         vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, max_position_embeddings=6

@@ -40,6 +40,7 @@ def test_an_unknown_backend_is_one_sentence():
 
 
 @pytest.mark.parametrize("missing", ["jax", "rich"])
+@pytest.mark.slow
 def test_a_missing_package_is_one_sentence_with_a_command(tmp_path, missing):
     (tmp_path / f"{missing}.py").write_text(f"raise ModuleNotFoundError('no', name={missing!r})")
     backend = {"KERAS_BACKEND": missing} if missing == "jax" else {}
@@ -58,6 +59,7 @@ def test_an_interrupt_while_packages_are_imported_is_quiet(tmp_path):
 
 
 @pytest.mark.parametrize("format", ["table", "json"])
+@pytest.mark.slow
 def test_a_closed_pipe_ends_the_command_quietly(format):
     process = command("explain", "--names", "google", "--format", format)
     process.stdout.close()
@@ -91,6 +93,7 @@ def test_the_second_of_two_runs_names_the_first_and_the_first_succeeds(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have names in UTF-8 only")
+@pytest.mark.slow
 def test_a_path_that_is_not_utf_8_is_printed(tmp_path):
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)

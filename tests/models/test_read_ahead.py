@@ -178,6 +178,7 @@ print("end", flush=True)
 
 @pytest.mark.parametrize("way", ["end", "interrupt"])
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts with a signal")
+@pytest.mark.slow
 def test_a_blocked_value_does_not_keep_the_process_alive(tmp_path, way):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

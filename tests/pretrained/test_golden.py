@@ -46,6 +46,7 @@ SOME_LENGTHS = [*range(1, 65), *range(80, 513, 24)]
 
 @pytest.mark.compiles_long
 @pytest.mark.parametrize("lengths", [SOME_LENGTHS, pytest.param(EVERY_LENGTH, marks=pytest.mark.exhaustive)], ids=["some", "every"])
+@pytest.mark.slow
 def test_a_trained_model_agrees_with_transformers_at_lengths_from_1_to_512(lengths):
     golden = np.load(GOLDEN / "minilm.npz")
     np.testing.assert_array_equal(minilm.text_ids(), golden["ids"])

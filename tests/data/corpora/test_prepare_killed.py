@@ -59,6 +59,7 @@ def contents(folder):
         pytest.param(whole_command, 400_000, 50, id="many", marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)]),
     ],
 )
+@pytest.mark.slow
 def test_a_run_killed_at_random_times_resumes_to_the_same_bytes(tmp_path, command, lines, kills):
     corpus, vocabulary, output = tmp_path / "corpus.txt", tmp_path / "v.txt", tmp_path / "out"
     corpus.write_text("\n".join(f"a boat by the river {i} and {i * 7} boats {i * i}" + "\n" * (i % 9 == 0) for i in range(lines)))

@@ -9,6 +9,7 @@ from keras_bert_rebuild.recipes.planning.plan_scaling import predicted_scaling, 
 DOCS = Path(__file__).parents[3] / "docs" / "distribution.md"
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_documentation_equal_the_function():
     assert scaling_tables() in DOCS.read_text(encoding="utf-8")
 
