@@ -120,6 +120,7 @@ def test_training_reports_the_same_and_so_do_validation_and_single_batches(data,
     assert model.train_on_batch(*first, return_dict=True) == expected
 
 
+@pytest.mark.compiles_long
 def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     each = rng.uniform(0.1, 2, EXAMPLES), rng.uniform(0.1, 2, EXAMPLES)
@@ -129,6 +130,7 @@ def test_sample_weights_weight_labels_as_in_keras(data, weights, rng):
         assert got == pytest.approx(expected, rel=EXACT), size
 
 
+@pytest.mark.compiles_long
 def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, rng):
     model = model_of(weights, max_predictions=8)
     (ids, segments, chosen), (labels, pairs) = data
@@ -143,6 +145,7 @@ def test_weights_of_positions_are_taken_in_batches_of_any_length(data, weights, 
     assert evaluated(model, NumberedBatches(batch, 0, 2)) == pytest.approx(expected, rel=EXACT)
 
 
+@pytest.mark.compiles_long
 def test_loss_weights_and_regularisers_are_included(data, weights):
     model = model_of(weights, max_predictions=8, loss_weights=[0.5, 3.0])
     kernel = model.get_layer("NSP").kernel
@@ -154,6 +157,7 @@ def test_loss_weights_and_regularisers_are_included(data, weights):
         assert evaluated(model, *data, batch_size=size) == pytest.approx(expected, rel=EXACT), size
 
 
+@pytest.mark.compiles_long
 def test_a_keras_loss_next_to_ours_has_its_own_mean(data, weights):
     model = small_model(seq_len=None)
     model.set_weights(weights)
@@ -185,6 +189,7 @@ def test_one_head_reports_the_mean_as_its_loss(data, weights):
         assert model.evaluate(x, labels, batch_size=size, verbose=0) == expected, size
 
 
+@pytest.mark.compiles_long
 def test_names_and_their_order_are_those_of_keras(data, weights):
     model = model_of(weights, max_predictions=8)
     names = ["loss", "MLM_loss", "NSP_loss", "MLM_accuracy", "MLM_perplexity", "NSP_accuracy"]

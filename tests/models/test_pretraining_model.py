@@ -207,12 +207,14 @@ def test_values_without_a_label_do_not_matter(rng):
     assert evaluated(model, x, (ignored, nsp)) == expected
 
 
+@pytest.mark.compiles_long
 def test_labels_may_have_two_axes(rng):
     x, (labels, nsp) = small_batch(rng)
     model = compiled(spread(small_model(), rng), max_predictions=4)
     assert evaluated(model, x, (labels[..., 0], nsp[:, 0])) == evaluated(model, x, (labels, nsp))
 
 
+@pytest.mark.compiles_long
 def test_more_slots_than_positions_are_no_error(rng):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)
@@ -256,6 +258,7 @@ def test_further_inputs_train_too(rng, arguments):
     assert a == pytest.approx(b, rel=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_a_pretraining_model_inside_another_gives_probabilities(rng):
     x, y = small_batch(rng)
     inner = compiled(spread(small_model(), rng), max_predictions=4)
@@ -271,6 +274,7 @@ def numpy(x):
 
 
 @pytest.mark.parametrize("heads", [("MLM", "NSP"), ("MLM",), ("NSP",)])
+@pytest.mark.compiles_long
 def test_a_custom_loss_gets_labels_that_are_not_ids(rng, heads):
     x, y = small_batch(rng)
     model = spread(small_model(), rng)

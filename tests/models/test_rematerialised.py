@@ -84,6 +84,7 @@ def test_shared_blocks_run_once_per_layer():
     assert names == [f"Encoder-{number}-MultiHeadSelfAttention" for number in (1, 1, 2, 2)]
 
 
+@pytest.mark.compiles_long
 def test_layers_paths_and_outputs_do_not_change(rng, tmp_path):
     x, y = small_batch(rng)
     model = small_model(transformer_num=1)

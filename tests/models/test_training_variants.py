@@ -102,6 +102,7 @@ def test_accumulation_counts_micro_batches_the_same_and_a_large_batch_counts_lab
     assert max(np.abs(accumulated[path] - whole[path]).max() for path in whole) > 0.01
 
 
+@pytest.mark.compiles_long
 def test_a_step_in_bfloat16_equals_the_plain_one_to_its_three_digits(plain):
     weights, x, y, logs, expected = plain
     keras.config.set_dtype_policy("mixed_bfloat16")

@@ -42,6 +42,7 @@ def test_pairs_of_any_length_are_answered(rng):
     assert len(answers) == 4
 
 
+@pytest.mark.compiles_long
 def test_several_labels_are_those_above_the_threshold_and_a_regression_gives_a_number():
     many = small_task(TextClassifier, labels=LABELS, problem="multi_label", threshold=0.4)
     logits, _ = plain_mean(many, "the cat")
@@ -84,6 +85,7 @@ def test_it_learns_and_is_loaded_from_its_folder(tmp_path):
         ("regression", "regression", [2, -0.5], [[2.0], [-0.5]]),
     ],
 )
+@pytest.mark.compiles_long
 def test_targets_of_other_problems_and_their_folders(tmp_path, problem, problem_type, given, targets):
     labels = () if problem == "regression" else LABELS
     task = small_task(TextClassifier, labels=labels, problem=problem)
@@ -120,6 +122,7 @@ def test_examples_that_do_not_fit_are_one_sentence(examples, message):
         small_task(TextClassifier, labels=LABELS).encode(examples)
 
 
+@pytest.mark.compiles_long
 def test_other_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match="at least two different labels; 1 examples have \\['a'\\]"):
         TextClassifier.labels_of([ClassifiedText("x", label="a")])

@@ -204,6 +204,7 @@ def crf_task():
     return task, examples, first, last
 
 
+@pytest.mark.compiles_long
 def test_a_random_field_learns_which_tag_follows_another(crf_task):
     task, examples, first, last = crf_task
     assert last < first / 10

@@ -23,6 +23,7 @@ def test_weights_count_and_labels_of_weight_0_may_be_anything():
     assert float(metric.result()) == pytest.approx(4.0)
 
 
+@pytest.mark.compiles_long
 def test_a_compiled_model_is_saved_with_it(rng, tmp_path):
     x, y = small_batch(rng)
     model = compiled(small_model(transformer_num=1), metrics=[["accuracy", Perplexity()], ["accuracy"]], max_predictions=4)

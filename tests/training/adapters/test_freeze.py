@@ -15,6 +15,7 @@ def task():
     return TextClassifier.from_encoder(small_encoder(), TOKENIZER, labels=("a", "b"))
 
 
+@pytest.mark.compiles_long
 def test_frozen_weights_stay_and_all_others_learn():
     here = task()
     counts = freeze(here.model, ["^Embedding-", "^Encoder-1-"])
