@@ -77,8 +77,11 @@ def _build_embedding(encoder, inputs):
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
-    x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
-    x = make_norm(embedding.norm, "Embedding-Norm")(x)
+    steps = [make_dropout(embedding.dropout, "Embedding-Dropout"), make_norm(embedding.norm, "Embedding-Norm")]
+    if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
+        steps.reverse()
+    for step in steps:
+        x = step(x)
     if embedding.widened:
         x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table
