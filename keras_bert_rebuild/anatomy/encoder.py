@@ -154,6 +154,9 @@ class Encoder:
     vocabulary_bias: bool = True
     """Whether every token of the vocabulary has a bias in the MLM head."""
 
+    output_range: float | None = None
+    """Standard deviation of new output projections of the halves of blocks and of the transform; None for `initializer_range`."""
+
     @property
     def distinct(self) -> tuple:
         """The blocks with their own weights, in the order of their numbers."""

@@ -12,6 +12,7 @@ from keras_bert_rebuild.checkpoints.modules import Module, dense, fused, norm, o
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH
 from keras_bert_rebuild.families.modernbert_config import GLOBAL, LAYER_TYPES, LOCAL, ModernBertConfig
+from keras_bert_rebuild.files.limits import limit
 
 MODEL_TYPES = {"modernbert": "ModernBert"}
 
@@ -84,7 +85,7 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
         if given.get("rope_theta") is not None:
             values[key] = given["rope_theta"]
     types, period = values.get("layer_types"), values.get("global_attn_every_n_layers")
-    if isinstance(types, list):
+    if isinstance(types, list) and len(types) <= limit("num_hidden_layers"):
         known = [period] if type(period) is int and period > 0 else []
         periods = (*known, ModernBertConfig.global_attn_every_n_layers, *range(1, len(types) + 1))
         found = next((n for n in periods if types == [LOCAL if i % n else GLOBAL for i in range(len(types))]), None)
@@ -92,7 +93,7 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
             values |= {"layer_types": None, "global_attn_every_n_layers": found}
     if values.get("head_dim") is not None:
         sizes = [values.get(key, getattr(ModernBertConfig, key)) for key in ("hidden_size", "num_attention_heads")]
-        if sizes[0] != values["head_dim"] * sizes[1]:
+        if any(type(size) is not int for size in (*sizes, values["head_dim"])) or sizes[0] != values["head_dim"] * sizes[1]:
             raise ValueError(f"{where}: head_dim must be hidden_size / num_attention_heads; got {values['head_dim']!r:.80}.")
     return values
 

@@ -1,5 +1,6 @@
 """The config of ModernBERT and the anatomy that it describes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -159,4 +160,5 @@ class ModernBertConfig(BertConfig, families=("modernbert",)):
             final_norm=norm,
             transform_bias=self.classifier_bias,
             vocabulary_bias=self.decoder_bias,
+            output_range=None if self.initializer_range is None else self.initializer_range / math.sqrt(2 * max(1, len(blocks))),
         )

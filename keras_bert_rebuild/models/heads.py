@@ -96,6 +96,8 @@ def _make_layer(encoder, name):
     settings = make_kernel_settings(encoder.initializer_range)
     if name == POOLER:  # keras_bert's name; it is BERT's pooler.
         return keras.layers.Dense(encoder.width, activation=layers.get_activation(encoder.pooler_activation), name=name, **settings)
+    if encoder.output_range is not None:
+        settings = make_kernel_settings(encoder.output_range)
     if not encoder.transform_bias:
         settings["use_bias"] = False
     activation = layers.get_activation(encoder.mlm_activation)
