@@ -187,6 +187,9 @@ class BertConfig:
             value = getattr(self, name)
             if not isinstance(value, str) and not (value is None and name == "problem_type"):
                 raise ValueError(f"{name} must be a string; got {value!r:.80}.")
+        own = CONFIG_CLASSES.get(self.family, BertConfig)
+        if not isinstance(self, own):
+            raise ValueError(f"a config of the family {self.family} must be a {own.__name__}; got a {type(self).__name__}.")
         if self.position_offset >= self.max_position_embeddings:
             raise ValueError(
                 f"position_offset must be below max_position_embeddings={self.max_position_embeddings}; got {self.position_offset}."

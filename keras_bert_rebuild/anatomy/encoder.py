@@ -58,6 +58,9 @@ class Attention:
     window: int | None = None
     """Tokens on either side that a token attends to; None for all."""
 
+    output_dropout: float | None = None
+    """Dropout rate of the output; None for that of the block."""
+
 
 @dataclass(frozen=True)
 class FeedForward:
@@ -67,6 +70,8 @@ class FeedForward:
     activation: Any
     gated: bool = False
     bias: bool = True
+    dropout: float = 0.0
+    """Dropout rate of the values between the two layers."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,9 @@ class Embedding:
     widened: bool = False
     """Whether a dense layer projects the vectors to the width of the blocks."""
 
+    normalised_first: bool = False
+    """Whether dropout follows the norm; in BERT's graph it precedes it."""
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -139,6 +147,15 @@ class Encoder:
 
     mlm_activation: Any = None
     pooler_activation: Any = None
+
+    transform_bias: bool = True
+    """Whether the dense layer of the MLM head has a bias."""
+
+    vocabulary_bias: bool = True
+    """Whether every token of the vocabulary has a bias in the MLM head."""
+
+    output_range: float | None = None
+    """Standard deviation of new output projections of the halves of blocks and of the transform; None for `initializer_range`."""
 
     @property
     def distinct(self) -> tuple:

@@ -1,6 +1,6 @@
 """The heads as data: their inputs, the layers up to their logits, and their parts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keras_bert_rebuild.anatomy.part import HEAD, MODEL, Part, Weight
 
@@ -10,6 +10,12 @@ CRF = "Token-Classification-CRF"
 # BERT's pooler under keras_bert's name, and the layers of the pooled first token.
 POOLER = "NSP-Dense"
 POOLED = ("Extract", POOLER)
+
+# The mean over the tokens of a text, where a head reads that and not the first token.
+MEAN = "Mean"
+
+# The transform of the MLM head.
+TRANSFORM = ("MLM-Dense", "MLM-Norm")
 
 
 def _dense(units, spelling=None, width="H"):
@@ -45,6 +51,11 @@ class Head:
     def pooled(self) -> bool:
         """Whether its input is the pooled first token."""
         return POOLER in self.reads or self.layer == POOLER
+
+    @property
+    def of_text(self) -> bool:
+        """Whether it has one answer for a text, and not one for each token."""
+        return self.layer == POOLER or self.reads[:1] in (("Extract",), (MEAN,))
 
 
 POOLER_PART = Part(
@@ -112,3 +123,23 @@ HEADS = {
 
 # Heads whose input is the pooled first token.
 ON_POOLER = tuple(name for name, head in HEADS.items() if head.pooled)
+
+
+def heads_through_transform(pooling):
+    """Heads whose vectors all go through the transform of the MLM head, as those of ModernBERT.
+
+    Args:
+        pooling: "cls" for heads for whole texts that read the first token, "mean" for the mean over the tokens.
+
+    Returns:
+        A dictionary as `HEADS`.
+    """
+    first = {"cls": "Extract", "mean": MEAN}[pooling]
+    changed = {}
+    for name in ("classification", "token_classification", "question_answering", "multiple_choice"):
+        head = HEADS[name]
+        start, rows = ((first,), "B") if head.pooled else ((), "B·S")
+        dense = replace(MLM_PARTS[0], operations=f"2·{rows}·H·E", kept=f"{rows}·H + {rows}·E")
+        parts = (dense, replace(MLM_NORM_PART, kept=f"{rows}·E"), *head.parts)
+        changed[name] = replace(head, parts=parts, reads=(*start, *TRANSFORM, f"{head.layer}-Dropout"))
+    return {**HEADS, **changed}

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
-from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_NORM_PART, POOLER_PART
+from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 
 # The halves of a block, by the ends of the names of their layers.
@@ -138,13 +138,26 @@ def _after_blocks(encoder, heads):
         yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
-    # The norm of the MLM head is of the same kind as that of the embedding.
-    weights = _norm_weights(encoder.embedding.norm, "E")
-    parts = [replace(part, weights=weights) if part is MLM_NORM_PART else part for part in parts]
+    # Heads may share a transform, which is counted once, with the first of them.
+    first_of = {}
+    for part in parts:
+        first_of.setdefault(part.layer, _of_encoder(encoder, part))
+    parts = list(first_of.values())
     if any(head.pooled for head in chosen):
         first = sum(part.article is not None and part.article < POOLER_PART.article for part in parts)
         parts.insert(first, POOLER_PART)
     yield from parts
+
+
+def _of_encoder(encoder, part):
+    """A part of a head with the weights that it has in this encoder."""
+    dense, norm, vocabulary = (part.layer for part in MLM_PARTS)
+    if part.layer == norm:  # of the same kind as that of the embedding
+        return replace(part, weights=_norm_weights(encoder.embedding.norm, "E"))
+    biased = {dense: encoder.transform_bias, vocabulary: encoder.vocabulary_bias}
+    if biased.get(part.layer, True):
+        return part
+    return replace(part, weights=tuple(weight for weight in part.weights if weight.role != "bias"))
 
 
 def _spelled(encoder, part):

@@ -27,7 +27,7 @@ class Module:
     """The layout of the arrays, if it is not that of the format."""
 
     use: str = "both"
-    """"read" for a second name of an array that another module writes."""
+    """"read" for a second name of an array that another module writes; "optional" if only some models of the family have it."""
 
 
 def dense(layer, bias=True):
@@ -62,6 +62,11 @@ def fused(*modules):
 def tied(module):
     """The same module under a second name: read if a file has it, it must then hold the same values, and is not written."""
     return replace(module, use="read")
+
+
+def optional(module):
+    """The same module, which a config may leave out: a head is recognised without it."""
+    return replace(module, use="optional")
 
 
 def under(prefix, names):

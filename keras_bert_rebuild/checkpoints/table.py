@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 # Our variable path, their name, the layout of the array (`layouts.LAYOUTS`), and the direction in which the row applies: "both", or
 # "read" for a second name of an array that another row writes. If their array holds several of our variables, each has a row with
-# the same name, and `paths` are all of them in order, concatenated on the last axis of ours.
+# the same name, and `paths` are all of them in order, concatenated on the last axis of ours. "optional" is "both" for a variable
+# that only some models of the family have.
 Row = namedtuple("Row", ["path", "name", "layout", "use", "paths"], defaults=["both", ()])
 
 

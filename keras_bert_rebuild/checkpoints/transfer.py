@@ -92,7 +92,7 @@ def arrays_to_write(variables, rows):
     Raises:
         ValueError: lists every variable that the format has no name for.
     """
-    by_path = {row.path: row for row in reversed(rows) if row.use == "both"}
+    by_path = {row.path: row for row in reversed(rows) if row.use != "read"}
     variables = {variable.path: variable for variable in variables}
     nameless = [path for path in variables if path not in by_path]
     written = [by_path[path] for path in variables if path in by_path]

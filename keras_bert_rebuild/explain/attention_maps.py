@@ -13,6 +13,7 @@ from keras_bert_rebuild.explain.encoder_walk import (
     embed,
     encoder_inputs,
     find_encoder,
+    longest_text,
     read_by_attention,
     run_encoder_block,
 )
@@ -209,7 +210,7 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
         raise ValueError("attention_maps expected either inputs, or texts and the tokenizer of the model.")
     if texts is not None:
         length = encoder.host.inputs[0].shape[1]
-        longest = length or _longest(encoder)
+        longest = length or longest_text(encoder)
         rows = rows_of_texts(tokenizer, texts, pairs, max_len, length, longest)
         known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
         missing = [name for name in names if name not in known]
@@ -221,12 +222,6 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
     mask = inputs["Input-Mask"] != 0 if "Input-Mask" in inputs else ids != encoder.layers["Embedding-Token"].pad_id
     segments = inputs["Input-Segment"].astype("int32") if "Input-Segment" in inputs else np.zeros_like(ids)
     return rows_of_ids(ids, segments, mask, tokenizer), inputs
-
-
-def _longest(encoder):
-    """Maximum tokens of a text."""
-    table = encoder.layers.get("Embedding-Position")
-    return encoder.host.config.max_length if table is None else table.max_length
 
 
 def _check_padding(mask, expected):

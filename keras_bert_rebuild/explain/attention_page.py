@@ -131,6 +131,7 @@ def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None)
         "headCount": head_count or max(maps.heads) + 1,
         "scale": float(maps.scale),
         "historyOnly": _history_only(maps.probabilities),
+        "windows": _windows(maps.probabilities),
         "patterns": _patterns(maps),
         "embeddings": None if anatomy is None else _embeddings(anatomy),
         "offBy": {field: PRECISIONS[array["precision"]][1] for field, array in arrays.items()},
@@ -175,6 +176,14 @@ def _history_only(probabilities):
     """Whether no query attends to later keys, as in a model with `history_only`."""
     length = probabilities.shape[-1]
     return bool(length > 1 and not probabilities[..., ~np.tri(length, dtype=bool)].any())
+
+
+def _windows(probabilities):
+    """For each layer the tokens on either side that a query attends to; None if it attends to all that there are."""
+    length = probabilities.shape[-1]
+    distances = np.abs(np.arange(length)[:, None] - np.arange(length))
+    widest = [int(distances[layer.any((0, 1)) > 0].max(initial=0)) for layer in probabilities]
+    return [None if window >= length - 1 else window for window in widest]
 
 
 def _part(name):

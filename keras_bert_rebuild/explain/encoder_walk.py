@@ -110,6 +110,12 @@ def read_by_attention(encoder, number, x):
     return half.norm(x) if encoder.order == "pre" and half.norm is not None else x
 
 
+def longest_text(encoder):
+    """Maximum tokens of a text: the rows of its position table, or those that its config declares."""
+    table = encoder.layers.get("Embedding-Position")
+    return encoder.host.config.max_length if table is None else table.max_length
+
+
 def models_in(model):
     """A model and the models nested in it, each once."""
     found = [model]

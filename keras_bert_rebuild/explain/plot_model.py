@@ -77,7 +77,9 @@ def _whole(explanation):
     for step in of[BLOCK]:
         if "{n}" not in step.layer:
             last = _under(parts, last, step.name, _detail(step), "norm")
-    of_text = {POOLER, *(part.layer for head in encoder.heads.values() if head.pooled for part in head.parts)}
+    present = [encoder.heads[name] for name in explanation.heads]
+    of_text, of_tokens = ({part.layer for head in present if head.of_text is told for part in head.parts} for told in (True, False))
+    of_text = {POOLER, *of_text - of_tokens}
     bottom = _heads(parts, last, of[HEAD], of_text) if of[HEAD] else last.below
     return Diagram(WIDTH, bottom + 34, tuple(parts), f"The architecture of a {config.family} model")
 

@@ -109,7 +109,7 @@ def _rms_normalization(graph, layer, inputs):
     x = inputs[0].name
     squares = graph.node("ReduceMean", graph.node("Mul", x, x), graph.scalars(-1), keepdims=1)
     root = graph.node("Sqrt", graph.node("Add", squares, graph.constant(float(layer.epsilon))))
-    mask = inputs[0].mask if layer.supports_masking else None  # Keras's layer drops it
+    mask = inputs[0].mask if layer.supports_masking else None  # Keras's own layer drops it
     return [Value(graph.node("Mul", graph.node("Div", x, root), graph.weight(layer.scale)), mask)]
 
 
@@ -210,6 +210,7 @@ LAYERS = {
     layers.Masked: (_first, ""),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
+    layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
     layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
 }

@@ -17,10 +17,14 @@ OPTIONS = {
 
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract."""
+    """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract.
 
-    def __init__(self, activation: Any, use_bias: bool, *options: Any, **kwargs: Any) -> None:
+    With `output_initializer` the kernel of the layer called `output` starts from other values.
+    """
+
+    def __init__(self, activation: Any, use_bias: bool, *options: Any, output_initializer: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.output_initializer = keras.initializers.get(output_initializer)
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
         for (name, module), option in zip(OPTIONS.items(), options, strict=True):
@@ -33,16 +37,21 @@ class CompositeLayer(keras.layers.Layer):
     def dense_config(self) -> dict[str, Any]:
         """What the config of the layer says of its `Dense` layers."""
         options = {name: module.serialize(getattr(self, name)) for name, module in OPTIONS.items()}
+        if self.output_initializer is not None:
+            options["output_initializer"] = keras.initializers.serialize(self.output_initializer)
         return {"activation": keras.activations.serialize(self.activation), "use_bias": self.use_bias, **options}
 
 
 def sub_dense(layer, name, input_size, units, activation=None):
     """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`."""
+    options = {option: _clone(getattr(layer, option)) for option in OPTIONS}
+    if name == "output" and layer.output_initializer is not None:
+        options["kernel_initializer"] = _clone(layer.output_initializer)
     dense = keras.layers.Dense(
         units,
         activation=activation,
         use_bias=layer.use_bias,
-        **{name: _clone(getattr(layer, name)) for name in OPTIONS},
+        **options,
         dtype=layer.dtype_policy,
         trainable=layer.trainable,  # a layer loaded as frozen is frozen before it has sub-layers
         name=name,

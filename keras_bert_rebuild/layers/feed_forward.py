@@ -31,6 +31,7 @@ class FeedForward(CompositeLayer):
         kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer, kernel_constraint, bias_constraint: for both,
             each with an initializer of its own.
         gated: whether there is a gate.
+        output_initializer: of the kernel of `output`; None for `kernel_initializer`.
         dropout_rate: rate in [0, 1) at which intermediate activations are dropped in training; BERT uses none.
 
     Input shape: `(batch, length, hidden)`.

@@ -34,6 +34,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
         rotary_theta: base of the rotary positions of queries and keys; None for none.
         window: tokens on either side that a token attends to; None for all.
+        output_initializer: of the kernel of `output`; None for `kernel_initializer`.
 
     Call arguments:
         inputs: `(batch, length, hidden)`.

@@ -46,8 +46,7 @@ def build_encoder(encoder, inputs):
         the last one after the final norm, if there is one), and the token table `(vocabulary, embedding)`.
     """
     x, table = _build_embedding(encoder, inputs)
-    stddev = encoder.initializer_range
-    blocks = {block.number: make_block(block, lambda: make_kernel_settings(stddev)) for block in encoder.distinct}
+    blocks = {block.number: make_block(block, lambda: _kernel_settings(encoder)) for block in encoder.distinct}
     outputs = []
     for block in encoder.blocks:
         x = run_block(blocks[block.number], x)
@@ -56,6 +55,12 @@ def build_encoder(encoder, inputs):
     if encoder.final_norm is not None:
         outputs[-1] = make_norm(encoder.final_norm, FINAL_NORM)(outputs[-1])
     return outputs, table
+
+
+def _kernel_settings(encoder):
+    """The initializers of a half of a block."""
+    outputs = {} if encoder.output_range is None else {"output_initializer": make_initializer(encoder.output_range)}
+    return {**make_kernel_settings(encoder.initializer_range), **outputs}
 
 
 def _build_embedding(encoder, inputs):
@@ -77,8 +82,11 @@ def _build_embedding(encoder, inputs):
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
-    x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
-    x = make_norm(embedding.norm, "Embedding-Norm")(x)
+    steps = [make_dropout(embedding.dropout, "Embedding-Dropout"), make_norm(embedding.norm, "Embedding-Norm")]
+    if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
+        steps.reverse()
+    for step in steps:
+        x = step(x)
     if embedding.widened:
         x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table

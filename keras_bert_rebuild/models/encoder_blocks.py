@@ -72,7 +72,7 @@ def make_kernel_settings(stddev):
 def make_norm(norm, name, **settings):
     """The layer of an `anatomy.Norm`."""
     if norm.kind == "rms":
-        return keras.layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
+        return layers.RMSNormalization(epsilon=norm.epsilon, name=name, **settings)
     bias = {} if norm.bias else {"center": False}
     return layers.LayerNormalization(epsilon=norm.epsilon, name=name, **bias, **settings)
 
@@ -117,16 +117,18 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
             gated=feed_forward.gated,
             trainable=trainable,
             name=f"{name}-{FEED_FORWARD}",
+            **({"dropout_rate": feed_forward.dropout} if feed_forward.dropout else {}),
             **kernel_settings(),
         ),
     ]
     halves = []
-    for sub_layer, has_norm in zip(sub_layers, (block.first_norm, True), strict=True):
+    rates = block.dropout if attention.output_dropout is None else attention.output_dropout, block.dropout
+    for sub_layer, rate, has_norm in zip(sub_layers, rates, (block.first_norm, True), strict=True):
         half = sub_layer.name
         halves.append(
             Half(
                 sub_layer,
-                layers.Dropout(block.dropout, name=f"{half}-Dropout") if block.dropout > 0 else None,
+                layers.Dropout(rate, name=f"{half}-Dropout") if rate > 0 else None,
                 _make_adapter(block.adapter, adapter_act, f"{half}-Adapter") if block.adapter else None,
                 layers.Add(name=f"{half}-Adapter-Add") if block.adapter else None,
                 layers.Add(name=f"{half}-Add"),

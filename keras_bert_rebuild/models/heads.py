@@ -6,13 +6,12 @@ from collections import namedtuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.heads import CRF, HEADS, POOLER
+from keras_bert_rebuild.anatomy.heads import CRF, HEADS, MEAN, POOLED, POOLER, TRANSFORM
 from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
-# What a head is built from: the `anatomy.Encoder`, the sequence `(batch, length, hidden)`, the token table
-# `(vocabulary, embedding)`, the input that is nonzero where a token is to be predicted, and a function that pools the first token,
-# once for all heads that need it.
-HeadInputs = namedtuple("HeadInputs", ["encoder", "sequence", "table", "positions", "pooled"])
+# What a head is built from: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero where a
+# token is to be predicted, and a function from names of layers to the sequence after them, which makes each once for all heads.
+HeadInputs = namedtuple("HeadInputs", ["encoder", "table", "positions", "read"])
 
 
 def build_mlm(inputs):
@@ -20,18 +19,13 @@ def build_mlm(inputs):
 
     Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` of google-research/bert.
     """
-    encoder = inputs.encoder
-    activation = layers.get_activation(encoder.mlm_activation)
-    dense = keras.layers.Dense(
-        encoder.embedding.width, activation=activation, name="MLM-Dense", **make_kernel_settings(encoder.initializer_range)
-    )
-    x = make_norm(encoder.embedding.norm, "MLM-Norm")(dense(inputs.sequence))
-    x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, inputs.table])
+    settings = {} if inputs.encoder.vocabulary_bias else {"use_bias": False}
+    x = layers.EmbeddingSimilarity(name="MLM-Sim", **settings)([inputs.read(TRANSFORM), inputs.table])
     return layers.Masked(name="MLM")([x, inputs.positions])
 
 
 def build_last(inputs, head):
-    """The last layer of a head, the dropout before it, and the conditional random field after it if there is one.
+    """The last layer of a head, the layers before it, and the conditional random field after it if there is one.
 
     It is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
 
@@ -47,10 +41,7 @@ def build_last(inputs, head):
     `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
     """
     encoder = inputs.encoder
-    x = inputs.pooled() if head.pooled else inputs.sequence
-    for name in head.reads:
-        if name.endswith("-Dropout"):
-            x = make_dropout(encoder.head_dropout, name)(x)
+    x = inputs.read(head.reads)
     units = encoder.labels if head.units == "C" else int(head.units)
     activation = "softmax" if head.softmax else "linear"
     settings = make_kernel_settings(encoder.initializer_range)
@@ -62,8 +53,10 @@ def build_last(inputs, head):
 # Name of a head in `config.HEADS` to the layer that shows that a model has it.
 LAYERS = {name: head.layer for name, head in HEADS.items()}
 
-# Name of an output to the layers between the last encoder block and its logits; a model has no dropout layers for rate 0.
-BEFORE_LOGITS = {head.layer: head.reads for head in HEADS.values() if head.reads} | {POOLER: ("Extract", POOLER)}
+
+def before_logits(encoder):
+    """Name of an output to the layers between the last encoder block and its logits; a model has no dropout layers for rate 0."""
+    return {head.layer: head.reads for head in encoder.heads.values() if head.reads} | {POOLER: POOLED}
 
 
 def build_heads(encoder, sequence, table, positions, heads):
@@ -80,22 +73,41 @@ def build_heads(encoder, sequence, table, positions, heads):
         The outputs of the heads, in their order.
     """
 
-    @functools.cache
-    def pooled():
-        first = layers.Extract(index=0, name="Extract")(sequence)
-        activation = layers.get_activation(encoder.pooler_activation)
-        settings = make_kernel_settings(encoder.initializer_range)
-        # keras_bert's name; it is BERT's pooler.
-        return keras.layers.Dense(encoder.width, activation=activation, name=POOLER, **settings)(first)
+    layer = functools.cache(functools.partial(_make_layer, encoder))
 
-    inputs = HeadInputs(encoder, sequence, table, positions, pooled)
+    @functools.cache
+    def read(names):
+        return layer(names[-1])(read(names[:-1])) if names else sequence
+
+    inputs = HeadInputs(encoder, table, positions, read)
     return [_build(inputs, name) for name in heads]
+
+
+def _make_layer(encoder, name):
+    """A layer between the last encoder block and the last layers of heads."""
+    if name.endswith("-Dropout"):
+        return make_dropout(encoder.head_dropout, name)
+    if name == "Extract":
+        return layers.Extract(index=0, name=name)
+    if name == MEAN:
+        return keras.layers.GlobalAveragePooling1D(name=name)
+    if name == "MLM-Norm":
+        return make_norm(encoder.embedding.norm, name)
+    settings = make_kernel_settings(encoder.initializer_range)
+    if name == POOLER:  # keras_bert's name; it is BERT's pooler.
+        return keras.layers.Dense(encoder.width, activation=layers.get_activation(encoder.pooler_activation), name=name, **settings)
+    if encoder.output_range is not None:
+        settings = make_kernel_settings(encoder.output_range)
+    if not encoder.transform_bias:
+        settings["use_bias"] = False
+    activation = layers.get_activation(encoder.mlm_activation)
+    return keras.layers.Dense(encoder.embedding.width, activation=activation, name=name, **settings)
 
 
 def _build(inputs, name):
     head = inputs.encoder.heads[name]
     if head.layer == POOLER:
-        return inputs.pooled()
+        return inputs.read(POOLED)
     return build_mlm(inputs) if name == "mlm" else build_last(inputs, head)
 
 

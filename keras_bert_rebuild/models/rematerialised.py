@@ -5,9 +5,10 @@ import functools
 import keras
 from keras import ops
 
+from keras_bert_rebuild.anatomy.heads import MEAN
 from keras_bert_rebuild.models.encoder import FINAL_NORM
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
-from keras_bert_rebuild.models.heads import BEFORE_LOGITS
+from keras_bert_rebuild.models.heads import before_logits
 
 
 def run_rematerialised(model, embedding, inputs, mask, heads):
@@ -30,11 +31,12 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     layers = {layer.name: layer for layer in model.layers}
     if FINAL_NORM in layers:
         x = layers[FINAL_NORM](x)
-    others = []
+    others, reads = [], before_logits(model.config.encoder())
     for head in heads:
         y = x
-        for name in BEFORE_LOGITS.get(head, ()):
-            y = layers[name](y, training=True) if name in layers else y
+        for name in reads.get(head, ()):
+            settings = {"mask": mask} if name == MEAN else {"training": True}
+            y = layers[name](y, **settings) if name in layers else y
         others.append(y)
     return x, table, *others
 

@@ -78,6 +78,8 @@ def config_from_huggingface(values, where="config.json"):
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
     module = FAMILIES[family]
+    if hasattr(module, "in_one_spelling"):
+        values = module.in_one_spelling(values, where)
     other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
@@ -109,6 +111,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
         "model_type": config.family,
         **_values(config, module.CONFIG, activations.HUGGINGFACE),
+        **(module.further_keys(config) if hasattr(module, "further_keys") else {}),
         "dtype": dtype,
     }
     if config.initializer_range is None:
@@ -149,13 +152,12 @@ def _config(defaults, keys, activation_names, values, where):
     for field, key in keys:
         if values.get(key) is not None:
             fields[field] = values[key]
-    if fields.get("hidden_act") is not None and not isinstance(fields["hidden_act"], str):
-        # Keras would create the object that a dictionary names.
-        raise ValueError(f"{where}: hidden_act must be the name of an activation; got {fields['hidden_act']!r:.80}.")
-    if isinstance(fields.get("hidden_act"), str) and any(
-        values.get(key) is not None for field, key in keys if field == "hidden_act"
-    ):
-        fields["hidden_act"] = _our_activation(fields["hidden_act"], activation_names, where)
+    for field in ("hidden_act", "mlm_act"):
+        if fields.get(field) is not None and not isinstance(fields[field], str):
+            # Keras would create the object that a dictionary names.
+            raise ValueError(f"{where}: {field} must be the name of an activation; got {fields[field]!r:.80}.")
+    for field in {field for field, key in keys if field in ("hidden_act", "mlm_act") and values.get(key) is not None}:
+        fields[field] = _our_activation(fields[field], activation_names, where)
     try:
         config = BertConfig.from_dict(fields)
     except (ValueError, TypeError, OverflowError) as error:
@@ -182,7 +184,7 @@ def _values(config, keys, activation_names):
     theirs = {ours: name for name, ours in reversed(activation_names)}
     values = {key: getattr(config, field) for field, key in keys if getattr(config, field) is not None}
     for field, key in keys:
-        if field == "hidden_act":
+        if field in ("hidden_act", "mlm_act") and key in values:
             if values[key] not in theirs:
                 raise ValueError(f"expected an activation among {', '.join(theirs)}; got {values[key]!r}.")
             values[key] = theirs[values[key]]

@@ -134,7 +134,8 @@ def _huggingface(path, reader, config):
 def _heads_ruled_out(found, table, config, source):
     """The heads to rule out if no class is named: the files of three heads have "classifier.weight"."""
     if "classification" in found:
-        return ("token_classification", "multiple_choice")
+        rows = {head: {row.name for row in table.rows(0, (head,)) if row.use == "both"} for head in found}
+        return tuple(head for head in found if head not in ("classification", "pooler") and rows[head] <= rows["classification"])
     if "multiple_choice" not in found:
         return ()
     # RoBERTa names a classification differently. Of the other two only multiple choice needs a pooler, but both may have one.

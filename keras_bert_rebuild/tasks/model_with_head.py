@@ -12,9 +12,9 @@ from keras_bert_rebuild.models.heads import CRF, LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.training.adapters.lora import without_lora
 
-# What may be newly initialised: the last layers of the heads, and the pooler if the encoder has none.
+# What may be newly initialised, besides the layers that a head reads: the last layers of the heads, and the pooler if the encoder
+# has none.
 _OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF))
-_POOLER = f"{LAYERS['pooler']}/"
 
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
@@ -46,6 +46,7 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
         model = build_model(config.replace(**changes), heads)
     values = {variable.path: variable for variable in source.weights}
     last = tuple(f"{layer}/" for layer in (*(LAYERS[head] for head in heads if head != "pooler"), CRF))
+    read = tuple(f"{layer}/" for head in heads for layer in config.encoder().heads[head].reads)
     report = LoadReport(source=getattr(getattr(source, "load_report", None), "source", "a model of this process"))
     for variable in model.weights:
         known = values.get(variable.path)
@@ -54,8 +55,9 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
                 raise ValueError(f"the encoder must have weights that are not quantised; {variable.path} is of type {known.dtype}.")
             variable.assign(to_numpy(known).astype("float32"))
             report.loaded.append((variable.path, variable.path, tuple(variable.shape)))
-        elif variable.path.startswith(_OF_HEADS):
-            variable.assign(_drawn(variable, config.initializer_range or 0.02, seed))
+        elif variable.path.startswith((*_OF_HEADS, *read)):
+            spread = variable.shape[0] ** -0.5 if variable.path.startswith(last) else config.initializer_range or 0.02
+            variable.assign(_drawn(variable, spread, seed))
             report.missing.append((variable.path, "newly initialised"))
         else:
             raise ValueError(f"the encoder must have the weights that its config declares; {variable.path} is missing.")
@@ -65,14 +67,12 @@ def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):
 
 
 def _drawn(variable, spread, seed):
-    """A kernel drawn from the normal distribution; any other weight is 0.
+    """A kernel drawn from the normal distribution; the factors of a norm are 1, any other weight is 0.
 
     The last layer of a head has the standard deviation 1/√width, so that logits have the scale of their inputs at any width; a
-    pooler has `spread`, as in BERT. After few steps this was as good on two data sets, and better on one, as `spread` for the head,
-    which transformers uses: benchmarks/RESULTS.md, "The first weights of a head".
+    pooler has `initializer_range`, as in BERT. After few steps this was as good on two data sets, and better on one, as
+    `initializer_range` for the head, which transformers uses: benchmarks/RESULTS.md, "The first weights of a head".
     """
     if not variable.path.endswith("kernel"):
-        return np.zeros(variable.shape, "float32")
-    if not variable.path.startswith(_POOLER):
-        spread = variable.shape[0] ** -0.5
+        return np.full(variable.shape, float(variable.path.endswith(("gamma", "scale"))), "float32")
     return drawn_by_name(variable, seed, lambda generator, shape: generator.standard_normal(shape) * spread)

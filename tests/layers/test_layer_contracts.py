@@ -57,6 +57,10 @@ def test_feed_forward(arguments):
     check_layer(lambda **k: layers.FeedForward(16, **arguments, **k), X, (2, 5, 8))
 
 
+def test_rms_normalization():
+    check_layer(lambda **k: layers.RMSNormalization(epsilon=1e-5, **k), X, (2, 5, 8))
+
+
 def test_dropout():
     check_layer(lambda **k: layers.Dropout(0.2, **k), X, (2, 5, 8))
 

@@ -260,3 +260,18 @@ def test_dense_provides_its_logits(rng):
     logits = numpy(layer(x, return_logits=True))
     np.testing.assert_allclose(logits, x @ numpy(layer.kernel), atol=1e-6)
     np.testing.assert_allclose(numpy(layer(x)), np.exp(logits) / np.exp(logits).sum(-1, keepdims=True), atol=1e-6)
+
+
+def test_rms_normalization_divides_by_the_root_mean_square(rng):
+    x = rng.normal(size=(2, 5, 4)).astype("float32")
+    outputs = layers.RMSNormalization(epsilon=1e-3)(x)
+    np.testing.assert_allclose(numpy(outputs), x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-3), atol=1e-6)
+
+
+def test_attention_after_an_rms_norm_sees_no_padding(rng):
+    x = rng.normal(size=(1, 5, 8)).astype("float32")
+    changed = x.copy()
+    changed[:, 3:] += 5
+    norm, attention = layers.RMSNormalization(), layers.MultiHeadSelfAttention(2)
+    one, two = (numpy(attention(norm(with_mask(each, [[1, 1, 1, 0, 0]]))))[:, :3] for each in (x, changed))
+    np.testing.assert_array_equal(one, two)

@@ -24,6 +24,20 @@ DISTIL = {
 ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
 
+# Four layers, of which two see every token, and windows shorter than the text.
+MODERN = {
+    "vocab_size": 40,
+    "hidden_size": 12,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 3,
+    "intermediate_size": 10,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "local_attention": 6,
+}
+BIASED = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True, "decoder_bias": False}
+ODD_MODERN = {**MODERN, **BIASED, "hidden_activation": "silu", "classifier_activation": "relu", "classifier_pooling": "mean"}
+
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
     "bert": ("Bert", "Model", BERT),
@@ -43,12 +57,27 @@ CASES = {
     "distilbert_classification": ("DistilBert", "ForSequenceClassification", {**DISTIL, "num_labels": 4}),
     "albert": ("Albert", "Model", {**ALBERT, "hidden_act": "gelu"}),
     "albert_pretraining": ("Albert", "ForPreTraining", ALBERT),
+    "modernbert": ("ModernBert", "Model", MODERN),
+    "modernbert_masked_lm": ("ModernBert", "ForMaskedLM", {**MODERN, "local_attention": 128}),
+    "modernbert_masked_lm_odd": ("ModernBert", "ForMaskedLM", ODD_MODERN),
+    "modernbert_classification": ("ModernBert", "ForSequenceClassification", {**MODERN, "num_labels": 3}),
+    "modernbert_classification_odd": ("ModernBert", "ForSequenceClassification", {**ODD_MODERN, "num_labels": 3}),
+    "modernbert_tokens": ("ModernBert", "ForTokenClassification", {**MODERN, "layer_types": ["sliding_attention"] * 4}),
+    "modernbert_answers": ("ModernBert", "ForQuestionAnswering", {**ODD_MODERN, "norm_eps": 1e-3}),
     "albert_groups": ("Albert", "ForMaskedLM", {**ALBERT, "num_hidden_groups": 2}),
 }
 
 
 # The prefix of "Config" and the rest of the class, a config; the classes of every family, and those of some.
-FAMILIES = {"Bert": BERT, "Roberta": ROBERTA, "XLMRoberta": ROBERTA, "Camembert": ROBERTA, "DistilBert": DISTIL, "Albert": ALBERT}
+FAMILIES = {
+    "Bert": BERT,
+    "Roberta": ROBERTA,
+    "XLMRoberta": ROBERTA,
+    "Camembert": ROBERTA,
+    "DistilBert": DISTIL,
+    "Albert": ALBERT,
+    "ModernBert": MODERN,
+}
 KINDS = (
     "Model",
     "ForMaskedLM",

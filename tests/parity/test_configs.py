@@ -26,6 +26,15 @@ OTHER = {
     "initializer_range": 0.04,
     "layer_norm_eps": 1e-6,
     "pad_token_id": 5,
+    "mlm_act": "relu",
+    "mlp_dropout": 0.34,
+    "classifier_pooling": "mean",
+    "norm_bias": True,
+    "attention_bias": True,
+    "mlp_bias": True,
+    "classifier_bias": True,
+    "decoder_bias": False,
+    "local_attention": 12,
 }
 KEYS = [(family, key) for family, module in FAMILIES.items() for _, key in module.CONFIG]
 

@@ -35,6 +35,7 @@ SILENT = {
     "xlm-roberta": (30522, 768, 12, 12, 3072, "gelu_erf", 512, 2, 1e-12, 1, 0.1, None),
     "camembert": (30522, 768, 12, 12, 3072, "gelu_erf", 512, 2, 1e-12, 1, 0.1, None),
     "albert": (30000, 4096, 12, 64, 16384, "gelu", 512, 2, 1e-12, 0, 0.0, 0.1),
+    "modernbert": (50368, 768, 22, 12, 1152, "gelu_erf", 8192, 0, 1e-5, 50283, 0.0, 0.0),
     "distilbert": (30522, 768, 6, 12, 3072, "gelu_erf", 512, 0, 1e-12, 0, 0.1, 0.2),
 }
 
@@ -66,7 +67,10 @@ def test_distilbert_takes_the_common_names_of_its_sizes_as_transformers_does():
     assert (config.hidden_size, config.num_attention_heads, config.num_hidden_layers) == (64, 4, 3)
 
 
-@pytest.mark.parametrize(("family", "key"), [("albert", "classifier_dropout_prob"), ("distilbert", "seq_classif_dropout")])
+@pytest.mark.parametrize(
+    ("family", "key"),
+    [("albert", "classifier_dropout_prob"), ("distilbert", "seq_classif_dropout"), ("modernbert", "classifier_dropout")],
+)
 def test_a_rate_whose_default_differs_is_written(family, key):
     config = config_from_huggingface({"model_type": family}).replace(classifier_dropout=None, hidden_dropout_prob=0.25)
     assert config_to_huggingface(config, ["classification"])[key] == 0.25

@@ -76,11 +76,11 @@ function neuronSteps() {
     ]);
     const i = state.neuron;
     neuron.textContent = i === null ? "\u00a0" : `neuron ${i}:  ${number(q[i])} \u00d7 ${number(k[i])} = ${number(products[i])}`;
-    const seen = state.key < dots.length;
+    const seen = Number.isFinite(scores[state.key]);
     values.dot.textContent = seen ? number(dots[state.key], 3) : "\u2013";
     values.score.textContent = seen ? number(scores[state.key], 3) : "\u2013";
     const rank = seen ? 1 + scores.filter((score) => score > scores[state.key]).length : 0;
-    values.place.textContent = seen ? `${rank} of ${scores.length}` : "may not look ahead";
+    values.place.textContent = seen ? `${rank} of ${scores.filter(Number.isFinite).length}` : state.key < dots.length ? "outside of the window" : "may not look ahead";
     values.share.textContent = seen ? number(shares[state.key], 4) : "0";
     values.share.style.color = headColour(state.head);
     const given = number(share(state.layer, state.head, state.query, state.key), 4);

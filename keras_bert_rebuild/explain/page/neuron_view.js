@@ -20,7 +20,8 @@ function scoresOf(query) {
     for (let i = 0; i < WIDTH; i++) dot += q[i] * k[i];
     dots.push(dot);
   }
-  const scores = dots.map((dot) => dot / data.scale);
+  const window = data.windows[state.layer];
+  const scores = dots.map((dot, key) => (window === null || Math.abs(key - query) <= window ? dot / data.scale : -Infinity));
   const top = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
   return { dots, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
@@ -74,7 +75,7 @@ function numberColumn() {
       column.style.setProperty("--accent", headColour(state.head));
       keys.forEach((key, i) => {
         const [dot, score, bar, value] = rows[i].children;
-        const seen = key < dots.length;
+        const seen = Number.isFinite(scores[key]);
         dot.textContent = seen ? number(dots[key], 2) : "";
         score.textContent = seen ? number(scores[key], 2) : "";
         bar.firstChild.style.width = seen ? `${100 * shares[key]}%` : "0";
