@@ -140,6 +140,9 @@ class Encoder:
     mlm_activation: Any = None
     pooler_activation: Any = None
 
+    rtd_activation: Any = None
+    """Activation of the dense layer before the logits of the head "rtd"."""
+
     @property
     def distinct(self) -> tuple:
         """The blocks with their own weights, in the order of their numbers."""
@@ -184,4 +187,5 @@ def bert_encoder(config):
         initializer_range=config.initializer_range,
         mlm_activation=config.hidden_act if config.mlm_act is None else config.mlm_act,
         pooler_activation=config.pooler_act,
+        rtd_activation=config.hidden_act,
     )

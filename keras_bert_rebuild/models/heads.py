@@ -31,9 +31,9 @@ def build_mlm(inputs):
 
 
 def build_last(inputs, head):
-    """The last layer of a head, the dropout before it, and the conditional random field after it if there is one.
+    """The last layer of a head, the layers of its own before it, and the conditional random field after it if there is one.
 
-    It is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
+    The last layer is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
 
     `NSP`, `(batch, 2)`: the probabilities that the second segment is the next one, 0, or a random one, 1. Devlin et al., 2019,
     section 3.1; `get_next_sentence_output` of google-research/bert.
@@ -45,12 +45,18 @@ def build_last(inputs, head):
     (https://arxiv.org/abs/1603.01360).
     `Question-Answering`, `(batch, length, 2)`: logits of being the start and the end of the answer. Section 4.2.
     `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
+    `RTD`, `(batch, length, 1)`: a logit for each token, above 0 if it was replaced. Clark et al., 2020, section 2
+    (https://arxiv.org/abs/2003.10555).
     """
     encoder = inputs.encoder
     x = inputs.pooled() if head.pooled else inputs.sequence
     for name in head.reads:
         if name.endswith("-Dropout"):
             x = make_dropout(encoder.head_dropout, name)(x)
+        elif name == "RTD-Dense":
+            activation = layers.get_activation(encoder.rtd_activation)
+            settings = make_kernel_settings(encoder.initializer_range)
+            x = keras.layers.Dense(encoder.width, activation=activation, name=name, **settings)(x)
     units = encoder.labels if head.units == "C" else int(head.units)
     activation = "softmax" if head.softmax else "linear"
     settings = make_kernel_settings(encoder.initializer_range)

@@ -23,6 +23,7 @@ DISTIL = {
 }
 ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
+ELECTRA = {**BERT, "embedding_size": 6}
 
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
@@ -44,11 +45,23 @@ CASES = {
     "albert": ("Albert", "Model", {**ALBERT, "hidden_act": "gelu"}),
     "albert_pretraining": ("Albert", "ForPreTraining", ALBERT),
     "albert_groups": ("Albert", "ForMaskedLM", {**ALBERT, "num_hidden_groups": 2}),
+    "electra": ("Electra", "Model", {**ELECTRA, "hidden_act": "gelu_new", "type_vocab_size": 3}),
+    "electra_discriminator": ("Electra", "ForPreTraining", {**ELECTRA, **ODD}),
+    "electra_generator": ("Electra", "ForMaskedLM", {**ELECTRA, **ODD, "embedding_size": 20}),
+    "electra_classification": ("Electra", "ForSequenceClassification", {**ELECTRA, "num_labels": 3, "embedding_size": 12}),
 }
 
 
 # The prefix of "Config" and the rest of the class, a config; the classes of every family, and those of some.
-FAMILIES = {"Bert": BERT, "Roberta": ROBERTA, "XLMRoberta": ROBERTA, "Camembert": ROBERTA, "DistilBert": DISTIL, "Albert": ALBERT}
+FAMILIES = {
+    "Bert": BERT,
+    "Roberta": ROBERTA,
+    "XLMRoberta": ROBERTA,
+    "Camembert": ROBERTA,
+    "DistilBert": DISTIL,
+    "Albert": ALBERT,
+    "Electra": ELECTRA,
+}
 KINDS = (
     "Model",
     "ForMaskedLM",
@@ -62,6 +75,7 @@ PAIRS = [
     ("Bert", "ForPreTraining"),
     ("Bert", "ForNextSentencePrediction"),
     ("Albert", "ForPreTraining"),
+    ("Electra", "ForPreTraining"),
 ]
 
 
@@ -109,6 +123,8 @@ def outputs_of(model, ids, segments):
     if "start_logits" in arrays:
         return [np.stack([arrays["start_logits"], arrays["end_logits"]], -1)]
     logits = arrays["logits"]
+    if type(model).__name__ == "ElectraForPreTraining":
+        return [logits[..., None]]
     if "MultipleChoice" in type(model).__name__:
         return [logits[0][:, None]]
     if "NextSentence" in type(model).__name__:
