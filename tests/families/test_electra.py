@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from keras_bert_rebuild import (
     BertConfig,
     add_lora,
+    attention_maps,
     build_model,
     compile_model,
     explain,
@@ -24,7 +25,11 @@ from keras_bert_rebuild.explain.config_at import config_at
 from keras_bert_rebuild.families import electra
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
+from keras_bert_rebuild.recipes.planning.plan import plan
+from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
+from keras_bert_rebuild.training.distributed.layout_table import axes_of
 from keras_bert_rebuild.training.replaced_tokens import ReplacedTokenAccuracy, ReplacedTokenLoss
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -203,3 +208,33 @@ def test_bfloat16_changes_answers_little(rng):
     got = keras.ops.convert_to_numpy(other([ids, ids * 0]))
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, expected, atol=0.05)
+
+
+def test_it_is_planned_and_its_head_is_on_every_device():
+    phase = PretrainSettings(batch_size=2, seq_len=16, max_predictions=2)
+    assert step_memory(small(), phase, "gpu", 2).activations > 0
+    planned = plan(small(), gpus=1, gpu="h100", seq_len=16, next_sentence="none")
+    assert planned.num_parameters == small().num_params(["mlm"])
+    assert axes_of("RTD-Dense/kernel", (12, 12), 4) == axes_of("Embedding-Mapping/kernel", (8, 12), 4)
+
+
+def test_attention_maps_of_a_discriminator_are_those_of_its_encoder(rng):
+    model = build_model(small(embedding_size=6), ["rtd"])
+    ids, _ = examples(rng, 2)
+    maps = attention_maps(model, [ids, ids * 0])
+    assert maps.probabilities.shape == (2, 2, 3, 10, 10)
+    np.testing.assert_allclose(maps.probabilities.sum(-1), 1, atol=1e-5)
+    assert not maps.probabilities[..., 8:].any()
+
+
+def test_its_onnx_export_gives_the_same_logits(rng):
+    pytest.importorskip("onnx", reason="tox -e export has it")
+    reference = pytest.importorskip("onnx.reference")
+    from keras_bert_rebuild.export.onnx_model import onnx_model
+
+    model = build_model(small(embedding_size=6, hidden_act="silu"), ["rtd"])
+    ids, _ = examples(rng, 3)
+    session = reference.ReferenceEvaluator(onnx_model(model))
+    (answer,) = session.run(None, dict.fromkeys(session.input_names, ids.astype("int64") * 0) | {"input_ids": ids.astype("int64")})
+    expected = model.predict([ids, ids * 0], verbose=0)
+    np.testing.assert_allclose(answer[ids != 0], expected[ids != 0], atol=2e-5)
