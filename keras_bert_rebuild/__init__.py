@@ -18,6 +18,7 @@ _REGISTERED = (
     "keras_bert_rebuild.training.optimizers.lamb",
     "keras_bert_rebuild.training.losses",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
+    "keras_bert_rebuild.training.replaced_tokens",
     "keras_bert_rebuild.training.task_losses",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
 )

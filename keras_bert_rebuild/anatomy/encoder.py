@@ -157,6 +157,9 @@ class Encoder:
     output_range: float | None = None
     """Standard deviation of new output projections of the halves of blocks and of the transform; None for `initializer_range`."""
 
+    rtd_activation: Any = None
+    """Activation of the dense layer before the logits of the head "rtd"."""
+
     @property
     def distinct(self) -> tuple:
         """The blocks with their own weights, in the order of their numbers."""
@@ -201,4 +204,5 @@ def bert_encoder(config):
         initializer_range=config.initializer_range,
         mlm_activation=config.hidden_act if config.mlm_act is None else config.mlm_act,
         pooler_activation=config.pooler_act,
+        rtd_activation=config.hidden_act,
     )

@@ -107,6 +107,18 @@ _SOP = _last("SOP", "Sentence order", "2", "2·H + 2", "4·B·H", "B·H", "2·B"
 _TEXTS = _last("Classification", "Classes of a text", "C", "C·H + C", "2·B·H·C", "B·H", "B·C")
 _TOKENS = _last("Token-Classification", "Classes of tokens", "C", "C·H + C", "2·B·S·H·C", "B·S·H", "B·S·C")
 _ANSWERS = _last("Question-Answering", "Start and end", "2", "2·H + 2", "4·B·S·H", "B·S·H", "2·B·S")
+_REPLACED = (
+    Part(
+        None,
+        HEAD,
+        "Replaced token transform",
+        "RTD-Dense",
+        (Weight("kernel", ("H", "H")), Weight("bias", ("H",))),
+        operations="2·B·S·H·H",
+        kept="2·B·S·H",
+    ),
+    _last("RTD", "Replaced token", "1", "H + 1", "2·B·S·H", "B·S·H", "B·S"),
+)
 _CHOICES = _last("Multiple-Choice", "Score of a choice", "1", "H + 1", "2·B·H", "B·H", "B")
 
 # Name of a head to its `Head`, in the order of a model's outputs.
@@ -119,6 +131,7 @@ HEADS = {
     "token_classification": Head("Token-Classification", (_TOKENS, CRF_PART), ("Token-Classification-Dropout",), "C"),
     "question_answering": Head("Question-Answering", (_ANSWERS,), (), "2"),
     "multiple_choice": Head("Multiple-Choice", (_CHOICES,), (*POOLED, "Multiple-Choice-Dropout"), "1"),
+    "rtd": Head("RTD", _REPLACED, ("RTD-Dense",), "1"),
 }
 
 # Heads whose input is the pooled first token.

@@ -21,6 +21,7 @@ OUTPUTS = {
     "Token-Classification": "logits",
     "Question-Answering": "logits",
     "Multiple-Choice": "logits",
+    "RTD": "logits",
     "Pool-NSP": "sentence_embedding",
     "Pool-Max": "sentence_embedding",
     "Pool-Ave": "sentence_embedding",

@@ -25,9 +25,9 @@ def build_mlm(inputs):
 
 
 def build_last(inputs, head):
-    """The last layer of a head, the layers before it, and the conditional random field after it if there is one.
+    """The last layer of a head after the layers before it, and the conditional random field after it if there is one.
 
-    It is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
+    The last layer is in float32 under any dtype policy: it is small, and in bfloat16 logits near 100 are 0.5 apart.
 
     `NSP`, `(batch, 2)`: the probabilities that the second segment is the next one, 0, or a random one, 1. Devlin et al., 2019,
     section 3.1; `get_next_sentence_output` of google-research/bert.
@@ -39,6 +39,8 @@ def build_last(inputs, head):
     (https://arxiv.org/abs/1603.01360).
     `Question-Answering`, `(batch, length, 2)`: logits of being the start and the end of the answer. Section 4.2.
     `Multiple-Choice`, `(batch, 1)`: how well a choice goes with its prompt, to compare with the other choices. Section 4.4.
+    `RTD`, `(batch, length, 1)`: a logit for each token, above 0 if it was replaced. Clark et al., 2020, section 2
+    (https://arxiv.org/abs/2003.10555).
     """
     encoder = inputs.encoder
     x = inputs.read(head.reads)
@@ -96,6 +98,8 @@ def _make_layer(encoder, name):
     settings = make_kernel_settings(encoder.initializer_range)
     if name == POOLER:  # keras_bert's name; it is BERT's pooler.
         return keras.layers.Dense(encoder.width, activation=layers.get_activation(encoder.pooler_activation), name=name, **settings)
+    if name == "RTD-Dense":
+        return keras.layers.Dense(encoder.width, activation=layers.get_activation(encoder.rtd_activation), name=name, **settings)
     if encoder.output_range is not None:
         settings = make_kernel_settings(encoder.output_range)
     if not encoder.transform_bias:

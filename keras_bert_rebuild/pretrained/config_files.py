@@ -130,11 +130,13 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
 
 def heads_of_class(values):
     """The heads of the class that a `config.json` names, or None if it names no known class."""
-    prefixes = FAMILIES[values.get("model_type", "bert")].MODEL_TYPES.values()
+    module = FAMILIES[values.get("model_type", "bert")]
     names = values.get("architectures")
     for name in names if isinstance(names, list) else ():
         for heads, suffix in CLASSES:
-            if any(name == prefix + suffix for prefix in prefixes):
+            if module.HUGGINGFACE.heads.keys() >= set(heads) and name in (
+                prefix + suffix for prefix in module.MODEL_TYPES.values()
+            ):
                 return heads
     return None
 

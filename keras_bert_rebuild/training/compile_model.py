@@ -5,12 +5,16 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import PretrainingLoss
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
+from keras_bert_rebuild.training.replaced_tokens import ReplacedTokenAccuracy, ReplacedTokenLoss
+
+RTD = HEADS["rtd"].layer
 
 # Substrings of the paths of the variables that decay: tables and kernels, neither biases nor gamma and beta. The list also has
 # keras_bert's names of the kernels, so that it works for both libraries.
@@ -32,7 +36,7 @@ def compile_model(
     metrics: Any = "accuracy",
     **kwargs: Any,
 ) -> keras.Model:
-    """Compile a pretraining model with `AdamWarmup` and the losses of its heads.
+    """Compile a pretraining model with `AdamWarmup` and the losses of its heads: `PretrainingLoss`, `ReplacedTokenLoss` for "rtd".
 
     Args:
         model: as from `get_model(training=True)`, or with an MLM head and others as from `from_pretrained`. Any other functional
@@ -76,13 +80,13 @@ def compile_model(
     heads = _heads_of(model)
     if isinstance(model, PretrainingModel):
         mlm_arguments: dict[str, Any] = {"max_predictions": max_predictions, "chunk": loss_chunk}
-        loss = [PretrainingLoss(**mlm_arguments if head == "MLM" else {}) for head in heads]
+        loss = [_loss_of(head, **mlm_arguments if head == "MLM" else {}) for head in heads]
     else:
         _check_unset(model, max_predictions=max_predictions, loss_chunk=loss_chunk, remat=remat or None)
         _check_metrics_take_probabilities(metrics)
-        loss = [PretrainingLoss(from_logits=_known_answer(model, head) == LOGITS) for head in heads]
+        loss = [_loss_of(head, from_logits=_known_answer(model, head) == LOGITS) for head in heads]
     if isinstance(metrics, str):
-        metrics = [metrics] * len(heads)
+        metrics = [ReplacedTokenAccuracy() if (head, metrics) == (RTD, "accuracy") else metrics for head in heads]
     elif isinstance(metrics, tuple):
         metrics = list(metrics)
     if len(heads) == 1:
@@ -93,6 +97,11 @@ def compile_model(
         model.remat = remat
     model.compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
     return model
+
+
+def _loss_of(head, **arguments):
+    """The loss of an output: a token is replaced or not, anything else is one of several classes."""
+    return ReplacedTokenLoss() if head == RTD else PretrainingLoss(**arguments)
 
 
 def _heads_of(model):

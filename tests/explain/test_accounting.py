@@ -46,6 +46,7 @@ PUBLISHED = {
     "roberta-base": 124_645_632,
     "roberta-large": 355_359_744,
     "albert-base-v2": 11_683_584,
+    "electra-base-discriminator": 108_891_648,
     "albert-xxlarge-v2": 222_595_584,
 }
 

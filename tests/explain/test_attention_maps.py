@@ -40,7 +40,7 @@ def model_of(family, rng):
     return spread(build_model(config_of(family, **changes)), rng)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "albert", "electra"])
 def test_rows_sum_to_one_padding_gets_zero_and_the_maps_reproduce_the_layer(family, rng):
     model = model_of(family, rng)
     ids = ids_of(model.config, rng)

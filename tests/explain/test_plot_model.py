@@ -10,7 +10,7 @@ from helpers.toy_family import ToyConfig
 from keras_bert_rebuild import BertConfig, explain
 from keras_bert_rebuild.explain.diagram import Box, Line
 from keras_bert_rebuild.explain.plot_model import plot_model
-from keras_bert_rebuild.families import albert, distilbert
+from keras_bert_rebuild.families import albert, distilbert, electra
 
 
 def texts(diagram):
@@ -22,6 +22,7 @@ CONFIGS = {
     "bare": (BertConfig(), []),
     "albert": (BertConfig(family="albert", **albert.DEFAULTS), ["mlm", "sop"]),
     "distilbert": (BertConfig(family="distilbert", **distilbert.DEFAULTS), ["mlm"]),
+    "electra": (BertConfig(family="electra", **electra.DEFAULTS), ["rtd"]),
     "answers": (BertConfig(), ["question_answering"]),
     "adapters": (BertConfig(adapter_size=8), ["mlm"]),
     "another anatomy": (ToyConfig(family="gated_toy"), ["mlm", "nsp"]),

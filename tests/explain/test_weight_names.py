@@ -82,7 +82,9 @@ def test_the_rows_of_a_head_compute_its_queries_keys_and_values(format, rng):
             output.of_head(head)
 
 
-@pytest.mark.parametrize("case", ["bert_pretraining", "roberta_masked_lm", "distilbert_classification", "albert_groups"])
+@pytest.mark.parametrize(
+    "case", ["bert_pretraining", "roberta_masked_lm", "distilbert_classification", "albert_groups", "electra_discriminator"]
+)
 def test_names_and_shapes_are_those_in_the_files_of_transformers(case):
     found = inspect_checkpoint(GOLDEN / case)
     config, heads = BertConfig.from_dict(found["config"]), found["heads"]

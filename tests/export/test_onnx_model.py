@@ -14,7 +14,7 @@ from keras_bert_rebuild.export import onnx_model as written
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
 
-HEADS = ["pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice"]
+HEADS = ["pooler", "mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd"]
 
 
 def compared(model, tokenizer, folder, scratch, expected_of=None):

@@ -6,7 +6,7 @@ import pytest
 from helpers.run_model import answers
 
 from keras_bert_rebuild import BertConfig, build_model, compile_model
-from keras_bert_rebuild.families import FAMILIES, albert, bert, distilbert, roberta
+from keras_bert_rebuild.families import FAMILIES, albert, bert, distilbert, electra, roberta
 from keras_bert_rebuild.models.heads import heads_of
 
 SMALL = {
@@ -17,7 +17,7 @@ SMALL = {
     "intermediate_size": 20,
     "max_position_embeddings": 20,
 }
-HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "albert": ("mlm", "sop")}
+HEADS = {"bert": ("mlm", "nsp"), "roberta": ("mlm",), "distilbert": ("mlm",), "albert": ("mlm", "sop"), "electra": ("mlm",)}
 
 
 def small_config(family, **changes):
@@ -42,7 +42,9 @@ def inputs_of(model, ids, chosen):
     return tuple(given[tensor.name] for tensor in model.inputs)
 
 
-@pytest.mark.parametrize("module", [bert, roberta, distilbert, albert], ids=lambda module: module.__name__.rsplit(".", 1)[1])
+@pytest.mark.parametrize(
+    "module", [bert, roberta, distilbert, albert, electra], ids=lambda module: module.__name__.rsplit(".", 1)[1]
+)
 def test_published_parameter_counts_follow_from_the_config(module):
     heads = ["pooler"] if "pooler" in module.HUGGINGFACE.heads else []
     for name, changes, count in module.SIZES:

@@ -26,7 +26,7 @@ def model_of(*heads):
 
 
 def test_the_layers_show_whether_a_head_gives_logits_or_probabilities():
-    model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
+    model = model_of("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd")
     assert {head: answer_of(model, head) for head in model.output_names} == {
         "MLM": "probabilities",
         "NSP": "probabilities",
@@ -35,6 +35,7 @@ def test_the_layers_show_whether_a_head_gives_logits_or_probabilities():
         "Token-Classification": "logits",
         "Question-Answering": "logits",
         "Multiple-Choice": "logits",
+        "RTD": "logits",
     }
     pooler = model_of("pooler")
     assert answer_of(pooler, pooler.output_names[1]) is None

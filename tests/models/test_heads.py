@@ -15,8 +15,9 @@ OUTPUTS = {
     "Token-Classification": np.asarray,
     "Question-Answering": np.asarray,
     "Multiple-Choice": np.asarray,
+    "RTD": np.asarray,
 }
-HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice")
+HEADS = ("mlm", "nsp", "sop", "classification", "token_classification", "question_answering", "multiple_choice", "rtd")
 
 
 def test_large_logits_retain_their_precision_in_bfloat16(rng):
@@ -28,7 +29,7 @@ def test_large_logits_retain_their_precision_in_bfloat16(rng):
     model = spread(build_model(config, HEADS, seq_len=LENGTH), rng)
     heads = [model.get_layer(name) for name in OUTPUTS]
     for head in heads:
-        head.kernel.assign(head.kernel * 120)
+        head.kernel.assign(head.kernel * 180)
     before = [head.input for head in heads]
     (ids, segments, chosen), _ = small_batch(rng)
     given = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": chosen}

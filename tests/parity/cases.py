@@ -23,6 +23,7 @@ DISTIL = {
 }
 ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
+ELECTRA = {**BERT, "embedding_size": 6}
 
 # Four layers, of which two see every token, and windows shorter than the text.
 MODERN = {
@@ -65,6 +66,10 @@ CASES = {
     "modernbert_tokens": ("ModernBert", "ForTokenClassification", {**MODERN, "layer_types": ["sliding_attention"] * 4}),
     "modernbert_answers": ("ModernBert", "ForQuestionAnswering", {**ODD_MODERN, "norm_eps": 1e-3}),
     "albert_groups": ("Albert", "ForMaskedLM", {**ALBERT, "num_hidden_groups": 2}),
+    "electra": ("Electra", "Model", {**ELECTRA, "hidden_act": "gelu_new", "type_vocab_size": 3}),
+    "electra_discriminator": ("Electra", "ForPreTraining", {**ELECTRA, **ODD}),
+    "electra_generator": ("Electra", "ForMaskedLM", {**ELECTRA, **ODD, "embedding_size": 20}),
+    "electra_classification": ("Electra", "ForSequenceClassification", {**ELECTRA, "num_labels": 3, "embedding_size": 12}),
 }
 
 
@@ -77,6 +82,7 @@ FAMILIES = {
     "DistilBert": DISTIL,
     "Albert": ALBERT,
     "ModernBert": MODERN,
+    "Electra": ELECTRA,
 }
 KINDS = (
     "Model",
@@ -91,6 +97,7 @@ PAIRS = [
     ("Bert", "ForPreTraining"),
     ("Bert", "ForNextSentencePrediction"),
     ("Albert", "ForPreTraining"),
+    ("Electra", "ForPreTraining"),
 ]
 
 
@@ -138,6 +145,8 @@ def outputs_of(model, ids, segments):
     if "start_logits" in arrays:
         return [np.stack([arrays["start_logits"], arrays["end_logits"]], -1)]
     logits = arrays["logits"]
+    if type(model).__name__ == "ElectraForPreTraining":
+        return [logits[..., None]]
     if "MultipleChoice" in type(model).__name__:
         return [logits[0][:, None]]
     if "NextSentence" in type(model).__name__:

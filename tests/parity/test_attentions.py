@@ -10,7 +10,7 @@ from helpers import minilm
 from keras_bert_rebuild import attention_maps, from_pretrained, load_tokenizer
 
 
-def compare(theirs, ours, ids, segments):
+def compare(theirs, ours, ids, segments, atol=1e-4):
     """Compare maps and hidden states of real tokens, layer by layer; the number of layers."""
     theirs.set_attn_implementation("eager")
     real = ids != theirs.config.pad_token_id
@@ -26,7 +26,7 @@ def compare(theirs, ours, ids, segments):
     for layer, expected in enumerate(answer.attentions):
         got = np.where(pairs, maps.probabilities[layer], 0)
         np.testing.assert_allclose(got, np.where(pairs, expected.numpy(), 0), atol=1e-5)
-        np.testing.assert_allclose(maps.inputs[layer][real], answer.hidden_states[layer].numpy()[real], atol=1e-4)
+        np.testing.assert_allclose(maps.inputs[layer][real], answer.hidden_states[layer].numpy()[real], atol=atol)
         outputs = maps.outputs[layer]
         if layer == len(answer.attentions) - 1 and "Encoder-Norm" in {each.name for each in ours.layers}:
             outputs = ours.get_layer("Encoder-Norm")(torch.tensor(outputs)).detach().numpy()

@@ -13,6 +13,7 @@ OTHER = {
     "vocab_size": 61,
     "hidden_size": 192,  # divisible by the heads of every family
     "embedding_size": 9,
+    "embedding_width": 9,
     "num_hidden_layers": 4,
     "num_hidden_groups": 2,
     "num_attention_heads": 2,

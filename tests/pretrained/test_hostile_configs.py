@@ -14,7 +14,7 @@ from keras_bert_rebuild.pretrained.config_of_layers import config_from_keras_2
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-FAMILIES = ("bert_classification", "roberta_classification", "distilbert_classification", "albert_groups")
+FAMILIES = ("bert_classification", "roberta_classification", "distilbert_classification", "albert_groups", "electra_discriminator")
 
 
 @pytest.mark.parametrize("folder", FAMILIES)

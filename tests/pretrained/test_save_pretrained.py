@@ -270,6 +270,7 @@ CHOICE = {
     "bert": ("Bert", {"bert.pooler.dense", "classifier"}),
     "albert": ("Albert", {"albert.pooler", "classifier"}),
     "distilbert": ("DistilBert", {"pre_classifier", "classifier"}),
+    "electra": ("Electra", {"electra.embeddings_project", "sequence_summary.summary", "classifier"}),
     "roberta": ("Roberta", {"roberta.pooler.dense", "classifier"}),
     "xlm-roberta": ("XLMRoberta", {"roberta.pooler.dense", "classifier"}),
     "camembert": ("Camembert", {"roberta.pooler.dense", "classifier"}),
@@ -285,9 +286,11 @@ def test_multiple_choice_has_the_names_of_its_class_in_transformers_whatever_the
         fields = {"type_vocab_size": 0, "pooler_act": "relu"}
     if family == "albert":
         fields = {"embedding_size": 3, "num_hidden_groups": 1}
+    if family == "electra":
+        fields = {"embedding_size": 3, "mlm_act": "gelu_erf", "pooler_act": "gelu_erf"}
     model = build_model(BertConfig(**sizes, **fields, hidden_act="gelu_erf", family=family), ["multiple_choice"])
     save_pretrained(model, tmp_path)
-    heads = {name.rsplit(".", 1)[0] for name in arrays(tmp_path) if "embeddings" not in name and "layer" not in name}
+    heads = {name.rsplit(".", 1)[0] for name in arrays(tmp_path) if "embeddings." not in name and "layer" not in name}
     assert heads - {"albert.encoder.embedding_hidden_mapping_in"} == modules
     values = json.loads((tmp_path / "config.json").read_text())
     assert values["architectures"] == [f"{class_name}ForMultipleChoice"]

@@ -17,6 +17,7 @@ ROBERTA = {
 }
 DISTILBERT = {"family": "distilbert", "type_vocab_size": 0, "pooler_act": "relu"}
 ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}
+ELECTRA = {"family": "electra", "embedding_size": 8, "mlm_act": "gelu_erf", "pooler_act": "gelu_erf", "hidden_act": "gelu_erf"}
 TEXT = "The harbour was quiet, in London: naïve café! " * 3
 
 
@@ -27,7 +28,7 @@ def byte_level(tmp_path_factory):
     return ByteLevelBPETokenizer.from_pretrained(folder), folder
 
 
-@pytest.mark.parametrize("family", [ROBERTA, DISTILBERT, ALBERT], ids=lambda family: family["family"])
+@pytest.mark.parametrize("family", [ROBERTA, DISTILBERT, ALBERT, ELECTRA], ids=lambda family: family["family"])
 @pytest.mark.parametrize(
     ("cls", "settings"),
     [
