@@ -30,7 +30,7 @@ def compare(theirs, ours, ids, segments, atol=1e-4):
         outputs = maps.outputs[layer]
         if layer == len(answer.attentions) - 1 and "Encoder-Norm" in {each.name for each in ours.layers}:
             outputs = ours.get_layer("Encoder-Norm")(torch.tensor(outputs)).detach().numpy()
-        np.testing.assert_allclose(outputs[real], answer.hidden_states[layer + 1].numpy()[real], atol=1e-4)
+        np.testing.assert_allclose(outputs[real], answer.hidden_states[layer + 1].numpy()[real], atol=atol)
     return len(answer.attentions)
 
 
