@@ -26,10 +26,11 @@ class Positions:
     """How the positions of tokens are encoded."""
 
     kind: str
-    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position."""
+    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position;
+    "sinusoidal", computed sines and cosines added to the embedding."""
 
     rows: int
-    """The maximum sequence length, plus the `offset` rows before the first position."""
+    """The maximum sequence length, plus the `offset` rows before the first position. Only a table has that many rows."""
 
     offset: int = 0
     """Row of the first position of a table."""
@@ -98,7 +99,9 @@ class Embedding:
 
     tokens: int
     width: int
-    norm: Norm
+    norm: Norm | None
+    """None if the sum goes to the blocks as it is."""
+
     positions: Positions
     pad_id: int = 0
     segments: int = 0
@@ -106,6 +109,9 @@ class Embedding:
     dropout: float = 0.0
     widened: bool = False
     """Whether a dense layer projects the vectors to the width of the blocks."""
+
+    scale: float = 1.0
+    """Factor of the vectors of tokens, before anything is added to them."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,9 @@ class Encoder:
 
     mlm_activation: Any = None
     pooler_activation: Any = None
+
+    mlm_norm: Norm | None = None
+    """The norm of the MLM head; None for that of the embedding."""
 
     @property
     def distinct(self) -> tuple:

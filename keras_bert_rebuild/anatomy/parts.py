@@ -89,6 +89,8 @@ _TOKENS = Part(
     (Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL))),),
 )
 _POSITIONS = Part(4, EMBEDDING, "Position embedding", "Embedding-Position", (Weight("embeddings", ("P", "E")),), spelling="E·P")
+_SCALE = Part(None, EMBEDDING, "Scaling", "Embedding-Scale")
+_SINUSOIDS = Part(4, EMBEDDING, "Positional encoding", "Embedding-Position")
 _TASKS = Part(None, EMBEDDING, "Task embedding", "Embedding-Task", (Weight("embeddings", ("K", "E")),))
 _WIDENING = Part(
     None,
@@ -105,14 +107,19 @@ def _embedding_parts(embedding):
     segments = ", Input-Segment" if embedding.segments else ""
     yield Part(1, EMBEDDING, "Inputs", f"Input-Token{segments}")
     yield _TOKENS
+    if embedding.scale != 1:
+        yield _SCALE
     if embedding.segments:
         rows = Weight("embeddings", (str(embedding.segments), "E"))
         yield Part(3, EMBEDDING, "Segment embedding", "Embedding-Segment", (rows,))
     if embedding.positions.kind == "table":
         yield _POSITIONS
+    if embedding.positions.kind == "sinusoidal":
+        yield _SINUSOIDS
     if embedding.tasks:
         yield _TASKS
-    yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
+    if embedding.norm is not None:
+        yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
     if embedding.widened:
         yield _WIDENING
 
@@ -138,8 +145,8 @@ def _after_blocks(encoder, heads):
         yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
-    # The norm of the MLM head is of the same kind as that of the embedding.
-    weights = _norm_weights(encoder.embedding.norm, "E")
+    # Unless it has its own, the norm of the MLM head is of the same kind as that of the embedding.
+    weights = _norm_weights(encoder.mlm_norm or encoder.embedding.norm, "E")
     parts = [replace(part, weights=weights) if part is MLM_NORM_PART else part for part in parts]
     if any(head.pooled for head in chosen):
         first = sum(part.article is not None and part.article < POOLER_PART.article for part in parts)

@@ -225,8 +225,8 @@ def _rows(encoder, inputs, texts, pairs, tokenizer, max_len):
 
 def _longest(encoder):
     """Maximum tokens of a text."""
-    table = encoder.layers.get("Embedding-Position")
-    return encoder.host.config.max_length if table is None else table.max_length
+    of_table = getattr(encoder.layers.get("Embedding-Position"), "max_length", None)
+    return encoder.host.config.max_length if of_table is None else of_table
 
 
 def _check_padding(mask, expected):

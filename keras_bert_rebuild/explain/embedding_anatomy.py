@@ -37,7 +37,7 @@ class EmbeddingAnatomy:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
 
     parts: tuple
-    """The vectors that are added: "token", "segment" if the model has segments, "position"."""
+    """The vectors that are added: "token", with its factor if there is one, "segment" if the model has segments, "position"."""
 
     vectors: np.ndarray
     """The vectors that are added, `(parts, length, width)`."""
@@ -46,7 +46,7 @@ class EmbeddingAnatomy:
     """Their sum, before the norm, `(length, width)`."""
 
     normalised: np.ndarray
-    """The same after the norm: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
+    """The same after the norm, if there is one: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
 
     norms: np.ndarray
     """Euclidean norms of `vectors`, `(parts, length)`."""
@@ -83,26 +83,28 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding or no position table, or the text is not a string or is too long.
+        ValueError: there is no encoder, it has a task embedding or adds no positions, or the text is not a string or is too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
     if "Embedding-Task" in layers:
         raise ValueError("the model must not have Embedding-Task; a text does not determine the task.")
     if "Embedding-Position" not in layers:
-        raise ValueError("the model must add the rows of a position table to the embedding; its positions are within attention.")
+        raise ValueError("the model must add positions to the embedding; its positions are within attention.")
     position = layers["Embedding-Position"]
-    longest = encoder.host.inputs[0].shape[1] or position.max_length
+    longest = encoder.host.inputs[0].shape[1] or position.max_length or encoder.host.config.max_length
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
     ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))
     summed, _ = layers["Embedding-Token"](ids)
+    if "Embedding-Scale" in layers:
+        summed = layers["Embedding-Scale"](summed)
     vectors = {"token": summed}
     if "Embedding-Segment" in layers:
         vectors["segment"] = layers["Embedding-Segment"](segments)
         summed = layers["Embedding-Token-Segment"]([summed, vectors["segment"]])
     vectors["position"] = position(ops.zeros_like(summed))
     summed = position(summed)
-    normalised = layers["Embedding-Norm"](summed)
+    normalised = layers["Embedding-Norm"](summed) if "Embedding-Norm" in layers else summed
     parts, summed, normalised = np.stack([_array(v) for v in vectors.values()]), _array(summed), _array(normalised)
     return EmbeddingAnatomy(
         tokens=rows.tokens[0],

@@ -19,7 +19,7 @@ from keras_bert_rebuild.models.encoder_blocks import HALVES, Context, block_of, 
 Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks", "order"])
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
-NEEDED = ("Embedding-Token", "Embedding-Norm")
+NEEDED = ("Embedding-Token",)
 
 
 def find_encoder(model):

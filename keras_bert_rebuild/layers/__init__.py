@@ -23,6 +23,7 @@ from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
@@ -44,6 +45,7 @@ __all__ = [
     "MaskedGlobalMaxPool1D",
     "MultiHeadSelfAttention",
     "PositionEmbedding",
+    "Scale",
     "TaskEmbedding",
     "TokenEmbedding",
     "TrigPosEmbedding",

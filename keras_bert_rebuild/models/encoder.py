@@ -72,13 +72,16 @@ def _build_embedding(encoder, inputs):
         segment_num=embedding.segments,
         pad_id=embedding.pad_id,
         position_offset=positions.offset,
+        sinusoidal=positions.kind == "sinusoidal",
+        scale=embedding.scale,
         initializer=None if stddev is None else lambda: make_initializer(stddev),
     )
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
     x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
-    x = make_norm(embedding.norm, "Embedding-Norm")(x)
+    if embedding.norm is not None:
+        x = make_norm(embedding.norm, "Embedding-Norm")(x)
     if embedding.widened:
         x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table

@@ -25,7 +25,7 @@ def build_mlm(inputs):
     dense = keras.layers.Dense(
         encoder.embedding.width, activation=activation, name="MLM-Dense", **make_kernel_settings(encoder.initializer_range)
     )
-    x = make_norm(encoder.embedding.norm, "MLM-Norm")(dense(inputs.sequence))
+    x = make_norm(encoder.mlm_norm or encoder.embedding.norm, "MLM-Norm")(dense(inputs.sequence))
     x = layers.EmbeddingSimilarity(name="MLM-Sim")([x, inputs.table])
     return layers.Masked(name="MLM")([x, inputs.positions])
 

@@ -153,7 +153,9 @@ def _pretrain(store, output, settings, where, report):
 
 
 def _format(model):
-    """Hugging Face's format, unless it has no names for the heads, such as sentence order on a BERT."""
+    """Hugging Face's format, unless it has no names for the family or the heads, such as sentence order on a BERT."""
+    if model.config.family not in FAMILIES:
+        return "keras"
     known = FAMILIES[model.config.family].HUGGINGFACE.heads
     return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
 
