@@ -8,6 +8,7 @@ import pytest
 from helpers.reference import layer_norm, softmax
 from helpers.reference import weights_of as values_of
 from helpers.small import spread
+from helpers.small_corpus import small_corpus
 from helpers.small_tasks import PETS, TOKENIZER, VOCABULARY
 
 from keras_bert_rebuild import (
@@ -23,7 +24,9 @@ from keras_bert_rebuild import (
     load_task,
     plan,
     predict,
+    pretrain,
     save_pretrained,
+    show_attention,
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.config_at import config_at
@@ -35,6 +38,7 @@ from keras_bert_rebuild.layers import TrigPosEmbedding
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.encoder_blocks import HALVES
 from keras_bert_rebuild.recipes.model_sizes import size_fields
+from keras_bert_rebuild.tasks.embedding_model import longest_row
 
 CONFIG = TransformerConfig(
     vocab_size=len(VOCABULARY),
@@ -318,6 +322,27 @@ def test_a_task_on_it_is_saved_in_a_folder_of_its_own(tmp_path, rng):
     assert (back.labels, back.max_len) == (("x", "y"), 40)
     for one, other in zip(back(texts), task(texts), strict=True):
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+
+
+@pytest.mark.compiles_long
+def test_it_is_pretrained_and_its_folder_is_read(tmp_path):
+    model = {**CONFIG.to_dict(), "labels": (), "hidden_dropout_prob": 0.1}
+    settings = {"steps": 2, "batch_size": 4, "seq_len": 16, "next_sentence": "none", "warmup_steps": 1, "tensorboard": False}
+    trained = pretrain(small_corpus(), tmp_path / "run", model=model, **settings)
+    back = from_pretrained(tmp_path / "run" / "model")
+    assert isinstance(back.config, TransformerConfig)
+    for path, value in values_of(trained).items():
+        np.testing.assert_array_equal(values_of(back)[path], value)
+
+
+def test_the_attention_page_shows_its_text(model):
+    page = show_attention(model, TOKENIZER, "the cat sat")
+    assert '"parts":["token","position"]' in page.html
+
+
+def test_vectors_of_texts_are_cut_to_its_config(rng):
+    encoder = spread(build_model(CONFIG.replace(max_position_embeddings=600)), rng)
+    assert longest_row(encoder) == 600
 
 
 @pytest.mark.compiles_long

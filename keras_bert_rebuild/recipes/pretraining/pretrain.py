@@ -136,6 +136,7 @@ def _pretrain(store, output, settings, where, report):
     rows = {"process_index": where.data_index, "process_count": where.data_count}
     with dtype_scope(settings.dtype), where:
         model = _make_model(corpus, settings)
+        rows["segments"] = model.config.type_vocab_size > 0
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
