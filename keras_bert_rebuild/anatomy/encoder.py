@@ -26,10 +26,11 @@ class Positions:
     """How the positions of tokens are encoded."""
 
     kind: str
-    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position."""
+    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position;
+    "sinusoidal", computed sines and cosines added to the embedding."""
 
     rows: int
-    """The maximum sequence length, plus the `offset` rows before the first position."""
+    """The maximum sequence length, plus the `offset` rows before the first position. Only a table has that many rows."""
 
     offset: int = 0
     """Row of the first position of a table."""
@@ -103,7 +104,9 @@ class Embedding:
 
     tokens: int
     width: int
-    norm: Norm
+    norm: Norm | None
+    """None if the sum goes to the blocks as it is."""
+
     positions: Positions
     pad_id: int = 0
     segments: int = 0
@@ -114,6 +117,9 @@ class Embedding:
 
     normalised_first: bool = False
     """Whether dropout follows the norm; in BERT's graph it precedes it."""
+
+    scale: float = 1.0
+    """Factor of the vectors of tokens, before anything is added to them."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +165,9 @@ class Encoder:
 
     rtd_activation: Any = None
     """Activation of the dense layer before the logits of the head "rtd"."""
+
+    mlm_norm: Norm | None = None
+    """The norm of the MLM head; None for that of the embedding."""
 
     @property
     def distinct(self) -> tuple:

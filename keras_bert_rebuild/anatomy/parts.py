@@ -89,6 +89,8 @@ _TOKENS = Part(
     (Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL))),),
 )
 _POSITIONS = Part(4, EMBEDDING, "Position embedding", "Embedding-Position", (Weight("embeddings", ("P", "E")),), spelling="E·P")
+_SCALE = Part(None, EMBEDDING, "Scaling", "Embedding-Scale")
+_SINUSOIDS = Part(4, EMBEDDING, "Positional encoding", "Embedding-Position")
 _TASKS = Part(None, EMBEDDING, "Task embedding", "Embedding-Task", (Weight("embeddings", ("K", "E")),))
 _WIDENING = Part(
     None,
@@ -105,14 +107,19 @@ def _embedding_parts(embedding):
     segments = ", Input-Segment" if embedding.segments else ""
     yield Part(1, EMBEDDING, "Inputs", f"Input-Token{segments}")
     yield _TOKENS
+    if embedding.scale != 1:
+        yield _SCALE
     if embedding.segments:
         rows = Weight("embeddings", (str(embedding.segments), "E"))
         yield Part(3, EMBEDDING, "Segment embedding", "Embedding-Segment", (rows,))
     if embedding.positions.kind == "table":
         yield _POSITIONS
+    if embedding.positions.kind == "sinusoidal":
+        yield _SINUSOIDS
     if embedding.tasks:
         yield _TASKS
-    yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
+    if embedding.norm is not None:
+        yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
     if embedding.widened:
         yield _WIDENING
 
@@ -152,8 +159,8 @@ def _after_blocks(encoder, heads):
 def _of_encoder(encoder, part):
     """A part of a head with the weights that it has in this encoder."""
     dense, norm, vocabulary = (part.layer for part in MLM_PARTS)
-    if part.layer == norm:  # of the same kind as that of the embedding
-        return replace(part, weights=_norm_weights(encoder.embedding.norm, "E"))
+    if part.layer == norm:  # of the same kind as that of the embedding, unless it has its own
+        return replace(part, weights=_norm_weights(encoder.mlm_norm or encoder.embedding.norm, "E"))
     biased = {dense: encoder.transform_bias, vocabulary: encoder.vocabulary_bias}
     if biased.get(part.layer, True):
         return part

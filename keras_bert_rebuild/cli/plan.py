@@ -16,7 +16,8 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEX
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("model", type=str, help="a size (tiny, mini, small, medium, base, large) or the path of a config.json")
+    sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big"
+    parser.add_argument("model", type=str, help=f"a size ({sizes}) or the path of a config.json")
     parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")
     parser.add_argument("--gpu", type=str, metavar="NAME", help=f"their kind: {', '.join(GPU_CARDS)}")

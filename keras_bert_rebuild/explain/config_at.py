@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.families import FAMILIES, WITHOUT_FILES
 from keras_bert_rebuild.models.heads import without_implied
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, heads_of_class, read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
@@ -16,7 +16,7 @@ CONFIG_FILES = ("config.json", "bert_config.json")
 
 
 def released():
-    """The released models: name to `(config, heads)`, the encoder, with its pooler if it has one."""
+    """The released models and the sizes of papers: name to `(config, heads)`, the encoder, with its pooler if it has one."""
     found = {}
     for module in dict.fromkeys(FAMILIES.values()):
         heads = ("pooler",) if "pooler" in module.HUGGINGFACE.heads else ()
@@ -28,6 +28,8 @@ def released():
             )
             config = BertConfig.from_dict({"family": family, **module.DEFAULTS, **changes})
             found[name] = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()}), heads
+    for module in WITHOUT_FILES:
+        found |= {name: (BertConfig.from_dict({"family": module.FAMILY, **changes}), ()) for name, changes, _ in module.SIZES}
     return found
 
 

@@ -37,7 +37,7 @@ class EmbeddingAnatomy:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
 
     parts: tuple
-    """The vectors that are added: "token", "segment" if the model has segments, "position" if it has a position table."""
+    """The vectors that are added: "token", with its factor if there is one, "segment" and "position" if the model adds them."""
 
     vectors: np.ndarray
     """The vectors that are added, `(parts, length, width)`."""
@@ -46,7 +46,7 @@ class EmbeddingAnatomy:
     """Their sum, before the norm, `(length, width)`."""
 
     normalised: np.ndarray
-    """The same after the norm: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
+    """The same after the norm, if there is one: the input of the first block, or of ALBERT's mapping, `(length, width)`."""
 
     norms: np.ndarray
     """Euclidean norms of `vectors`, `(parts, length)`."""
@@ -94,6 +94,8 @@ def embedding_anatomy(
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
     ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))
     summed, _ = layers["Embedding-Token"](ids)
+    if "Embedding-Scale" in layers:
+        summed = layers["Embedding-Scale"](summed)
     vectors = {"token": summed}
     if "Embedding-Segment" in layers:
         vectors["segment"] = layers["Embedding-Segment"](segments)
@@ -101,7 +103,7 @@ def embedding_anatomy(
     if position is not None:
         vectors["position"] = position(ops.zeros_like(summed))
         summed = position(summed)
-    normalised = layers["Embedding-Norm"](summed)
+    normalised = layers["Embedding-Norm"](summed) if "Embedding-Norm" in layers else summed
     parts, summed, normalised = np.stack([_array(v) for v in vectors.values()]), _array(summed), _array(normalised)
     return EmbeddingAnatomy(
         tokens=rows.tokens[0],

@@ -19,7 +19,7 @@ from keras_bert_rebuild.models.encoder_blocks import HALVES, Context, block_of, 
 Encoder = namedtuple("Encoder", ["host", "embedding", "layers", "blocks", "order"])
 
 ATTENTION = "Encoder-{}-MultiHeadSelfAttention"
-NEEDED = ("Embedding-Token", "Embedding-Norm")
+NEEDED = ("Embedding-Token",)
 
 
 def find_encoder(model):
@@ -112,8 +112,8 @@ def read_by_attention(encoder, number, x):
 
 def longest_text(encoder):
     """Maximum tokens of a text: the rows of its position table, or those that its config declares."""
-    table = encoder.layers.get("Embedding-Position")
-    return encoder.host.config.max_length if table is None else table.max_length
+    of_table = getattr(encoder.layers.get("Embedding-Position"), "max_length", None)
+    return encoder.host.config.max_length if of_table is None else of_table
 
 
 def models_in(model):

@@ -36,9 +36,28 @@ CORRECTIONS = (
         "Step 4: other articles say that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
     ),
     (
-        lambda encoder: encoder.embedding.norm.bias,
+        lambda encoder: encoder.embedding.norm is not None and encoder.embedding.norm.bias,
         "Step 5: the article says that a normalisation learns mean and deviation. Those are computed for every token; a factor "
         "(gamma) and a summand (beta) are learnt for each of the {E} features.",
+    ),
+    (
+        lambda encoder: encoder.embedding.scale != 1,
+        "Step 2: the vector of a token is multiplied by {scale} before its positional encoding is added (Vaswani et al., 2017, "
+        "section 3.4).",
+    ),
+    (
+        lambda encoder: encoder.embedding.positions.kind == "sinusoidal",
+        "Step 4: the article learns a table of positions. Here the positional encoding is computed, PE(pos, 2i) = "
+        "sin(pos / 10000^(2i / {E})) and PE(pos, 2i + 1) = cos(pos / 10000^(2i / {E})): no parameters, and any length (Vaswani et "
+        "al., 2017, section 3.5).",
+    ),
+    (
+        lambda encoder: encoder.embedding.norm is None,
+        "Step 5: the article normalises the embedding. Here the first encoder block reads the sum itself.",
+    ),
+    (
+        lambda encoder: encoder.blocks and not encoder.blocks[0].attention.bias,
+        "Step 6: the article adds biases to queries, keys, values and the output of attention. Here these four are products alone.",
     ),
     (
         lambda encoder: _activation(encoder) not in ("relu", ""),
@@ -59,6 +78,7 @@ def corrections_of(config):
         "P": f"{embedding.positions.rows:,}",
         "E": f"{embedding.width:,}",
         "segments": embedding.segments,
+        "scale": f"{embedding.scale:.4g}",
         "activation": distinct[0].feed_forward.activation if distinct else None,
     }
     return tuple(sentence.format(**words) for applies, sentence in CORRECTIONS if applies(encoder))
@@ -137,8 +157,9 @@ def _layers_of_head(config, head):
 
 
 def _policy(model):
-    """The dtype policy of a model, taken from its first normalisation, which quantisation does not change."""
-    name = find_encoder(model).layers["Embedding-Norm"].dtype_policy.name
+    """The dtype policy of a model, taken from its first sum, which quantisation does not change."""
+    layers = find_encoder(model).layers
+    name = next(layer for name, layer in layers.items() if name.endswith("-Add")).dtype_policy.name
     if name not in DTYPES:
         raise ValueError(f"the model has the dtype policy {name!r}; dtype must be one of {', '.join(DTYPES)}.")
     return name

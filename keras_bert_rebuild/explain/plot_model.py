@@ -55,7 +55,10 @@ def _whole(explanation):
     config, encoder = explanation.config, explanation.config.encoder()
     of = {part: [step for step in explanation.steps if step.part == part] for part in (EMBEDDING, BLOCK, HEAD)}
     parts = [Words(40, 46, f"{config.family}, {explanation.total('params'):,} parameters", large=True)]
-    added = [step for step in of[EMBEDDING] if step.name.endswith("embedding")]
+    added = [step for step in of[EMBEDDING] if step.name.endswith(("embedding", "encoding"))]
+    scale = encoder.embedding.scale
+    if scale != 1:
+        added[0] = replace(added[0], name=f"{added[0].name} × {scale:.4g}")
     room = WIDTH - 80 if len(added) > 1 else 260
     wide = (room - 20 * (len(added) - 1)) / len(added)
     x, y = MIDDLE - room / 2, 78
@@ -260,7 +263,7 @@ def _down(above, below):
 
 
 def _detail(step):
-    return f"{step.formula} = {step.each:,}"
+    return f"{step.formula} = {step.each:,}" if step.each else "no parameters"
 
 
 def _name(activation):

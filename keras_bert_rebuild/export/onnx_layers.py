@@ -8,6 +8,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.export.onnx_graph import Value, activate
+from keras_bert_rebuild.layers.trig_pos_embedding import speeds
 
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
 OF_PADDING = -3e4
@@ -97,6 +98,21 @@ def _position_embedding(graph, layer, inputs):
     stop = graph.node("Add", length, graph.scalars(layer.offset))
     rows = graph.node("Slice", graph.weight(layer.embeddings), graph.scalars(layer.offset), stop, graph.scalars(0))
     return [Value(graph.node("Add", x, rows), mask)]
+
+
+def _sinusoids(graph, layer, inputs):
+    x, mask = inputs[0]
+    width = layer.output.shape[-1]
+    offsets = graph.node("Unsqueeze", graph.node("Cast", _offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
+    angles = graph.node("Mul", offsets, graph.constant(speeds(width).tolist()))
+    even = graph.constant([float(channel % 2 == 0) for channel in range(width)])
+    odd = graph.constant([float(channel % 2) for channel in range(width)])
+    sines, cosines = graph.node("Mul", graph.node("Sin", angles), even), graph.node("Mul", graph.node("Cos", angles), odd)
+    return [Value(graph.node("Add", x, graph.node("Add", sines, cosines)), mask)]
+
+
+def _scale(graph, layer, inputs):
+    return [Value(graph.node("Mul", inputs[0].name, graph.constant(layer.factor)), inputs[0].mask)]
 
 
 def _layer_normalization(graph, layer, inputs):
@@ -212,7 +228,9 @@ LAYERS = {
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.Scale: (_scale, "factor"),
     layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
+    layers.TrigPosEmbedding: (_sinusoids, ""),
 }
 
 

@@ -1,11 +1,14 @@
 """The differences between the families, as data without code."""
 
-from keras_bert_rebuild.families import albert, bert, distilbert, electra, modernbert, roberta
+from keras_bert_rebuild.families import albert, bert, distilbert, electra, modernbert, roberta, transformer
 
 # Hugging Face's name of a family to the module with its data.
 FAMILIES = {
     model_type: module for module in (bert, roberta, distilbert, albert, electra, modernbert) for model_type in module.MODEL_TYPES
 }
+
+# Families that no other library has files of: they are saved in Keras's own formats.
+WITHOUT_FILES = (transformer,)
 
 # The heads of a class of Hugging Face, and how its name ends.
 CLASSES = (
@@ -21,3 +24,17 @@ CLASSES = (
     (("pooler",), "Model"),
     ((), "Model"),
 )
+
+
+def huggingface_of(family):
+    """The module of a family that has names in Hugging Face's files.
+
+    Raises:
+        ValueError: the family has none.
+    """
+    if family not in FAMILIES:
+        raise ValueError(
+            f"family must be one of {', '.join(FAMILIES)}, which have names in Hugging Face's files; got {family!r:.80}, whose models "
+            "are saved with format 'keras'."
+        )
+    return FAMILIES[family]

@@ -24,6 +24,7 @@ from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAtt
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.rms_normalization import RMSNormalization
+from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
@@ -46,6 +47,7 @@ __all__ = [
     "MultiHeadSelfAttention",
     "PositionEmbedding",
     "RMSNormalization",
+    "Scale",
     "TaskEmbedding",
     "TokenEmbedding",
     "TrigPosEmbedding",

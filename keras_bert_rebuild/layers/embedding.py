@@ -7,7 +7,9 @@ from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
 from keras_bert_rebuild.layers.look_up import Embedding
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
+from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
 
 __all__ = ["EmbeddingSimilarity", "TokenEmbedding", "get_embedding"]
 
@@ -24,6 +26,8 @@ def get_embedding(
     pad_id: int = 0,
     position_offset: int = 0,
     initializer: Any = None,
+    sinusoidal: bool = False,
+    scale: float = 1.0,
 ) -> tuple[Any, Any]:
     """Add the vectors of token, segment and position.
 
@@ -39,6 +43,8 @@ def get_embedding(
         pad_id: the token id of padding.
         position_offset: row of the first position.
         initializer: a function without arguments that makes the initializer of a table; None for keras_bert's.
+        sinusoidal: add sines and cosines of the position instead of the rows of a table.
+        scale: factor of the token vectors, before anything is added to them.
 
     Returns:
         The embedded sequence `(batch, length, embed_dim)` and the token table `(token_num, embed_dim)`, for the tied MLM head.
@@ -51,9 +57,13 @@ def get_embedding(
 
     tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, **settings("Token"))
     summed, table = tokens(inputs[0])
+    if scale != 1:
+        summed = Scale(scale, name="Embedding-Scale")(summed)
     if segment_num:
         segments = Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
         summed = Add(name="Embedding-Token-Segment")([summed, segments])
+    if sinusoidal:
+        return TrigPosEmbedding(name="Embedding-Position")(summed), table
     if not pos_num:
         return summed, table
     position = PositionEmbedding(pos_num, embed_dim, mode="add", offset=position_offset, **settings("Position"))

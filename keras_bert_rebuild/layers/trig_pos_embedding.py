@@ -1,9 +1,9 @@
-"""Sine and cosine positions, which BERT does not use but old keras_bert files may name."""
+"""Sine and cosine positions: those of the Transformer, which BERT does not use."""
 
-import math
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.layers.position_embedding import MODE_ADD, MODE_CONCAT, MODE_EXPAND, MODES
@@ -25,6 +25,9 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
     """
+
+    max_length = None  # positions are computed, so that a sequence may have any length
+    offset = 0
 
     def __init__(self, mode: str = MODE_ADD, output_dim: int | None = None, **kwargs: Any) -> None:
         if mode not in MODES:
@@ -64,7 +67,11 @@ class TrigPosEmbedding(keras.layers.Layer):
         return cls(**{**config, "mode": getattr(config["mode"], "__name__", config["mode"])})
 
     def _vectors(self, positions, width):
-        channels = ops.arange(width)
-        even = ops.cast(channels // 2 * 2, "float32")
-        angles = ops.cast(positions, "float32")[..., None] * ops.exp(even * (-math.log(10000.0) / width))
-        return ops.cast(ops.where(channels % 2 == 0, ops.sin(angles), ops.cos(angles)), self.compute_dtype)
+        angles = ops.cast(positions, "float32")[..., None] * ops.convert_to_tensor(speeds(width))
+        return ops.cast(ops.where(np.arange(width) % 2 == 0, ops.sin(angles), ops.cos(angles)), self.compute_dtype)
+
+
+def speeds(width):
+    """The angle per position of every channel, 10000^(-2i / width) for channels 2i and 2i + 1, float32 `(width,)`."""
+    # Rounded once from float64: a backend's own powers would differ in the last bit, and a far position multiplies that.
+    return (10000.0 ** -(np.arange(width) // 2 * 2 / width)).astype("float32")

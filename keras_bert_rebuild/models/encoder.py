@@ -77,12 +77,16 @@ def _build_embedding(encoder, inputs):
         segment_num=embedding.segments,
         pad_id=embedding.pad_id,
         position_offset=positions.offset,
+        sinusoidal=positions.kind == "sinusoidal",
+        scale=embedding.scale,
         initializer=None if stddev is None else lambda: make_initializer(stddev),
     )
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
-    steps = [make_dropout(embedding.dropout, "Embedding-Dropout"), make_norm(embedding.norm, "Embedding-Norm")]
+    steps = [make_dropout(embedding.dropout, "Embedding-Dropout")]
+    if embedding.norm is not None:
+        steps.append(make_norm(embedding.norm, "Embedding-Norm"))
     if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
         steps.reverse()
     for step in steps:

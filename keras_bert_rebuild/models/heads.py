@@ -94,7 +94,7 @@ def _make_layer(encoder, name):
     if name == MEAN:
         return keras.layers.GlobalAveragePooling1D(name=name)
     if name == "MLM-Norm":
-        return make_norm(encoder.embedding.norm, name)
+        return make_norm(encoder.mlm_norm or encoder.embedding.norm, name)
     settings = make_kernel_settings(encoder.initializer_range)
     if name == POOLER:  # keras_bert's name; it is BERT's pooler.
         return keras.layers.Dense(encoder.width, activation=layers.get_activation(encoder.pooler_activation), name=name, **settings)

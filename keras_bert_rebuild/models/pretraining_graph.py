@@ -12,6 +12,16 @@ from keras_bert_rebuild.models.masked_positions import at_positions, labelled_po
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
 
+# The layers that may come last before the first encoder block.
+AFTER_EMBEDDING = (
+    "Embedding-Mapping",
+    "Embedding-Norm",
+    "Embedding-Dropout",
+    "Embedding-Task",
+    "Embedding-Position",
+    "Embedding-Token-Segment",
+)
+
 
 class PretrainingGraph:
     """What a step of a `PretrainingModel` needs of its graph.
@@ -36,10 +46,7 @@ class PretrainingGraph:
     @functools.cached_property
     def embedding(self) -> keras.Model:
         """The graph up to the first encoder block, and the token table."""
-        embedding = self.model.config.encoder().embedding
-        last = "Embedding-Mapping" if embedding.widened else "Embedding-Norm"
-        if embedding.normalised_first and embedding.dropout and not embedding.widened:
-            last = "Embedding-Dropout"
+        last = [layer.name for layer in self.model.layers if layer.name in AFTER_EMBEDDING][-1]
         outputs = [self.model.get_layer(last).output, self.model.get_layer("Embedding-Token").output[1]]
         return keras.Model(self.model.inputs, outputs)
 

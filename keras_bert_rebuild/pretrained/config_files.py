@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert
+from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert, huggingface_of
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 
@@ -104,7 +104,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     Raises:
         ValueError: the file cannot represent a value of the config, or no class has these heads.
     """
-    module = FAMILIES[config.family]
+    module = huggingface_of(config.family)
     if config.classifier_dropout is None and "classifier_dropout" in module.CLASS_DEFAULTS[config.family]:
         config = config.replace(classifier_dropout=config.hidden_dropout_prob)
     values = {

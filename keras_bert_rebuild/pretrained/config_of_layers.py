@@ -50,6 +50,8 @@ def config_of_layers(encoder):
     missing = [name for name in ("Embedding-Position", *needed) if name not in layers]
     if missing:
         raise ValueError(f"the model must have a position table and whole encoder blocks; {', '.join(missing)} is missing.")
+    if "Embedding-Norm" not in layers or "input_dim" not in layers["Embedding-Position"]:
+        raise ValueError("a model without a config must have BERT's layers: a table of positions, and Embedding-Norm.")
     for name in needed:
         for setting, value in FIXED:
             if layers[name].get(setting, value) != value:

@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES
+from keras_bert_rebuild.families import FAMILIES, huggingface_of
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import check_folder
@@ -70,11 +70,9 @@ def save_pretrained(
         write_huggingface(model, path, files, config=config, dtype=dtype, max_shard_bytes=max_shard_bytes)
         return
     if format == "keras":
-        with written_folder(path, replaced=_files_to_replace(files)) as folder:
-            model.save(folder / "model.keras")
-            _write_files(folder, files)
+        write_keras(model, path, files)
         return
-    table = getattr(FAMILIES[config.family], "GOOGLE", None)
+    table = getattr(FAMILIES.get(config.family), "GOOGLE", None)
     if table is None:
         raise ValueError(f"Google's format has no names for the family {config.family}.")
     arrays = _arrays(model, table, config, dtype)
@@ -87,6 +85,14 @@ def save_pretrained(
         _write_files(folder, {name: content for name, content in files.items() if name == "vocab.txt"})
 
 
+def write_keras(model, path, files):
+    """Write model.keras and further files; for the arguments, see `write_huggingface`."""
+    check_folder(path, MODEL)
+    with written_folder(path, replaced=_files_to_replace(files)) as folder:
+        model.save(folder / "model.keras")
+        _write_files(folder, files)
+
+
 def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_bytes=MAX_SHARD_BYTES):
     """Write model.safetensors, config.json and further files.
 
@@ -97,7 +103,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
     """
     check_folder(path, MODEL)
     config = _config(model, config)
-    heads, table = heads_of(model), FAMILIES[config.family].HUGGINGFACE
+    heads, table = heads_of(model), huggingface_of(config.family).HUGGINGFACE
     arrays = _arrays(model, table, config, dtype)
     values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
     if set(heads) <= {"pooler"}:  # a file of the encoder alone

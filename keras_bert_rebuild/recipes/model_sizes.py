@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 
-from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
+from keras_bert_rebuild.families import transformer
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
 
-# Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962).
+# Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
+# Vaswani et al., 2017, table 3, for those of the Transformer.
 SIZES = {
     name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
     for name, blocks, width in (
@@ -16,7 +18,7 @@ SIZES = {
         ("base", 12, 768),
         ("large", 24, 1024),
     )
-}
+} | {name: {"family": "transformer", **fields} for name, fields, _ in transformer.SIZES}
 
 
 def size_fields(model):
@@ -29,7 +31,8 @@ def size_fields(model):
         ValueError: the size, the file or a field does not exist.
     """
     if isinstance(model, Mapping):
-        unknown = [name for name in model if name not in BertConfig.__dataclass_fields__]
+        known = CONFIG_CLASSES.get(str(model.get("family")), BertConfig).__dataclass_fields__
+        unknown = [name for name in model if name not in known]
         if unknown:
             raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
         return model

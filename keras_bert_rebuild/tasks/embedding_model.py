@@ -152,9 +152,10 @@ def sharing_layers(model, output):
 
 
 def longest_row(model):
-    """The longest row that a model accepts: its static length, the rows of its position table, or else BERT's 512."""
+    """The longest row for a model: its static length, the rows of its position table, that of its config, or else BERT's 512."""
     positions = (layer.max_length for layer in model.layers if isinstance(layer, layers.PositionEmbedding))
-    return model.inputs[0].shape[1] or next(positions, 512)
+    of_config = 512 if getattr(model, "config", None) is None else model.config.max_length
+    return model.inputs[0].shape[1] or next(positions, of_config)
 
 
 def lengths_of(model, longest):

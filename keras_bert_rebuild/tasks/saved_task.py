@@ -1,4 +1,4 @@
-"""A task as a folder: a Hugging Face folder, and a file for the other settings."""
+"""A task as a folder: a Hugging Face folder, or a file of Keras, and a file for the other settings."""
 
 import inspect
 import json
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.config import HEADS
+from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
+from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface, write_keras
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
 from keras_bert_rebuild.tasks.registry import task_class, task_kinds
 
@@ -19,7 +20,7 @@ FILE = "task.json"
 
 
 def save_task(task, path):
-    """Write a task into a folder that both transformers and `load_task` can read.
+    """Write a task into a folder that `load_task` can read, and transformers too, if it has models of this family.
 
     Args:
         task: a `Task`.
@@ -30,7 +31,9 @@ def save_task(task, path):
     values = {"task": task.kind, **task.settings()}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
     files = {**task.tokenizer_files, **task.further_files(), FILE: content}
-    write_huggingface(without_lora(task.model_to_save()), path, files)
+    model = without_lora(task.model_to_save())
+    write = write_huggingface if model.config.family in FAMILIES else write_keras
+    write(model, path, files)
 
 
 def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
@@ -55,7 +58,7 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
         vectors = _of_sentence_transformers(path)
         path, values = vectors.folder, {"task": "embedding"} | ({} if vectors.max_len is None else {"max_len": vectors.max_len})
     checkpoint = find_checkpoint(path)
-    if checkpoint.config is None:
+    if checkpoint.config is None and not values:
         raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
     saved_kind = values.pop("task", None) or _kind_of(checkpoint)
     kind = kind or saved_kind
@@ -67,8 +70,9 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
         values = {}
     cls = task_class(kind)
     _check_settings(values, cls, file)
-    known = cls.settings_of(checkpoint.config) if not values else {}
-    model = from_pretrained(path, heads=cls.heads)
+    # The heads of a whole model of Keras cannot be chosen.
+    model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads)
+    known = cls.settings_of(model.config) if not values else {}
     try:
         task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
     except (TypeError, AttributeError, LookupError, OverflowError) as error:

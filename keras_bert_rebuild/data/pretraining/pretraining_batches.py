@@ -88,6 +88,7 @@ class PretrainingBatches(EpochBatches):
         start_epoch=0,
         repeat=False,
         workers=0,
+        segments=True,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -126,6 +127,7 @@ class PretrainingBatches(EpochBatches):
         }
         self.steps_per_epoch = steps_per_epoch
         self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
+        self.segments = segments  # False leaves out the segment ids, for a model without them
         self._window = None, None
         if len(self) < 1:
             count = len(self.examples)
@@ -186,7 +188,7 @@ class PretrainingBatches(EpochBatches):
         pairs = self.next_sentence is not None
         labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
         masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
-        x, y = (masked, segment_ids, chosen), labels[..., None]
+        x, y = (masked, *([segment_ids] if self.segments else []), chosen), labels[..., None]
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 
 

@@ -98,7 +98,8 @@ def plan(
     the memory.
 
     Args:
-        model: a size (tiny, mini, small, medium, base, large), the path of a config.json, a `BertConfig` or its fields.
+        model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big), the path of a config.json, a
+            `BertConfig` or its fields.
         tpu: a slice, such as "v5e:4x4".
         gpus: number of GPUs, 1 if only their kind is given.
         gpu: their kind, such as "h100".

@@ -136,6 +136,7 @@ def _pretrain(store, output, settings, where, report):
     rows = {"process_index": where.data_index, "process_count": where.data_count}
     with dtype_scope(settings.dtype), where:
         model = _make_model(corpus, settings)
+        rows["segments"] = model.config.type_vocab_size > 0
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
@@ -153,7 +154,9 @@ def _pretrain(store, output, settings, where, report):
 
 
 def _format(model):
-    """Hugging Face's format, unless it has no names for the heads, such as sentence order on a BERT."""
+    """Hugging Face's format, unless it has no names for the family or the heads, such as sentence order on a BERT."""
+    if model.config.family not in FAMILIES:
+        return "keras"
     known = FAMILIES[model.config.family].HUGGINGFACE.heads
     return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
 

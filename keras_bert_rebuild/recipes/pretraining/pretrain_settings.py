@@ -54,7 +54,8 @@ class PretrainSettings:
     """
 
     model: object = "base"
-    """A size (tiny, mini, small, medium, base, large), the path of a config.json, or the fields of a `BertConfig`."""
+    """A size (tiny, mini, small, medium, base, large, transformer-base, transformer-big), the path of a config.json, or the fields
+    of a `BertConfig`."""
 
     init: str | None = None
     """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then replace `model`."""

@@ -81,6 +81,6 @@ class SpanOfBatches(EpochBatches):
 
 def work_of(batch, pad_id):
     """The `Work` of a batch of `PretrainingBatches`."""
-    (tokens, _, chosen), _ = batch
+    (tokens, *_, chosen), _ = batch
     lengths = (tokens != pad_id).sum(axis=1)
     return Work(int(lengths.sum()), int(np.square(lengths).sum()), int(chosen.sum()), len(tokens))
