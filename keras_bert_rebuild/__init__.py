@@ -9,6 +9,7 @@ from keras_bert_rebuild.version import __version__
 
 # The modules that register a class or a function with Keras: a file names them, so they are imported with the package.
 _REGISTERED = (
+    "keras_bert_rebuild.families",
     "keras_bert_rebuild.layers",
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",

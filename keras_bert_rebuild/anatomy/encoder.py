@@ -26,16 +26,33 @@ class Positions:
     """How the positions of tokens are encoded."""
 
     kind: str
-    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position."""
+    """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position;
+    "disentangled", scores of contents and distances added to those of contents; "none"."""
 
     rows: int
-    """The maximum sequence length, plus the `offset` rows before the first position."""
+    """The maximum sequence length, plus the `offset` rows before the first position; of disentangled positions the rows of the
+    table of distances."""
 
     offset: int = 0
     """Row of the first position of a table."""
 
     theta: float = 10000.0
     """For rotary positions, the base of the angles: pair i of a head of width K rotates by theta^(-2i/K) per position."""
+
+    reach: int = 0
+    """For disentangled positions, the distance from which on all distances are one."""
+
+    buckets: int = 0
+    """For disentangled positions, the buckets of the distances on either side; 0 for a row for each distance."""
+
+    terms: tuple = ()
+    """For disentangled positions, what is added: "c2p", content to position, and "p2c", position to content."""
+
+    shared_keys: bool = False
+    """Whether distances are projected by the projections of queries and keys, not by their own."""
+
+    norm: Norm | None = None
+    """The norm of the table of distances."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,22 @@ class Attention:
 
     window: int | None = None
     """Tokens on either side that a token attends to; None for all."""
+
+    relative: Positions | None = None
+    """Disentangled positions, whose table the blocks share."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution over the input of a block, added to its output."""
+
+    size: int
+    """Tokens that it sees, an odd number."""
+
+    width: int
+    """Width of the vectors."""
+
+    activation: Any
 
 
 @dataclass(frozen=True)
@@ -91,6 +124,9 @@ class Block:
     first_norm: bool = True
     """False if attention directly reads the output of the embedding's norm, as in the first block of ModernBERT."""
 
+    convolution: Convolution | None = None
+    """A convolution beside the block; the sum is normalised."""
+
 
 @dataclass(frozen=True)
 class Embedding:
@@ -106,6 +142,9 @@ class Embedding:
     dropout: float = 0.0
     widened: bool = False
     """Whether a dense layer projects the vectors to the width of the blocks."""
+
+    widened_first: bool = False
+    """Whether that layer comes before the norm and has no bias."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +178,9 @@ class Encoder:
 
     mlm_activation: Any = None
     pooler_activation: Any = None
+
+    relative: Positions | None = None
+    """Disentangled positions, whose table all blocks read."""
 
     @property
     def distinct(self) -> tuple:

@@ -26,7 +26,7 @@ def released():
                 key=len,
                 default=next(iter(module.MODEL_TYPES)),
             )
-            config = BertConfig(family=family, **{**module.DEFAULTS, **changes})
+            config = BertConfig.from_dict({"family": family, **module.DEFAULTS, **changes})
             found[name] = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()}), heads
     return found
 

@@ -8,7 +8,7 @@ from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.checkpoints.table import NameTable, slice_of
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
-from keras_bert_rebuild.families import FAMILIES, bert
+from keras_bert_rebuild.families import FAMILIES, bert, table_of
 
 FORMATS = ("huggingface", "google")
 
@@ -129,7 +129,7 @@ def _table(config: BertConfig, format: str) -> NameTable:
     if format == "huggingface":
         if config.family not in FAMILIES:
             raise ValueError(f"family must be one of {', '.join(FAMILIES)}; got {config.family!r}.")
-        return FAMILIES[config.family].HUGGINGFACE
+        return table_of(config)
     if config.family != "bert":
         raise ValueError(f"Google's names are those of BERT; the family is {config.family}.")
     return bert.GOOGLE

@@ -4,6 +4,8 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.models.encoder_blocks import (
+    RELATIVE,
+    Context,
     make_block,
     make_dropout,
     make_initializer,
@@ -48,9 +50,9 @@ def build_encoder(encoder, inputs):
     x, table = _build_embedding(encoder, inputs)
     stddev = encoder.initializer_range
     blocks = {block.number: make_block(block, lambda: make_kernel_settings(stddev)) for block in encoder.distinct}
-    outputs = []
+    outputs, context = [], Context(relative=_build_relative(encoder, x))
     for block in encoder.blocks:
-        x = run_block(blocks[block.number], x)
+        x = run_block(blocks[block.number], x, context)
         outputs.append(x)
     outputs = outputs or [x]
     if encoder.final_norm is not None:
@@ -78,7 +80,20 @@ def _build_embedding(encoder, inputs):
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
     x = make_dropout(embedding.dropout, "Embedding-Dropout")(x)  # before the norm, as keras_bert; Google drops after it
+    if embedding.widened_first:
+        settings = make_kernel_settings(stddev)
+        x = keras.layers.Dense(encoder.width, use_bias=False, name="Embedding-Mapping", **settings)(x)
     x = make_norm(embedding.norm, "Embedding-Norm")(x)
-    if embedding.widened:
+    if embedding.widened and not embedding.widened_first:
         x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table
+
+
+def _build_relative(encoder, x):
+    """The table of distances that the blocks share, `(rows, hidden)`; None if they read none."""
+    relative, stddev = encoder.relative, encoder.initializer_range
+    if relative is None:
+        return None
+    settings = {} if stddev is None else {"embeddings_initializer": make_initializer(stddev)}
+    table = layers.RelativeEmbedding(relative.rows, encoder.width, name=RELATIVE, **settings)(x)
+    return table if relative.norm is None else make_norm(relative.norm, f"{RELATIVE}-Norm")(table)

@@ -36,7 +36,8 @@ class PretrainingGraph:
     @functools.cached_property
     def embedding(self) -> keras.Model:
         """The graph up to the first encoder block, and the token table."""
-        last = "Embedding-Norm" if self.model.config.embedding_size is None else "Embedding-Mapping"
+        embedding = self.model.config.encoder().embedding
+        last = "Embedding-Mapping" if embedding.widened and not embedding.widened_first else "Embedding-Norm"
         outputs = [self.model.get_layer(last).output, self.model.get_layer("Embedding-Token").output[1]]
         return keras.Model(self.model.inputs, outputs)
 

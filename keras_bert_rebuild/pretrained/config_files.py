@@ -13,6 +13,9 @@ WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dro
 # Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
 GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))
 
+# Fields whose values in files are other libraries' names of activations.
+ACTIVATIONS = ("hidden_act", "pooler_act", "conv_act")
+
 # Without these no model can be built.
 GOOGLE_REQUIRED = (
     "vocab_size",
@@ -82,6 +85,9 @@ def config_from_huggingface(values, where="config.json"):
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
+    problem = module.problem_of(values) if hasattr(module, "problem_of") else None
+    if problem:
+        raise ValueError(f"{where} describes another architecture: {problem}.")
     defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = (
@@ -149,13 +155,12 @@ def _config(defaults, keys, activation_names, values, where):
     for field, key in keys:
         if values.get(key) is not None:
             fields[field] = values[key]
-    if fields.get("hidden_act") is not None and not isinstance(fields["hidden_act"], str):
-        # Keras would create the object that a dictionary names.
-        raise ValueError(f"{where}: hidden_act must be the name of an activation; got {fields['hidden_act']!r:.80}.")
-    if isinstance(fields.get("hidden_act"), str) and any(
-        values.get(key) is not None for field, key in keys if field == "hidden_act"
-    ):
-        fields["hidden_act"] = _our_activation(fields["hidden_act"], activation_names, where)
+    for name in ACTIVATIONS:
+        if fields.get(name) is not None and not isinstance(fields[name], str):
+            # Keras would create the object that a dictionary names.
+            raise ValueError(f"{where}: {name} must be the name of an activation; got {fields[name]!r:.80}.")
+        if isinstance(fields.get(name), str) and any(values.get(key) is not None for field, key in keys if field == name):
+            fields[name] = _our_activation(fields[name], activation_names, where)
     try:
         config = BertConfig.from_dict(fields)
     except (ValueError, TypeError, OverflowError) as error:
@@ -182,7 +187,7 @@ def _values(config, keys, activation_names):
     theirs = {ours: name for name, ours in reversed(activation_names)}
     values = {key: getattr(config, field) for field, key in keys if getattr(config, field) is not None}
     for field, key in keys:
-        if field == "hidden_act":
+        if field in ACTIVATIONS:
             if values[key] not in theirs:
                 raise ValueError(f"expected an activation among {', '.join(theirs)}; got {values[key]!r}.")
             values[key] = theirs[values[key]]

@@ -23,6 +23,29 @@ DISTIL = {
 }
 ROBERTA = {**BERT, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 ALBERT = {**BERT, "embedding_size": 6, "num_hidden_layers": 4}
+DEBERTA = {
+    **BERT,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+    "relative_attention": True,
+    "position_buckets": 8,
+    "pos_att_type": "p2c|c2p",
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+}
+# Keys of its own for distances, the convolution of xlarge, added positions, segments.
+DEBERTA_ODD = {
+    **DEBERTA,
+    "share_att_key": False,
+    "conv_kernel_size": 3,
+    "conv_act": "gelu",
+    "position_biased_input": True,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu_new",
+}
+# A row for each distance, fewer than the text is long, without their norm; narrow embedding tables.
+DEBERTA_PLAIN = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 6, "norm_rel_ebd": "none", "embedding_size": 6}
 
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
@@ -44,11 +67,26 @@ CASES = {
     "albert": ("Albert", "Model", {**ALBERT, "hidden_act": "gelu"}),
     "albert_pretraining": ("Albert", "ForPreTraining", ALBERT),
     "albert_groups": ("Albert", "ForMaskedLM", {**ALBERT, "num_hidden_groups": 2}),
+    "deberta": ("DebertaV2", "Model", DEBERTA),
+    "deberta_odd": ("DebertaV2", "Model", DEBERTA_ODD),
+    "deberta_plain": ("DebertaV2", "ForMaskedLM", DEBERTA_PLAIN),
+    "deberta_masked_lm": ("DebertaV2", "ForMaskedLM", {**DEBERTA, "legacy": False, "pos_att_type": ["c2p"]}),
+    "deberta_classification": (
+        "DebertaV2",
+        "ForSequenceClassification",
+        {**DEBERTA_ODD, "pos_att_type": ["p2c"], "conv_act": "tanh", "num_labels": 3},
+    ),
+    "deberta_without_distances": (
+        "DebertaV2",
+        "ForQuestionAnswering",
+        {**DEBERTA_ODD, "relative_attention": False, "pos_att_type": None, "norm_rel_ebd": "none"},
+    ),
 }
 
 
 # The prefix of "Config" and the rest of the class, a config; the classes of every family, and those of some.
 FAMILIES = {"Bert": BERT, "Roberta": ROBERTA, "XLMRoberta": ROBERTA, "Camembert": ROBERTA, "DistilBert": DISTIL, "Albert": ALBERT}
+FAMILIES |= {"DebertaV2": DEBERTA}
 KINDS = (
     "Model",
     "ForMaskedLM",
