@@ -234,7 +234,7 @@ def _disentangled(attention, relative, bias):
     return replace(
         attention,
         weights=(*attention.weights, *weights),
-        spelling=" + ".join([attention.spelling, *(["D·D + D" if bias else "D·D"] * len(own))]),
+        spelling=f"A·D·(D/A)·3 + {1 + len(own)}·D·D" + (f" + {4 + len(own)}·D" if bias else "") if own else attention.spelling,
         operations=f"{attention.operations} + {4 * count}·B·S·S·D + {2 * count}·R·D·D",
         kept=f"{attention.kept} + R·D + {2 * count}·S·D",
         held=tuple(replace(held, scores=False) for held in attention.held),

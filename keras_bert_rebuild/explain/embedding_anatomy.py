@@ -37,7 +37,7 @@ class EmbeddingAnatomy:
     """0 at tokens of the first text, 1 at those of the second, -1 at special tokens, `(length,)`."""
 
     parts: tuple
-    """The vectors that are added: "token", "segment" if the model has segments, "position"."""
+    """The vectors that are added: "token", "segment" if the model has segments, "position" if it has a table of them."""
 
     vectors: np.ndarray
     """The vectors that are added, `(parts, length, width)`."""
@@ -83,16 +83,21 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding or no position table, or the text is not a string or is too long.
+        ValueError: there is no encoder, it has a task embedding, or its positions are neither in a table nor distances, or the text
+            is not a string or is too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
     if "Embedding-Task" in layers:
         raise ValueError("the model must not have Embedding-Task; a text does not determine the task.")
-    if "Embedding-Position" not in layers:
+    position = layers.get("Embedding-Position")
+    if position is None and "Embedding-Relative" not in layers:
         raise ValueError("the model must add the rows of a position table to the embedding; its positions are within attention.")
-    position = layers["Embedding-Position"]
-    longest = encoder.host.inputs[0].shape[1] or position.max_length
+    if layers["Embedding-Token"].output_dim != layers["Embedding-Norm"].gamma.shape[0]:
+        raise ValueError(
+            "the embedding must be normalised before it is widened; in this model the norm comes after Embedding-Mapping."
+        )
+    longest = encoder.host.inputs[0].shape[1] or (encoder.host.config if position is None else position).max_length
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
     ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))
     summed, _ = layers["Embedding-Token"](ids)
@@ -100,8 +105,9 @@ def embedding_anatomy(
     if "Embedding-Segment" in layers:
         vectors["segment"] = layers["Embedding-Segment"](segments)
         summed = layers["Embedding-Token-Segment"]([summed, vectors["segment"]])
-    vectors["position"] = position(ops.zeros_like(summed))
-    summed = position(summed)
+    if position is not None:
+        vectors["position"] = position(ops.zeros_like(summed))
+        summed = position(summed)
     normalised = layers["Embedding-Norm"](summed)
     parts, summed, normalised = np.stack([_array(v) for v in vectors.values()]), _array(summed), _array(normalised)
     return EmbeddingAnatomy(
@@ -110,7 +116,7 @@ def embedding_anatomy(
         pieces=_pieces(rows),
         ids=rows.ids[0],
         segments=rows.segments[0],
-        positions=np.arange(rows.ids.shape[1]) + position.offset,
+        positions=np.arange(rows.ids.shape[1]) + (0 if position is None else position.offset),
         sentences=rows.sentences[0],
         parts=tuple(vectors),
         vectors=parts,

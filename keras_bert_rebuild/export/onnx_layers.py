@@ -7,6 +7,7 @@ import re
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.export.onnx_disentangled import disentangled_attention, masked_convolution, relative_embedding
 from keras_bert_rebuild.export.onnx_graph import Value, activate
 
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
@@ -182,6 +183,14 @@ def _similarity(graph, layer, inputs):
     return [Value(graph.node("Softmax", x, axis=-1), inputs[0].mask)]
 
 
+def _activation(graph, layer, inputs):
+    return [Value(activate(graph, layer, layer.activation, inputs[0].name), inputs[0].mask)]
+
+
+def _disentangled(graph, layer, inputs):
+    return disentangled_attention(graph, layer, inputs, dense, _of_padding)
+
+
 def _first(graph, layer, inputs):
     return [inputs[0]]
 
@@ -190,6 +199,7 @@ def _first(graph, layer, inputs):
 # settings that it reads. The operation of `x + y`, whose class is private, goes by its name.
 LAYERS = {
     "Add": (_plus, ""),
+    keras.layers.Activation: (_activation, "activation"),
     keras.layers.Add: (_add_of_keras, ""),
     keras.layers.Concatenate: (_concatenate, ""),
     keras.layers.Dense: (_dense, "units activation use_bias"),
@@ -201,6 +211,10 @@ LAYERS = {
     keras.layers.UnitNormalization: (_to_length_one, ""),
     layers.Add: (_add, ""),
     layers.Dense: (_dense, "units activation use_bias"),
+    layers.DisentangledSelfAttention: (
+        _disentangled,
+        "head_num activation use_bias buckets reach terms share_keys position_dropout",
+    ),
     layers.Dropout: (_first, ""),
     layers.Embedding: (_embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
@@ -208,9 +222,11 @@ LAYERS = {
     layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
+    layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding"),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
     layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
 }
 
