@@ -1,6 +1,6 @@
 """Disentangled attention, its table of distances and the convolution beside a block as nodes of an ONNX graph."""
 
-from keras_bert_rebuild.export.onnx_graph import Value
+from keras_bert_rebuild.export.onnx_graph import Value, activate
 from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 
 
@@ -50,14 +50,24 @@ def disentangled_attention(graph, layer, inputs, dense, of_padding):
 
 
 def masked_convolution(graph, layer, inputs):
-    """The nodes of a `MaskedConv1D` that retains the length."""
+    """The nodes of a `MaskedConv1D` that retains the length.
+
+    Raises:
+        ValueError: its padding is not "same", or its width is even.
+    """
+    if layer.padding != "same" or layer.kernel_size[0] % 2 == 0:
+        raise ValueError(
+            f"{layer.name}: a convolution must have padding 'same' and an odd width to be exported to ONNX; got padding "
+            f"{layer.padding!r} and width {layer.kernel_size[0]}."
+        )
     x, mask = inputs[0]
     if mask is not None:
         x = graph.node("Mul", x, graph.node("Unsqueeze", graph.node("Cast", mask, to=1), graph.scalars(-1)))  # 1: float32
     kernel = graph.node("Transpose", graph.weight(layer.kernel), perm=(2, 1, 0))  # (size, in, out) → (out, in, size)
     half = layer.kernel_size[0] // 2
-    y = graph.node("Conv", graph.node("Transpose", x, perm=(0, 2, 1)), kernel, graph.weight(layer.bias), pads=[half, half])
-    return [Value(graph.node("Transpose", y, perm=(0, 2, 1)), mask)]
+    bias = [graph.weight(layer.bias)] if layer.use_bias else []
+    y = graph.node("Conv", graph.node("Transpose", x, perm=(0, 2, 1)), kernel, *bias, pads=[half, half])
+    return [Value(activate(graph, layer, layer.activation, graph.node("Transpose", y, perm=(0, 2, 1))), mask)]
 
 
 def _rows(graph, layer, projected, width, distances):

@@ -44,7 +44,7 @@ def nodes_of(graph, layer, inputs):
     defaults = {name: parameter.default for signature in signatures for name, parameter in signature.items()} | ONLY
     for name, value in layer.get_config().items() if isinstance(layer, keras.Layer) else ():
         default = defaults.get(name)
-        if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default]):
+        if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default], (default,)):
             raise ValueError(f"{layer.name}: {name} must be {default!r} to be exported to ONNX; got {value!r:.80}.")
     return write(graph, layer, inputs)
 
@@ -222,7 +222,7 @@ LAYERS = {
     layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
-    layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding"),
+    layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),

@@ -1,5 +1,6 @@
 """Self-attention that compares contents with contents, contents with distances, and distances with contents."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,16 +107,15 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         """
         length = ops.shape(query)[1]
         steps = ops.arange(2 * length, dtype="int32")
-        total = None
+        found = []
         if "c2p" in self.terms:
             keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
-            total = _shifted(ops.einsum("blhk,mhk->bhlm", query, keys))
+            found.append(_shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
         if "p2c" in self.terms:
             name = "position_query" if "position_query" in self.position_names else "query"
             queries = self._of_distances(name, table, steps - length)
-            scores = ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2)  # (B, H, S, L) → (B, H, L, S)
-            total = scores if total is None else total + scores
-        return total / self.divisor(query.shape[-1])
+            found.append(ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
+        return functools.reduce(ops.add, found) / self.divisor(query.shape[-1])
 
     def call(self, inputs, mask=None, training=None, positions=None):
         sequence, table = inputs
@@ -128,7 +128,9 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         if mask is not None:
             mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
             scores = ops.where(mask, scores, -1e30)
-        probabilities = ops.cast(ops.softmax(scores), query.dtype)
+        # Keras warns of a softmax over one key, which a text of one token has.
+        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+        probabilities = ops.cast(probabilities, query.dtype)
         if self.attention_dropout > 0:
             probabilities = self.dropout(probabilities, training=training)
         attended = ops.einsum("bhls,bshk->blhk", probabilities, value)

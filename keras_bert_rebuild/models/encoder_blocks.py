@@ -108,7 +108,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     attention, feed_forward = block.attention, block.feed_forward
     rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta}
     window = {} if attention.window is None else {"window": attention.window}
-    kind: Any = layers.MultiHeadSelfAttention
+    kind = layers.MultiHeadSelfAttention
     if attention.relative is not None:
         kind = functools.partial(layers.DisentangledSelfAttention, **_of_distances(attention.relative, block.dropout))
     sub_layers = [
