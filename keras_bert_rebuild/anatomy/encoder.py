@@ -27,16 +27,33 @@ class Positions:
 
     kind: str
     """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position;
-    "sinusoidal", computed sines and cosines added to the embedding."""
+    "sinusoidal", computed sines and cosines added to the embedding; "disentangled", scores of contents and distances added to
+    those of contents; "none"."""
 
     rows: int
-    """The maximum sequence length, plus the `offset` rows before the first position. Only a table has that many rows."""
+    """The maximum sequence length, plus the `offset` rows before the first position, of which only a table has that many; of
+    disentangled positions the rows of the table of distances."""
 
     offset: int = 0
     """Row of the first position of a table."""
 
     theta: float = 10000.0
     """For rotary positions, the base of the angles: pair i of a head of width K rotates by theta^(-2i/K) per position."""
+
+    reach: int = 0
+    """For disentangled positions, the distance from which on all distances are one."""
+
+    buckets: int = 0
+    """For disentangled positions, the buckets of the distances on either side; 0 for a row for each distance."""
+
+    terms: tuple = ()
+    """For disentangled positions, what is added: "c2p", content to position, and "p2c", position to content."""
+
+    shared_keys: bool = False
+    """Whether distances are projected by the projections of queries and keys, not by their own."""
+
+    norm: Norm | None = None
+    """The norm of the table of distances."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,22 @@ class Attention:
 
     output_dropout: float | None = None
     """Dropout rate of the output; None for that of the block."""
+
+    relative: Positions | None = None
+    """Disentangled positions, whose table the blocks share."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution over the input of a block, added to its output."""
+
+    size: int
+    """Tokens that it sees, an odd number."""
+
+    width: int
+    """Width of the vectors."""
+
+    activation: Any
 
 
 @dataclass(frozen=True)
@@ -97,6 +130,9 @@ class Block:
     first_norm: bool = True
     """False if attention directly reads the output of the embedding's norm, as in the first block of ModernBERT."""
 
+    convolution: Convolution | None = None
+    """A convolution beside the block; the sum is normalised."""
+
 
 @dataclass(frozen=True)
 class Embedding:
@@ -120,6 +156,9 @@ class Embedding:
 
     scale: float = 1.0
     """Factor of the vectors of tokens, before anything is added to them."""
+
+    widened_first: bool = False
+    """Whether that layer comes before the norm and has no bias."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +207,9 @@ class Encoder:
 
     mlm_norm: Norm | None = None
     """The norm of the MLM head; None for that of the embedding."""
+
+    relative: Positions | None = None
+    """Disentangled positions, whose table all blocks read."""
 
     @property
     def distinct(self) -> tuple:

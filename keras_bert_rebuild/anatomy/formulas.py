@@ -14,6 +14,7 @@ LETTERS = (
     ("FFD", "width inside the feed-forward block"),
     ("U", "width inside an adapter"),
     ("P", "rows of the position table"),
+    ("R", "rows of the table of distances"),
     ("C", "classes"),
     ("K", "tasks"),
     ("B", "texts of a batch"),
@@ -43,6 +44,7 @@ def letters_of(encoder, batch=1, length=1, predictions=1):
         "B": batch,
         "S": length,
         "N": predictions,
+        **({} if encoder.relative is None else {"R": encoder.relative.rows}),
         **blocks,
     }
 

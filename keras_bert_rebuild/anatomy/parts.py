@@ -3,12 +3,16 @@
 from collections import Counter
 from dataclasses import replace
 
+from keras_bert_rebuild.anatomy.encoder import Positions
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 
 # The halves of a block, by the ends of the names of their layers.
 ATTENTION, FEED_FORWARD = "MultiHeadSelfAttention", "FeedForward"
+
+# What may stand beside both halves.
+CONVOLUTION = "Convolution"
 
 # Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
 # sums over devices twice, after its attention and after its feed-forward half. If the devices do not divide the vocabulary, such as
@@ -33,7 +37,7 @@ def parts_of(encoder, heads):
     )
     runs = Counter(part for block in encoder.blocks for part in block_parts(block))
     parts = [
-        *((part, 1, 1) for part in _embedding_parts(encoder.embedding)),
+        *((part, 1, 1) for part in _before_blocks(encoder)),
         *((part, distinct[part], runs[part]) for part in distinct),
         *((part, 1, 1) for part in _after_blocks(encoder, heads)),
     ]
@@ -48,7 +52,7 @@ def weights_of(encoder, heads):
     """
     letters = letters_of(encoder)
     numbered = [
-        *((part, 0) for part in _embedding_parts(encoder.embedding)),
+        *((part, 0) for part in _before_blocks(encoder)),
         *((part, block.number) for block in encoder.distinct for part in block_parts(block)),
         *((part, 0) for part in _after_blocks(encoder, heads)),
     ]
@@ -67,7 +71,7 @@ def num_params(encoder, heads):
 
 def every_part():
     """The parts of an encoder that has everything, for tables of patterns that fit the weights of any encoder."""
-    block = [*_halves(gated=True, bias=True), *(_adapter(half) for half in (ATTENTION, FEED_FORWARD))]
+    block = [*_halves(gated=True, bias=True, relative=_EVERY_TERM), *(_adapter(half) for half in (ATTENTION, FEED_FORWARD))]
     return [_TOKENS, _POSITIONS, _WIDENING, *block, POOLER_PART, *(part for head in HEADS.values() for part in head.parts)]
 
 
@@ -103,6 +107,21 @@ _WIDENING = Part(
 )
 
 
+# Disentangled positions with every weight that they can have.
+_EVERY_TERM = Positions("disentangled", rows=2, terms=("c2p", "p2c"))
+
+
+def _before_blocks(encoder):
+    """The embedding, and the table of distances if the blocks share one."""
+    yield from _embedding_parts(encoder.embedding)
+    if encoder.relative is not None:
+        rows = Weight("embeddings", ("R", "H"))
+        yield Part(None, EMBEDDING, "Table of distances", "Embedding-Relative", (rows,))
+        if encoder.relative.norm is not None:
+            weights = _norm_weights(encoder.relative.norm, "H")
+            yield Part(None, EMBEDDING, "Norm of distances", "Embedding-Relative-Norm", weights, kept="R·H")
+
+
 def _embedding_parts(embedding):
     segments = ", Input-Segment" if embedding.segments else ""
     yield Part(1, EMBEDDING, "Inputs", f"Input-Token{segments}")
@@ -118,15 +137,18 @@ def _embedding_parts(embedding):
         yield _SINUSOIDS
     if embedding.tasks:
         yield _TASKS
+    if embedding.widened_first:
+        yield replace(_WIDENING, weights=_WIDENING.weights[:1])
     if embedding.norm is not None:
-        yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "E")
-    if embedding.widened:
+        yield _norm(5, EMBEDDING, "Normalisation", "Embedding-Norm", embedding.norm, "H" if embedding.widened_first else "E")
+    if embedding.widened and not embedding.widened_first:
         yield _WIDENING
 
 
 def block_parts(block):
     """The parts of a block in the order in which they run."""
-    attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias)
+    relative = block.attention.relative
+    attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias, relative)
     for half, article in ((attention, 7), (feed_forward, 9)):
         norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
         has_norm = half is feed_forward or block.first_norm
@@ -137,6 +159,12 @@ def block_parts(block):
             yield _adapter(half.layer.rpartition("-")[2])
         if block.order == "post":
             yield norm
+    if block.convolution is not None:
+        name = f"Encoder-{{n}}-{CONVOLUTION}"
+        size = str(block.convolution.size)
+        weights = (Weight("kernel", (size, "H", "H")), Weight("bias", ("H",)))
+        yield Part(None, BLOCK, "Convolution", name, weights, operations=f"2·{size}·B·S·H·H", kept="3·B·S·H")
+        yield _norm(None, BLOCK, "Convolution, normalised", f"{name}-Norm", block.norm)
 
 
 def _after_blocks(encoder, heads):
@@ -172,7 +200,7 @@ def _spelled(encoder, part):
     return part if encoder.embedding.widened else in_letters(part, E="H")
 
 
-def _halves(gated, bias, feed_forward_bias=None):
+def _halves(gated, bias, feed_forward_bias=None, relative=None):
     biases = bias if feed_forward_bias is None else feed_forward_bias
     projections = [
         _dense(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
@@ -195,6 +223,8 @@ def _halves(gated, bias, feed_forward_bias=None):
         ),
         working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),
     )
+    if relative is not None:
+        attention = _disentangled(attention, relative, bias)
     gate = _dense("gate", "H", "FFD", biases, COLUMNS, ALONG) if gated else ()
     inner = _dense("intermediate", "H", "FFD", biases, COLUMNS, ALONG)
     feed_forward = Part(
@@ -209,6 +239,35 @@ def _halves(gated, bias, feed_forward_bias=None):
         working=(Held("activation: values and two gradients", ("S", "FFD"), times="5" if gated else "3"),),
     )
     return attention, feed_forward
+
+
+def _disentangled(attention, relative, bias):
+    """Attention that also compares contents with distances: each term is a product of every token with 2·S distances.
+
+    Every block projects the table once a batch. No fused kernel takes the terms, so scores are stored.
+
+    Reference: He et al., 2021, section 3.1 (https://arxiv.org/abs/2006.03654).
+    """
+    own = () if relative.shared_keys else position_projections(relative.terms)
+    weights = sum([_dense(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0)) for name in own], ())
+    count = len(relative.terms)
+    return replace(
+        attention,
+        weights=(*attention.weights, *weights),
+        spelling=f"A·D·(D/A)·3 + {1 + len(own)}·D·D" + (f" + {4 + len(own)}·D" if bias else "") if own else attention.spelling,
+        operations=f"{attention.operations} + {4 * count}·B·S·S·D + {2 * count}·R·D·D",
+        kept=f"{attention.kept} + R·D + {2 * count}·S·D",
+        held=tuple(replace(held, scores=False) for held in attention.held),
+        working=(
+            *(replace(held, scores=False) for held in attention.working),
+            Held("attention: scores of the distances", ("S", "2·S"), COMPUTE, f"A·{count}"),
+        ),
+    )
+
+
+def position_projections(terms):
+    """The projections of distances that are not those of queries and keys, by the names of their sub-layers."""
+    return tuple(name for term, name in (("c2p", "position_key"), ("p2c", "position_query")) if term in terms)
 
 
 def _adapter(half):

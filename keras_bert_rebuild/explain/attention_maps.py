@@ -18,6 +18,7 @@ from keras_bert_rebuild.explain.encoder_walk import (
     run_encoder_block,
 )
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
+from keras_bert_rebuild.models.encoder_blocks import relative_table
 from keras_bert_rebuild.models.memory import available_bytes
 
 # The fields with a batch axis, and their axes of length `length`.
@@ -66,13 +67,14 @@ class AttentionMaps:
     """The characters of the text for every token, "" at special ones; None without texts or with keras_bert's `Tokenizer`."""
 
     scale: float
-    """The divisor of query · key: the square root of the width of a head."""
+    """The divisor of query · key: the square root of the width of a head, or of more if the scores are sums of terms."""
 
     queries: np.ndarray | None = None
     """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to."""
+    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; disentangled attention
+    adds the scores of distances."""
 
     values: np.ndarray | None = None
     """See `queries`: a head returns probabilities · values."""
@@ -159,9 +161,13 @@ def attention_maps(
         if i in chosen_layers:
             layer = of_layer[i]
             read = read_by_attention(encoder, encoder.blocks[i], x)
-            query, key, value = (_by_heads(array)[:, chosen_heads] for array in layer.queries_keys_values(read))
+            projected = layer.queries_keys_values(read)
+            added = layer.position_scores(*projected[:2], relative_table(encoder.layers, x))
+            added = None if added is None else _array(added)[:, chosen_heads]
+            query, key, value = (_by_heads(array)[:, chosen_heads] for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
-            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible))
+            scale = layer.divisor(query.shape[-1])
+            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible, scale, added))
             if vectors:
                 for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs)), strict=True):
                     if array is not None:
@@ -169,22 +175,24 @@ def attention_maps(
         x = outputs
     order = [sorted(chosen_layers).index(i) for i in chosen_layers]
     arrays = {name: np.stack([values[i] for i in order]) for name, values in found.items() if values}
-    scale = float(query.shape[-1]) ** 0.5
     return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
 
 
-def attention_probabilities(queries, keys, mask, visible=None):
-    """softmax(Q Kᵀ / √K) over the keys that may be attended to, in float32.
+def attention_probabilities(queries, keys, mask, visible=None, scale=None, added=None):
+    """softmax(Q Kᵀ / scale + added) over the keys that may be attended to, in float32.
 
     Args:
         queries, keys: `(batch, heads, length, head width)`.
         mask: False at padding, `(batch, length)`.
         visible: `(query, key)`, False where a query never attends to a key; None if it may attend to all.
+        scale: the divisor; None for the square root of the width of a head.
+        added: the scores of positions, `(batch, heads, query, key)`, or None.
 
     Returns:
         `(batch, heads, query, key)`: exactly 0 for keys that may not be attended to.
     """
-    scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5)
+    scores = queries @ np.swapaxes(keys, -1, -2) / np.float32(queries.shape[-1] ** 0.5 if scale is None else scale)
+    scores = scores if added is None else scores + added
     allowed = np.broadcast_to(mask[:, None, None, :], scores.shape)
     if visible is not None:
         allowed = allowed & ops.convert_to_numpy(visible)

@@ -83,13 +83,18 @@ def embedding_anatomy(
         An `EmbeddingAnatomy`.
 
     Raises:
-        ValueError: there is no encoder, it has a task embedding, or the text is not a string or is too long.
+        ValueError: there is no encoder, it has a task embedding, its norm comes after its widening, or the text is not a string or
+            is too long.
     """
     encoder = find_encoder(model)
     layers = encoder.layers
     if "Embedding-Task" in layers:
         raise ValueError("the model must not have Embedding-Task; a text does not determine the task.")
     position = layers.get("Embedding-Position")
+    if "Embedding-Norm" in layers and layers["Embedding-Token"].output_dim != layers["Embedding-Norm"].gamma.shape[0]:
+        raise ValueError(
+            "the embedding must be normalised before it is widened; in this model the norm comes after Embedding-Mapping."
+        )
     longest = encoder.host.inputs[0].shape[1] or longest_text(encoder)
     rows = rows_of_texts(tokenizer, [text], None if pair is None else [pair], max_len, longest=longest)
     ids, segments = (ops.convert_to_tensor(array.astype("int32")) for array in (rows.ids, rows.segments))

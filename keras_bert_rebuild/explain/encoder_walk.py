@@ -11,7 +11,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.encoder_blocks import HALVES, Context, block_of, run_block
+from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, relative_table, run_block
 
 # The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
 # by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
@@ -49,9 +49,10 @@ def find_encoder(model):
     first = layers[ATTENTION.format(numbers[0])]
     norm = layers.get(f"{first.name}-Norm")
     reads = norm.input if order == "pre" and norm is not None else first.input
+    reads = reads[0] if isinstance(reads, (list, tuple)) else reads  # with the table of distances
     needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
     embedding = BertModel(bare_if_one(needed), reads)
-    blocks = [n for n in numbers for _ in rows[ATTENTION.format(n)].connected_to]
+    blocks = [n for n in numbers for _ in _sequences(rows[ATTENTION.format(n)])]
     return Encoder(host, embedding, layers, blocks, order)
 
 
@@ -101,7 +102,8 @@ def run_encoder_block(encoder, number, x, mask):
     """The output of a block as in prediction, from the layers of the model."""
     # No gradients are needed here: torch would retain the values of every block for a backward pass.
     block = block_of(encoder.layers, number, encoder.order)
-    return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False)))
+    relative = relative_table(encoder.layers, x)
+    return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False, relative=relative)))
 
 
 def read_by_attention(encoder, number, x):
@@ -145,15 +147,21 @@ def _check_connections(rows, numbers, order):
     for n in numbers:
         attention, feed_forward = (f"Encoder-{n}-{half}" for half in HALVES)
         if order == "post":
-            expected = ((attention, r"Encoder-\d+-FeedForward-Norm"), (feed_forward, f"{attention}-Norm"))
+            expected = ((attention, r"Encoder-\d+-(FeedForward|Convolution)-Norm"), (feed_forward, f"{attention}-Norm"))
         else:
             first = f"{attention}-Norm" if f"{attention}-Norm" in rows else attention
             expected = ((first, r"Encoder-\d+-FeedForward-Add"), (f"{feed_forward}-Norm", f"{attention}-Add"))
         for name, before in expected:
-            origins = [] if name not in rows else [origin.split("[")[0] for origin in rows[name].connected_to]
+            origins = [] if name not in rows else _sequences(rows[name])
             for origin in origins[n == numbers[0] and attention in name :]:
                 if not re.fullmatch(before, origin):
                     raise ValueError(f"{name} must read the block before it, as in the models of this library; it reads {origin}.")
+
+
+def _sequences(row):
+    """The layers that a layer reads, without the table of distances."""
+    origins = [origin.split("[")[0] for origin in row.connected_to]
+    return [origin for origin in origins if not origin.startswith(RELATIVE)]
 
 
 def _name(model):

@@ -10,7 +10,7 @@ import keras
 from keras_bert_rebuild.anatomy.formulas import filled_in, value
 from keras_bert_rebuild.anatomy.heads import POOLER
 from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD, formula_of
-from keras_bert_rebuild.anatomy.parts import block_parts
+from keras_bert_rebuild.anatomy.parts import CONVOLUTION, block_parts
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
@@ -75,6 +75,8 @@ def _whole(explanation):
     for step in of[EMBEDDING]:
         if step.name in ("Normalisation", "Widening"):
             last = _under(parts, last, step.name, _detail(step), "norm" if step.name == "Normalisation" else "embedding")
+    for i, step in enumerate(reversed([step for step in of[EMBEDDING] if step.name.endswith("of distances")])):
+        parts.append(Box(WIDTH - 190, last.y - i * (TALL + GAP), 170, TALL, step.name, _detail(step), "embedding"))
     if encoder.blocks:
         last = _folded_blocks(parts, last, encoder, {step.layer: step for step in of[BLOCK]})
     for step in of[BLOCK]:
@@ -100,7 +102,7 @@ def _folded_blocks(parts, above, encoder, steps):
         return _under(inside, x, part.name, detail(part), part.name.lower())
 
     entrance = Box(MIDDLE - 130, top + 34 - GAP, 260, 0)
-    last = _draw_block(inside, inside, _fullest(encoder), entrance, draw, detail, (MIDDLE - 172, MIDDLE - 172))
+    last = _draw_block(inside, inside, _fullest(encoder), entrance, draw, detail, (MIDDLE - 172, MIDDLE - 172, MIDDLE + 200))
     inside[1] = _down(above, inside[0])
     frame = Box(150, top, WIDTH - 300, last.below + GAP + 4 - top, kind="frame")
     parts += [replace(frame, x=frame.x + shift, y=frame.y + shift) for shift in (10, 5, 0)]
@@ -147,7 +149,7 @@ def _block(explanation):
         details = {module: counted(weights) for module, weights in details.items()}
         return (_attention if part.name == "Attention" else _feed_forward)(parts, x, block, encoder.width, details)
 
-    last = _draw_block(parts, ways, block, came, draw, lambda part: counted(part.weights), (66, 190))
+    last = _draw_block(parts, ways, block, came, draw, lambda part: counted(part.weights), (66, 190, WIDTH - 60))
     return Diagram(WIDTH, last.below + 40, (*parts, *ways), "An encoder block")
 
 
@@ -159,7 +161,9 @@ def _attention(parts, x, block, hidden, details):
     ]
     detail = f"{heads} heads of {hidden // heads} side by side"
     detail += (", turned by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
-    look = Box(MIDDLE - 210, thirds[0].below + 2 * GAP, 420, TALL, "softmax(Q Kᵀ / √K) · V", detail, "attention")
+    terms = 1 if block.attention.relative is None else 1 + len(block.attention.relative.terms)
+    formula = "softmax(Q Kᵀ / √K) · V" if terms == 1 else f"softmax((Q Kᵀ + distances) / √({terms}·K)) · V"
+    look = Box(MIDDLE - 210, thirds[0].below + 2 * GAP, 420, TALL, formula, detail, "attention")
     _side_by_side(parts, x, thirds, look)
     return _under(parts, look, "Output of the heads", details["output"], "attention")
 
@@ -204,7 +208,7 @@ def _draw_block(parts, ways, block, x, draw, detail, around):
         x: the box above.
         draw: a function of the box above and a `Part`, which draws one of the two halves.
         detail: a function of a `Part`, which gives the text in a box.
-        around: from left to right, where the ways around the halves run.
+        around: where the ways around the halves run, and to a convolution beside the block.
 
     Returns:
         The last box.
@@ -238,7 +242,22 @@ def _draw_block(parts, ways, block, x, draw, detail, around):
             norm=norm and normalise,
         )
 
-    return run_block(BlockLayers(tuple(map(half, HALVES, around)), block.order), x)
+    return _beside(
+        parts, ways, block, x, detail, around[2], run_block(BlockLayers(tuple(map(half, HALVES, around)), block.order), x)
+    )
+
+
+def _beside(parts, ways, block, x, detail, at, last):
+    """The convolution beside a block, drawn below it, with the way of its input at the right and the block's at the left."""
+    own = [part for part in block_parts(block) if CONVOLUTION in part.layer]
+    if not own:
+        return last
+    convolution, norm = own
+    read = Box(MIDDLE - 130, last.below + GAP, 260, TALL, "Convolution of the input", detail(convolution), "feed-forward")
+    parts.append(read)
+    box = _under(parts, read, "Add, then normalise", detail(norm), "norm")
+    ways += [_around(x, read, at), _around(last, box, MIDDLE - 150)]
+    return box
 
 
 def _fullest(encoder):

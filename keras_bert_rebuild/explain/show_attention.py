@@ -106,7 +106,7 @@ def show_attention(
         tokenizer=tokenizer,
         layers=layers,
         heads=heads,
-        vectors=True,
+        vectors="Embedding-Relative" not in encoder.layers,  # the page computes scores from queries and keys alone
         max_len=max_len,
     )
     name = model.name if name is None else name

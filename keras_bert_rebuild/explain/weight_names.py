@@ -8,7 +8,7 @@ from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.checkpoints.table import NameTable, slice_of
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
-from keras_bert_rebuild.families import bert, huggingface_of
+from keras_bert_rebuild.families import bert, table_of
 
 FORMATS = ("huggingface", "google")
 
@@ -127,7 +127,7 @@ def _table(config: BertConfig, format: str) -> NameTable:
     if format not in FORMATS:
         raise ValueError(f"names must be those of {' or '.join(FORMATS)}; got {format!r}.")
     if format == "huggingface":
-        return huggingface_of(config.family).HUGGINGFACE
+        return table_of(config)
     if config.family != "bert":
         raise ValueError(f"Google's names are those of BERT; the family is {config.family}.")
     return bert.GOOGLE

@@ -7,6 +7,7 @@ import re
 import keras
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.export.onnx_disentangled import disentangled_attention, masked_convolution, relative_embedding
 from keras_bert_rebuild.export.onnx_graph import Value, activate
 from keras_bert_rebuild.layers.trig_pos_embedding import speeds
 
@@ -44,7 +45,7 @@ def nodes_of(graph, layer, inputs):
     defaults = {name: parameter.default for signature in signatures for name, parameter in signature.items()} | ONLY
     for name, value in layer.get_config().items() if isinstance(layer, keras.Layer) else ():
         default = defaults.get(name)
-        if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default]):
+        if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default], (default,)):
             raise ValueError(f"{layer.name}: {name} must be {default!r} to be exported to ONNX; got {value!r:.80}.")
     return write(graph, layer, inputs)
 
@@ -198,6 +199,14 @@ def _similarity(graph, layer, inputs):
     return [Value(graph.node("Softmax", x, axis=-1), inputs[0].mask)]
 
 
+def _activation(graph, layer, inputs):
+    return [Value(activate(graph, layer, layer.activation, inputs[0].name), inputs[0].mask)]
+
+
+def _disentangled(graph, layer, inputs):
+    return disentangled_attention(graph, layer, inputs, dense, _of_padding)
+
+
 def _first(graph, layer, inputs):
     return [inputs[0]]
 
@@ -206,6 +215,7 @@ def _first(graph, layer, inputs):
 # settings that it reads. The operation of `x + y`, whose class is private, goes by its name.
 LAYERS = {
     "Add": (_plus, ""),
+    keras.layers.Activation: (_activation, "activation"),
     keras.layers.Add: (_add_of_keras, ""),
     keras.layers.Concatenate: (_concatenate, ""),
     keras.layers.Dense: (_dense, "units activation use_bias"),
@@ -217,6 +227,10 @@ LAYERS = {
     keras.layers.UnitNormalization: (_to_length_one, ""),
     layers.Add: (_add, ""),
     layers.Dense: (_dense, "units activation use_bias"),
+    layers.DisentangledSelfAttention: (
+        _disentangled,
+        "head_num activation use_bias buckets reach terms share_keys position_dropout",
+    ),
     layers.Dropout: (_first, ""),
     layers.Embedding: (_embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
@@ -224,11 +238,13 @@ LAYERS = {
     layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
+    layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
     layers.Scale: (_scale, "factor"),
+    layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
     layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
     layers.TrigPosEmbedding: (_sinusoids, ""),
 }

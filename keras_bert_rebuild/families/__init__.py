@@ -1,10 +1,12 @@
 """The differences between the families, as data without code."""
 
-from keras_bert_rebuild.families import albert, bert, distilbert, electra, modernbert, roberta, transformer
+from keras_bert_rebuild.families import albert, bert, deberta_v2, distilbert, electra, modernbert, roberta, transformer
 
 # Hugging Face's name of a family to the module with its data.
 FAMILIES = {
-    model_type: module for module in (bert, roberta, distilbert, albert, electra, modernbert) for model_type in module.MODEL_TYPES
+    model_type: module
+    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert)
+    for model_type in module.MODEL_TYPES
 }
 
 # Families that no other library has files of: they are saved in Keras's own formats.
@@ -38,3 +40,13 @@ def huggingface_of(family):
             "are saved with format 'keras'."
         )
     return FAMILIES[family]
+
+
+def table_of(config):
+    """The names in Hugging Face's files of a config: its family's, of which a setting may choose among several.
+
+    Raises:
+        ValueError: see `huggingface_of`.
+    """
+    module = huggingface_of(config.family)
+    return module.table_of(config) if hasattr(module, "table_of") else module.HUGGINGFACE

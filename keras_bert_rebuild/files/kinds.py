@@ -102,6 +102,7 @@ TOKENIZER_NAMES = (
     "merges.txt",
     "spiece.model",
     "sentencepiece.bpe.model",
+    "spm.model",
 )
 
 STORE = FolderKind(

@@ -11,6 +11,7 @@ from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.dense import Dense
+from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSelfAttention
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
@@ -23,6 +24,7 @@ from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
 from keras_bert_rebuild.layers.rms_normalization import RMSNormalization
 from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
@@ -35,6 +37,7 @@ __all__ = [
     "Add",
     "ConditionalRandomField",
     "Dense",
+    "DisentangledSelfAttention",
     "Dropout",
     "Embedding",
     "EmbeddingSimilarity",
@@ -47,6 +50,7 @@ __all__ = [
     "MultiHeadSelfAttention",
     "PositionEmbedding",
     "RMSNormalization",
+    "RelativeEmbedding",
     "Scale",
     "TaskEmbedding",
     "TokenEmbedding",

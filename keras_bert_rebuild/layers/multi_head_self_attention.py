@@ -101,6 +101,19 @@ class MultiHeadSelfAttention(CompositeLayer):
             query, key = rotate(query, *rotation), rotate(key, *rotation)
         return query, key, value
 
+    def divisor(self, width: int) -> float:
+        """What scores of heads of this width are divided by."""
+        return float(width) ** 0.5
+
+    def position_scores(self, query: Any, key: Any, table: Any) -> Any:
+        """What is added to the divided scores, `(batch, heads, length, length)`; None for nothing.
+
+        Args:
+            query, key: as from `queries_keys_values`.
+            table: the table of distances that layers share, `(rows, hidden)`, or None.
+        """
+        return None
+
     def visible_keys(self, length: Any) -> Any:
         """Which keys a query may attend to by their distance, `(length, length)`; None if all of them."""
         if not self.history_only and self.window is None:

@@ -4,6 +4,8 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.models.encoder_blocks import (
+    RELATIVE,
+    Context,
     make_block,
     make_dropout,
     make_initializer,
@@ -47,9 +49,9 @@ def build_encoder(encoder, inputs):
     """
     x, table = _build_embedding(encoder, inputs)
     blocks = {block.number: make_block(block, lambda: _kernel_settings(encoder)) for block in encoder.distinct}
-    outputs = []
+    outputs, context = [], Context(relative=_build_relative(encoder, x))
     for block in encoder.blocks:
-        x = run_block(blocks[block.number], x)
+        x = run_block(blocks[block.number], x, context)
         outputs.append(x)
     outputs = outputs or [x]
     if encoder.final_norm is not None:
@@ -85,12 +87,25 @@ def _build_embedding(encoder, inputs):
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
     steps = [make_dropout(embedding.dropout, "Embedding-Dropout")]
+    if embedding.widened_first:
+        settings = make_kernel_settings(stddev)
+        steps.append(keras.layers.Dense(encoder.width, use_bias=False, name="Embedding-Mapping", **settings))
     if embedding.norm is not None:
         steps.append(make_norm(embedding.norm, "Embedding-Norm"))
     if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
         steps.reverse()
     for step in steps:
         x = step(x)
-    if embedding.widened:
+    if embedding.widened and not embedding.widened_first:
         x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table
+
+
+def _build_relative(encoder, x):
+    """The table of distances that the blocks share, `(rows, hidden)`; None if they read none."""
+    relative, stddev = encoder.relative, encoder.initializer_range
+    if relative is None:
+        return None
+    settings = {} if stddev is None else {"embeddings_initializer": make_initializer(stddev)}
+    table = layers.RelativeEmbedding(relative.rows, encoder.width, name=RELATIVE, **settings)(x)
+    return table if relative.norm is None else make_norm(relative.norm, f"{RELATIVE}-Norm")(table)

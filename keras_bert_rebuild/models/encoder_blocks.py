@@ -1,5 +1,6 @@
 """The encoder blocks: making their layers, finding them in a model, and running them, inside or outside a graph."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -7,10 +8,14 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
+from keras_bert_rebuild.models.convolution_beside import add_beside, beside_of, make_beside
 
 # The two halves of a block, and what follows each half's own layer, in the order of the fields of `Half`.
 HALVES = (ATTENTION, FEED_FORWARD)
 BLOCK_ENDS = ("", "-Dropout", "-Adapter", "-Adapter-Add", "-Add", "-Norm")
+
+# The table of distances that blocks share.
+RELATIVE = "Embedding-Relative"
 
 # An adapter that is close to 0 changes little: the model starts as it was.
 # Reference: Houlsby et al., 2019, section 2 (https://arxiv.org/abs/1902.00751); the deviation is keras_transformer's.
@@ -30,15 +35,16 @@ class Half(NamedTuple):
 
 
 class BlockLayers(NamedTuple):
-    """The layers of a block: its halves, and whether each normalises before ("pre") or after ("post") it adds."""
+    """The layers of a block: its halves, whether each normalises before ("pre") or after ("post") it adds, and what is beside."""
 
     halves: tuple
     order: str = "post"
+    beside: Any = None
 
     @property
     def layers(self):
         """All of them, in the order of the fields."""
-        return [layer for half in self.halves for layer in half if layer is not None]
+        return [layer for part in (*self.halves, self.beside or ()) for layer in part if layer is not None]
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,9 @@ class Context:
 
     training: bool | None = None
     """Whether dropout is applied."""
+
+    relative: Any = None
+    """The table of distances that blocks share, `(rows, hidden)`, for disentangled attention; in a graph, too."""
 
 
 # For a block in a graph.
@@ -98,15 +107,19 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     name = f"Encoder-{block.number}" if name is None else name
     attention, feed_forward = block.attention, block.feed_forward
     rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta}
+    window = {} if attention.window is None else {"window": attention.window}
+    kind = layers.MultiHeadSelfAttention
+    if attention.relative is not None:
+        kind = functools.partial(layers.DisentangledSelfAttention, **_of_distances(attention.relative, block.dropout))
     sub_layers = [
-        layers.MultiHeadSelfAttention(
+        kind(
             attention.heads,
             activation=layers.get_activation(attention.activation),
             use_bias=attention.bias,
             attention_dropout=attention.dropout,
-            window=attention.window,
             trainable=trainable,
             name=f"{name}-{ATTENTION}",
+            **window,
             **rotary,
             **kernel_settings(),
         ),
@@ -135,7 +148,8 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
                 make_norm(block.norm, f"{half}-Norm", trainable=trainable) if has_norm else None,
             )
         )
-    return BlockLayers(tuple(halves), block.order)
+    beside = None if block.convolution is None else make_beside(block, name, make_norm, trainable, kernel_settings())
+    return BlockLayers(tuple(halves), block.order, beside)
 
 
 def block_of(layers_by_name, number, order="post"):
@@ -147,9 +161,8 @@ def block_of(layers_by_name, number, order="post"):
         order: see `anatomy.Block`.
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
-    return BlockLayers(
-        tuple(Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name), order
-    )
+    halves = tuple(Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name)
+    return BlockLayers(halves, order, beside_of(layers_by_name, number))
 
 
 def blocks_of(model):
@@ -172,7 +185,10 @@ def run_block(block, x, context=IN_GRAPH):
         "post":  x = norm(x + y(x))
         "pre":   x = x + y(norm(x))
 
-    With an empty context this builds the graph. Outside a call of the model, `context.training` is passed to every layer.
+    A convolution beside the block adds to its output: x = norm(x + act(Dropout(convolution(input)))).
+
+    With a context of no more than the table of distances this builds the graph. Outside a call of the model, `context.training` is
+    passed to every layer.
 
     Args:
         block: `BlockLayers`.
@@ -186,10 +202,10 @@ def run_block(block, x, context=IN_GRAPH):
     (https://arxiv.org/abs/2002.04745).
     """
     training = {} if context.training is None else {"training": context.training}
-    pre = block.order == "pre"
+    pre, came = block.order == "pre", x
     for half in block.halves:
         y = half.norm(x) if pre and half.norm is not None else x
-        y = half.sub_layer(y, **training, **_of_attention(half.sub_layer, context))
+        y = half.sub_layer(_read(half.sub_layer, y, context), **training, **_of_attention(half.sub_layer, context))
         if half.dropout is not None:
             y = half.dropout(y, **training)
         if half.adapter is not None:
@@ -197,7 +213,25 @@ def run_block(block, x, context=IN_GRAPH):
         x = half.add([x, y])
         if not pre:
             x = half.norm(x)
-    return x
+    return x if block.beside is None else add_beside(block.beside, came, x, context.mask, training)
+
+
+def relative_table(layers_by_name, x):
+    """The table of distances of a model, after its norm if there is one; None if its attention reads none.
+
+    Args:
+        layers_by_name: the layers of a model by name.
+        x: the output of its embedding, of which nothing is read.
+    """
+    if RELATIVE not in layers_by_name:
+        return None
+    table, norm = layers_by_name[RELATIVE](x), layers_by_name.get(f"{RELATIVE}-Norm")
+    return table if norm is None else norm(table)
+
+
+def _read(layer, x, context):
+    """The input of a layer: disentangled attention also reads the table of distances."""
+    return x if context.relative is None or not layer.name.endswith(ATTENTION) else [x, context.relative]
 
 
 def _of_attention(layer, context):
@@ -206,6 +240,17 @@ def _of_attention(layer, context):
         return {}
     known = {"mask": context.mask, "positions": context.positions}
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _of_distances(relative, dropout):
+    """The arguments of disentangled attention; the table is dropped at the rate of the block."""
+    return {
+        "buckets": relative.buckets,
+        "reach": relative.reach,
+        "terms": relative.terms,
+        "share_keys": relative.shared_keys,
+        "position_dropout": dropout,
+    }
 
 
 def _make_adapter(size, activation, name):

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.heads import MEAN
 from keras_bert_rebuild.models.encoder import FINAL_NORM
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
+from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, relative_table, run_block
 from keras_bert_rebuild.models.heads import before_logits
 
 
@@ -25,10 +25,11 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
         The last block's output, the token table, and for each head the input of its last layer.
     """
     x, table = embedding(inputs, training=True)
-    context = Context(mask=mask, training=True)
-    for block in blocks_of(model):
-        x = rematerialised(block.layers, functools.partial(run_block, block, context=context))(x)
     layers = {layer.name: layer for layer in model.layers}
+    table_of_distances = relative_table(layers, x)
+    shared = () if table_of_distances is None else (table_of_distances,)
+    for block in blocks_of(model):
+        x = rematerialised(block.layers, functools.partial(_run_block, block, mask))(x, *shared)
     if FINAL_NORM in layers:
         x = layers[FINAL_NORM](x)
     others, reads = [], before_logits(model.config.encoder())
@@ -41,8 +42,12 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     return x, table, *others
 
 
+def _run_block(block, mask, x, relative=None):
+    return run_block(block, x, Context(mask=mask, training=True, relative=relative))
+
+
 def rematerialised(layers, function):
-    """A function of one tensor through `layers` that retains only that tensor and the weights for the backward pass.
+    """A function of tensors through `layers` that retains only these and the weights for the backward pass.
 
     It is `keras.remat` of a pure function: weights and the seeds of dropout go in and seeds come out, so that the second run draws
     the same numbers and no JAX tracer stays in a variable. (On torch, dropout has no seed; there `keras.remat` saves the state of
@@ -50,7 +55,7 @@ def rematerialised(layers, function):
 
     Args:
         layers: the layers that `function` calls; all their variables.
-        function: from a tensor to a tensor.
+        function: from tensors to a tensor.
 
     Returns:
         A function with the same values and gradients.
@@ -61,16 +66,16 @@ def rematerialised(layers, function):
     known = {id(variable) for variable in weights}
     seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in known)
 
-    def call(x):
+    def call(*tensors):
         before = [ops.copy(seed) for seed in seeds]  # torch writes seeds in place
 
-        def pure(x, values):
+        def pure(values, *tensors):
             mapping = zip([*weights, *seeds], [*values, *before], strict=True)
             with keras.StatelessScope(list(mapping)) as scope:
-                y = function(x)
+                y = function(*tensors)
             return y, [scope.get_current_value(seed) for seed in seeds]
 
-        y, after = keras.remat(pure)(x, [ops.convert_to_tensor(weight) for weight in weights])
+        y, after = keras.remat(pure)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
         for seed, value in zip(seeds, after, strict=True):
             seed.assign(value)
         return y

@@ -13,6 +13,9 @@ WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dro
 # Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
 GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))
 
+# Fields whose values in files are other libraries' names of activations.
+ACTIVATIONS = ("hidden_act", "mlm_act", "pooler_act", "conv_act")
+
 # Without these no model can be built.
 GOOGLE_REQUIRED = (
     "vocab_size",
@@ -84,6 +87,9 @@ def config_from_huggingface(values, where="config.json"):
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
+    problem = module.problem_of(values) if hasattr(module, "problem_of") else None
+    if problem:
+        raise ValueError(f"{where} describes another architecture: {problem}.")
     defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = (
@@ -154,12 +160,12 @@ def _config(defaults, keys, activation_names, values, where):
     for field, key in keys:
         if values.get(key) is not None:
             fields[field] = values[key]
-    for field in ("hidden_act", "mlm_act"):
-        if fields.get(field) is not None and not isinstance(fields[field], str):
+    for name in ACTIVATIONS:
+        if fields.get(name) is not None and not isinstance(fields[name], str):
             # Keras would create the object that a dictionary names.
-            raise ValueError(f"{where}: {field} must be the name of an activation; got {fields[field]!r:.80}.")
-    for field in {field for field, key in keys if field in ("hidden_act", "mlm_act") and values.get(key) is not None}:
-        fields[field] = _our_activation(fields[field], activation_names, where)
+            raise ValueError(f"{where}: {name} must be the name of an activation; got {fields[name]!r:.80}.")
+        if isinstance(fields.get(name), str) and any(values.get(key) is not None for field, key in keys if field == name):
+            fields[name] = _our_activation(fields[name], activation_names, where)
     try:
         config = BertConfig.from_dict(fields)
     except (ValueError, TypeError, OverflowError) as error:
@@ -186,7 +192,7 @@ def _values(config, keys, activation_names):
     theirs = {ours: name for name, ours in reversed(activation_names)}
     values = {key: getattr(config, field) for field, key in keys if getattr(config, field) is not None}
     for field, key in keys:
-        if field in ("hidden_act", "mlm_act") and key in values:
+        if field in ACTIVATIONS and key in values:
             if values[key] not in theirs:
                 raise ValueError(f"expected an activation among {', '.join(theirs)}; got {values[key]!r}.")
             values[key] = theirs[values[key]]

@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.safetensors_files import write_safetensors
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.checkpoints.transfer import arrays_to_write
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import FAMILIES, huggingface_of
+from keras_bert_rebuild.families import FAMILIES, table_of
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import MODEL
 from keras_bert_rebuild.files.output import check_folder
@@ -103,7 +103,7 @@ def write_huggingface(model, path, files, *, config=None, dtype=None, max_shard_
     """
     check_folder(path, MODEL)
     config = _config(model, config)
-    heads, table = heads_of(model), huggingface_of(config.family).HUGGINGFACE
+    heads, table = heads_of(model), table_of(config)
     arrays = _arrays(model, table, config, dtype)
     values = config_to_huggingface(config, heads, dtype or model.weights[0].dtype)
     if set(heads) <= {"pooler"}:  # a file of the encoder alone

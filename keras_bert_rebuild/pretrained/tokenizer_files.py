@@ -27,6 +27,7 @@ NAMES = TOKENIZER_NAMES
 SENTENCEPIECE = {
     "albert": ("spiece.model", "AlbertTokenizer"),
     "xlm_roberta": ("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
+    "deberta_v2": ("spm.model", "DebertaV2Tokenizer"),
 }
 
 

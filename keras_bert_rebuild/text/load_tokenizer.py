@@ -18,6 +18,7 @@ KINDS = (
     (WordPieceTokenizer, ("vocab.txt",), None),
     (SentencePieceTokenizer, ("spiece.model",), "albert"),
     (SentencePieceTokenizer, ("sentencepiece.bpe.model",), "xlmroberta"),
+    (SentencePieceTokenizer, ("spm.model",), "debertav2"),
     (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
 )
 
@@ -29,13 +30,14 @@ IN_JSON: dict[str, Any] = {
 
 # Which file to use in a folder with files of several kinds.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
+PREFERRED |= {"debertav2": "spm.model"}
 
 # These split words with code of their own, whatever files they have.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 
 # Classes of transformers that have the files of `KINDS` if there is no tokenizer.json.
 CLASSES = (
-    "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "distilbert", "dprcontextencoder",
+    "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "debertav2", "distilbert", "dprcontextencoder",
     "dprquestionencoder", "dprreader", "electra", "funnel", "ibert", "layoutlm", "layoutlmv2", "longformer", "lxmert", "mobilebert",
     "mpnet", "realm", "retribert", "roberta", "roformer", "splinter", "squeezebert", "xlmroberta",
 )  # fmt: skip
@@ -55,8 +57,8 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
 
     Args:
         path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT), sentencepiece.bpe.model
-            (XLM-RoBERTa) or tokenizer.json (any of them, CamemBERT and others); or the path of such a file. tokenizer_config.json
-            and config.json decide if the files are ambiguous.
+            (XLM-RoBERTa), spm.model (DeBERTa) or tokenizer.json (any of them, CamemBERT and others); or the path of such a file.
+            tokenizer_config.json and config.json decide if the files are ambiguous.
         options: arguments of the tokenizer.
 
     Returns:
@@ -95,7 +97,8 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     if in_json is not None and path in (folder, folder / "tokenizer.json"):
         return in_json.from_pretrained(folder, **options)
     raise ValueError(
-        f"expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model or tokenizer.json; {path} has none."
+        "expected vocab.txt, vocab.json and merges.txt, spiece.model, sentencepiece.bpe.model, spm.model or tokenizer.json; "
+        f"{path} has none."
     )
 
 
@@ -130,8 +133,8 @@ def _check_program(folder, names):
         wrong = next((name for name in classes if name not in CLASSES), None)
     if wrong is not None:
         raise ValueError(
-            f"expected a tokenizer of BERT, RoBERTa, ALBERT or XLM-RoBERTa; the settings of {folder} name {wrong!r}, which splits "
-            "words with code of its own."
+            f"expected a tokenizer of BERT, RoBERTa, ALBERT, XLM-RoBERTa or DeBERTa; the settings of {folder} name {wrong!r}, "
+            "which splits words with code of its own."
         )
 
 

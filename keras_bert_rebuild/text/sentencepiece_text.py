@@ -1,4 +1,4 @@
-"""What ALBERT and XLM-RoBERTa do with a SentencePiece model: their normalisation, special ids and character offsets."""
+"""What ALBERT, XLM-RoBERTa and DeBERTa do with a SentencePiece model: their normalisation, special ids and character offsets."""
 
 import bisect
 import re
@@ -43,6 +43,9 @@ class Family:
     splits_digit_commas: bool
     """Whether a comma after a digit is a token of its own."""
 
+    mask_takes_space: bool = True
+    """Whether white space before a mask in a text belongs to it."""
+
 
 FAMILIES = {
     # `tokenization.py` of google-research/albert.
@@ -58,6 +61,13 @@ FAMILIES = {
         front=("<s>", "<pad>", "</s>", "<unk>"), replaced=("<unk>", "<s>", "</s>"), last=("<mask>",),
         separators=2, second_segment=0,
         cleans=False, lower=False, strip_accents=False, splits_digit_commas=False,
+    ),
+    # `spm_tokenizer.py` of microsoft/DeBERTa, versions 2 and 3: the pieces of the model, the mask last.
+    "deberta_v2": Family(
+        cls="[CLS]", pad="[PAD]", sep="[SEP]", unk="[UNK]", mask="[MASK]",
+        front=(), replaced=(), last=("[MASK]",),
+        separators=1, second_segment=1,
+        cleans=False, lower=False, strip_accents=False, splits_digit_commas=False, mask_takes_space=False,
     ),
 }  # fmt: skip
 

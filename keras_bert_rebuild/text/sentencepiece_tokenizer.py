@@ -1,4 +1,4 @@
-"""ALBERT's and XLM-RoBERTa's tokenizers for batches of texts."""
+"""ALBERT's, XLM-RoBERTa's and DeBERTa's tokenizers for batches of texts."""
 
 import importlib.util
 import itertools
@@ -24,19 +24,20 @@ _FOUND = -1
 
 
 class SentencePieceTokenizer(BatchTokenizer):
-    """Splits texts into the pieces of a SentencePiece model, many at a time, as ALBERT or XLM-RoBERTa does.
+    """Splits texts into the pieces of a SentencePiece model, many at a time, as ALBERT, XLM-RoBERTa or DeBERTa does.
 
     Words, for `word_ids`, are separated by spaces. Needs the sentencepiece package.
 
     Args:
-        model: the path of a spiece.model or sentencepiece.bpe.model, or its bytes.
+        model: the path of a spiece.model, sentencepiece.bpe.model or spm.model, or its bytes.
         family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, texts in lower case and without accents; `"xlm_roberta"`: pairs
-            `<s> A </s></s> B </s>` all of segment 0, unchanged texts, ids one above the model's.
+            `<s> A </s></s> B </s>` all of segment 0, unchanged texts, ids one above the model's; `"deberta_v2"`: pairs as ALBERT,
+            unchanged texts, the mask after all pieces.
         lower: lower-case texts; None for the family's default.
         strip_accents: decompose characters and drop accents; None for the family's default.
         added_tokens: further tokens, each with its id, that stand for themselves wherever they are written in a text: strings or
             `tokenizers.AddedToken`s, with their flags.
-        mask_takes_space: white space before a mask in a text belongs to it; None for yes.
+        mask_takes_space: white space before a mask in a text belongs to it; None for the family's default, yes but for DeBERTa.
 
     Raises:
         ValueError: sentencepiece is not installed, the model is not of the family, or an added token has the id of another.
@@ -77,7 +78,8 @@ class SentencePieceTokenizer(BatchTokenizer):
         if missing:
             raise ValueError(f"a model of family {family!r} must have {', '.join(names)}; got one without {missing}.")
         self.cls_id, self.pad_id, self.sep_id, self.unk_id, self.mask_id = (self.vocabulary[name] for name in names)
-        self.takes_space = (self._family.mask,) if mask_takes_space is None or mask_takes_space else ()
+        takes = self._family.mask_takes_space if mask_takes_space is None else mask_takes_space
+        self.takes_space = (self._family.mask,) if takes else ()
         self._ids = _ids_in_texts(self._model, self.vocabulary, names)
 
     @classmethod
@@ -86,8 +88,9 @@ class SentencePieceTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with spiece.model (ALBERT) or sentencepiece.bpe.model (XLM-RoBERTa). Case and accents of ALBERT are read
-                from tokenizer_config.json, if there is one; added tokens are read from the files next to the model.
+            path: a folder with spiece.model (ALBERT), sentencepiece.bpe.model (XLM-RoBERTa) or spm.model (DeBERTa). Case and
+                accents of ALBERT are read from tokenizer_config.json, if there is one; added tokens are read from the files next
+                to the model.
             options: arguments of the class that override the files.
         """
         path = Path(path)
@@ -98,8 +101,13 @@ class SentencePieceTokenizer(BatchTokenizer):
             tokenizer = cls(path / "spiece.model", "albert", **{**arguments, **options})
         elif (path / "sentencepiece.bpe.model").is_file():
             tokenizer = cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
+        elif (path / "spm.model").is_file():
+            values = json_object(path / "tokenizer_config.json")
+            if values.get("split_by_punct"):
+                raise ValueError(f"{path}: split_by_punct must be false, since punctuation is not split here; got true.")
+            tokenizer = cls(path / "spm.model", "deberta_v2", **{"lower": values.get("do_lower_case"), **options})
         else:
-            raise ValueError(f"expected a folder with spiece.model or sentencepiece.bpe.model; {path} is not one.")
+            raise ValueError(f"expected a folder with spiece.model, sentencepiece.bpe.model or spm.model; {path} is not one.")
         return tokenizer if "added_tokens" in options else tokenizer._with_added_tokens(path)
 
     def _with_added_tokens(self, folder):
@@ -117,7 +125,7 @@ class SentencePieceTokenizer(BatchTokenizer):
 
     @property
     def model_file(self) -> bytes:
-        """The model, the content of a spiece.model or sentencepiece.bpe.model."""
+        """The model, the content of a spiece.model, sentencepiece.bpe.model or spm.model."""
         return self._model.serialized_model_proto()
 
     @property
@@ -193,7 +201,9 @@ def _load(model):
     except RuntimeError as error:
         raise ValueError(f"a SentencePiece model must be a file of that format; it cannot be read: {error}.") from error
     if any(map(processor.is_byte, range(len(processor)))):
-        raise ValueError("a SentencePiece model must have no pieces for bytes, as ALBERT's and XLM-RoBERTa's; this one has some.")
+        raise ValueError(
+            "a SentencePiece model must have no pieces for bytes, as those of ALBERT, XLM-RoBERTa and DeBERTa; this one has some."
+        )
     return processor
 
 
@@ -202,7 +212,8 @@ def _vocabulary(model, family):
     first = tuple(pieces[: len(family.replaced)])
     if first != family.replaced:
         raise ValueError(f"the first pieces of the model must be {', '.join(family.replaced)}; got {', '.join(first)}.")
-    return {token: i for i, token in enumerate((*family.front, *pieces[len(family.replaced) :], *family.last))}
+    last = [token for token in family.last if token not in pieces]
+    return {token: i for i, token in enumerate((*family.front, *pieces[len(family.replaced) :], *last))}
 
 
 def _ids_in_texts(model, vocabulary, special):

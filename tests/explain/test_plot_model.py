@@ -11,6 +11,7 @@ from keras_bert_rebuild import BertConfig, explain
 from keras_bert_rebuild.explain.diagram import Box, Line
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families import albert, distilbert, electra
+from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config
 from keras_bert_rebuild.families.transformer import TransformerConfig
 
 
@@ -27,6 +28,13 @@ CONFIGS = {
     "answers": (BertConfig(), ["question_answering"]),
     "adapters": (BertConfig(adapter_size=8), ["mlm"]),
     "transformer": (TransformerConfig(), ["mlm"]),
+    "distances": (DebertaV2Config(), ["mlm"]),
+    "convolution": (
+        DebertaV2Config(
+            num_hidden_layers=1, conv_kernel_size=3, share_att_key=False, type_vocab_size=2, position_biased_input=True
+        ),
+        [],
+    ),
     "another anatomy": (ToyConfig(family="gated_toy"), ["mlm", "nsp"]),
 }
 

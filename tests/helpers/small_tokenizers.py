@@ -54,6 +54,10 @@ def sentencepiece(family, sentences=None, **options):
             "control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "normalization_rule_name": "nmt_nfkc",
         },
         "xlm_roberta": {"normalization_rule_name": "nmt_nfkc"},
+        "deberta_v2": {
+            "pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "normalization_rule_name": "nmt_nfkc",
+            "pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]",
+        },
     }[family]  # fmt: skip
     model = io.BytesIO()
     if sentences is None:

@@ -39,6 +39,30 @@ MODERN = {
 BIASED = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True, "decoder_bias": False}
 ODD_MODERN = {**MODERN, **BIASED, "hidden_activation": "silu", "classifier_activation": "relu", "classifier_pooling": "mean"}
 
+DEBERTA = {
+    **BERT,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-7,
+    "relative_attention": True,
+    "position_buckets": 8,
+    "pos_att_type": "p2c|c2p",
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+}
+# Keys of its own for distances, the convolution of xlarge, added positions, segments.
+DEBERTA_ODD = {
+    **DEBERTA,
+    "share_att_key": False,
+    "conv_kernel_size": 3,
+    "conv_act": "gelu",
+    "position_biased_input": True,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu_new",
+}
+# A row for each distance, fewer than the text is long, without their norm; narrow embedding tables.
+DEBERTA_PLAIN = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 6, "norm_rel_ebd": "none", "embedding_size": 6}
+
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
     "bert": ("Bert", "Model", BERT),
@@ -70,6 +94,20 @@ CASES = {
     "electra_discriminator": ("Electra", "ForPreTraining", {**ELECTRA, **ODD}),
     "electra_generator": ("Electra", "ForMaskedLM", {**ELECTRA, **ODD, "embedding_size": 20}),
     "electra_classification": ("Electra", "ForSequenceClassification", {**ELECTRA, "num_labels": 3, "embedding_size": 12}),
+    "deberta": ("DebertaV2", "Model", DEBERTA),
+    "deberta_odd": ("DebertaV2", "Model", DEBERTA_ODD),
+    "deberta_plain": ("DebertaV2", "ForMaskedLM", DEBERTA_PLAIN),
+    "deberta_masked_lm": ("DebertaV2", "ForMaskedLM", {**DEBERTA, "legacy": False, "pos_att_type": ["c2p"]}),
+    "deberta_classification": (
+        "DebertaV2",
+        "ForSequenceClassification",
+        {**DEBERTA_ODD, "pos_att_type": ["p2c"], "conv_act": "tanh", "num_labels": 3},
+    ),
+    "deberta_without_distances": (
+        "DebertaV2",
+        "ForQuestionAnswering",
+        {**DEBERTA_ODD, "relative_attention": False, "pos_att_type": None, "norm_rel_ebd": "none"},
+    ),
 }
 
 
@@ -83,6 +121,7 @@ FAMILIES = {
     "Albert": ALBERT,
     "ModernBert": MODERN,
     "Electra": ELECTRA,
+    "DebertaV2": DEBERTA,
 }
 KINDS = (
     "Model",

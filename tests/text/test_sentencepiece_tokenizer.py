@@ -18,10 +18,10 @@ PLAIN = [*small_tokenizers.LINES, *small_tokenizers.SENTENCES[:6]]
 
 @pytest.fixture(scope="module")
 def models():
-    return {family: small_tokenizers.sentencepiece(family) for family in ("albert", "xlm_roberta")}
+    return {family: small_tokenizers.sentencepiece(family) for family in ("albert", "xlm_roberta", "deberta_v2")}
 
 
-@pytest.fixture(params=["albert", "xlm_roberta"])
+@pytest.fixture(params=["albert", "xlm_roberta", "deberta_v2"])
 def tokenizer(request, models):
     return SentencePieceTokenizer(models[request.param], request.param)
 
@@ -77,11 +77,20 @@ def test_xlm_robertas_ids_are_one_above_the_models(models):
         assert tokenizer.encode_batch([line], pad_to="longest").ids[0].tolist() == [0, *expected, 2]
 
 
+def test_debertas_ids_are_the_models_and_the_mask_is_last(models):
+    model = sentencepiece.SentencePieceProcessor(model_proto=models["deberta_v2"])
+    tokenizer = SentencePieceTokenizer(models["deberta_v2"], "deberta_v2")
+    assert [tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.unk_id] == [0, 1, 2, 3]
+    assert tokenizer.mask_id == len(model) == len(tokenizer) - 1
+    for line in PLAIN:
+        assert tokenizer.encode_batch([line], pad_to="longest").ids[0].tolist() == [1, *model.encode(line), 2]
+
+
 def test_pairs_are_as_the_family_has_them(tokenizer):
     encoding = tokenizer.encode_batch(["the harbour"], ["the letters"], pad_to="longest")
     first, second = (tokenizer.encode_flat([text])[0].tolist() for text in ("the harbour", "the letters"))
     cls, sep = tokenizer.cls_id, tokenizer.sep_id
-    albert = tokenizer.family == "albert"
+    albert = tokenizer.family != "xlm_roberta"
     assert encoding.ids[0].tolist() == [cls, *first, *([sep] if albert else [sep, sep]), *second, sep]
     assert encoding.segments[0].tolist() == (
         [0] * (len(first) + 2) + [1] * (len(second) + 1) if albert else [0] * encoding.ids.size
@@ -165,11 +174,13 @@ def test_case_and_accents_are_read_from_the_folder(models, tmp_path):
     assert SentencePieceTokenizer.from_pretrained(tmp_path, lower=True).lower
 
 
-@pytest.mark.parametrize("kind", ["albert", "xlm_roberta"])
+@pytest.mark.parametrize("kind", ["albert", "xlm_roberta", "deberta_v2"])
 def test_tokens_that_a_folder_adds_are_single_tokens(kind, models, tmp_path):
     plain = SentencePieceTokenizer(models[kind], kind)
     size = len(plain)
-    (tmp_path / {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}[kind]).write_bytes(models[kind])
+    (tmp_path / {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model", "deberta_v2": "spm.model"}[kind]).write_bytes(
+        models[kind]
+    )
     special = {plain.tokens[i]: i for i in plain.special_ids}
     (tmp_path / "added_tokens.json").write_text(json.dumps({**special, "<date>": size + 1, "C++": size}))
     tokenizer = SentencePieceTokenizer.from_pretrained(tmp_path)
@@ -197,7 +208,7 @@ def test_empty_texts_give_empty_rows(tokenizer):
 
 
 def test_wrong_input_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="family must be albert or xlm_roberta; got 't5'"):
+    with pytest.raises(ValueError, match="family must be albert or xlm_roberta or deberta_v2; got 't5'"):
         SentencePieceTokenizer(models["albert"], "t5")
     with pytest.raises(ValueError, match="first pieces of the model must be <unk>, <s>, </s>; got <pad>"):
         SentencePieceTokenizer(models["albert"], "xlm_roberta")

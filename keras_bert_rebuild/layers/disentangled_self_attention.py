@@ -1,0 +1,209 @@
+"""Self-attention that compares contents with contents, contents with distances, and distances with contents."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.anatomy.parts import position_projections
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.dropout import Dropout
+from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS, MultiHeadSelfAttention
+
+TERMS = ("c2p", "p2c")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class DisentangledSelfAttention(MultiHeadSelfAttention):
+    """`MultiHeadSelfAttention` whose scores also compare tokens with their distance i − j.
+
+        score(i, j) = (Q_i · K_j  +  Q_i · K^r_δ(i,j)  +  K_j · Q^r_δ(i,j)) / √(K · (1 + number of terms))
+
+                       content      content to            position to
+                       to content   position, "c2p"       content, "p2c"
+
+        K^r, Q^r = table · W + b        δ(i, j) = the row of the distance i − j
+
+    With `buckets` b, distances up to b / 2 have a row each, and those beyond share b / 2 rows, which widen as logarithms do up to
+    `reach`. Otherwise every distance up to `reach` has its row. The table has a row for either sign.
+
+    Its weights are those of `MultiHeadSelfAttention`, which also project the table with `share_keys`; else `position_key` with
+    "c2p" and `position_query` with "p2c", each with a `kernel` `(D, D)` and a `bias` `(D,)`.
+
+    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place: no look-up per pair of tokens.
+
+    Args:
+        head_num: number of heads; must divide the hidden size.
+        buckets: even and at least 4, or 0 for none.
+        reach: the distance from which on all are one.
+        terms: "c2p", "p2c" or both.
+        share_keys: whether distances are projected by the projections of queries and keys.
+        position_dropout: rate in [0, 1) at which numbers of the table are dropped in training.
+        activation, use_bias, attention_dropout, **kwargs: those of `MultiHeadSelfAttention`.
+
+    Call arguments:
+        inputs: a list of the sequence `(batch, length, hidden)` and the table `(rows, hidden)`, with `2 · buckets` rows, or
+            `2 · reach` without buckets.
+        mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
+        positions: not read, since only distances count.
+
+    Input shape: `[(batch, length, hidden), (rows, hidden)]`.
+    Output shape: `(batch, length, hidden)`.
+    Mask: keys at padding get a probability of exactly 0; that of the sequence is passed on.
+
+    Reference: He et al., 2021, sections 3.1 and 3.2 (https://arxiv.org/abs/2006.03654); the buckets are those of version 2 of
+    microsoft/DeBERTa.
+    """
+
+    def __init__(
+        self,
+        head_num: int,
+        buckets: int,
+        reach: int,
+        terms: Sequence[str] = TERMS,
+        share_keys: bool = False,
+        position_dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(head_num, **kwargs)
+        check_distances(buckets, reach)
+        if not terms or any(term not in TERMS for term in terms):
+            raise ValueError(f"terms must be one or both of {', '.join(TERMS)}; got {', '.join(terms) or 'none'}.")
+        if not 0 <= position_dropout < 1:
+            raise ValueError(f"position_dropout must be a rate in [0, 1); got {position_dropout}.")
+        self.buckets, self.reach, self.terms = buckets, reach, tuple(terms)
+        self.share_keys, self.position_dropout = share_keys, position_dropout
+
+    @property
+    def position_names(self) -> tuple[str, ...]:
+        """The names of its own projections of the table."""
+        return () if self.share_keys else position_projections(self.terms)
+
+    def build(self, input_shape):
+        sequence, table = input_shape
+        rows = 2 * (self.buckets or self.reach)
+        if table[0] not in (None, rows):
+            raise ValueError(f"{self.name}: the table of distances must have {rows} rows; got {table[0]}.")
+        super().build(sequence)
+        for name in self.position_names:
+            setattr(self, f"{name}_dense", sub_dense(self, name, table[-1], sequence[-1], self.activation))
+        if self.position_dropout > 0:
+            self.table_dropout = Dropout(self.position_dropout, dtype=self.dtype_policy, name="position_dropout")
+
+    def divisor(self, width: int) -> float:
+        """What scores of heads of this width are divided by."""
+        return float(width * (1 + len(self.terms))) ** 0.5
+
+    def position_scores(self, query: Any, key: Any, table: Any) -> Any:
+        """The two last terms of the scores, divided, `(batch, heads, length, length)`.
+
+        Args:
+            query, key: as from `queries_keys_values`.
+            table: `(rows, hidden)`.
+        """
+        length = ops.shape(query)[1]
+        steps = ops.arange(2 * length, dtype="int32")
+        found = []
+        if "c2p" in self.terms:
+            keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
+            found.append(_shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
+        if "p2c" in self.terms:
+            name = "position_query" if "position_query" in self.position_names else "query"
+            queries = self._of_distances(name, table, steps - length)
+            found.append(ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
+        return functools.reduce(ops.add, found) / self.divisor(query.shape[-1])
+
+    def call(self, inputs, mask=None, training=None, positions=None):
+        sequence, table = inputs
+        query, key, value = self.queries_keys_values(sequence)
+        if self.position_dropout > 0:
+            table = self.table_dropout(table, training=training)
+        scores = ops.einsum("blhk,bshk->bhls", query, key) / self.divisor(query.shape[-1])
+        scores = ops.cast(scores + self.position_scores(query, key, table), "float32")
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        if mask is not None:
+            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
+            scores = ops.where(mask, scores, -1e30)
+        # Keras warns of a softmax over one key, which a text of one token has.
+        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+        probabilities = ops.cast(probabilities, query.dtype)
+        if self.attention_dropout > 0:
+            probabilities = self.dropout(probabilities, training=training)
+        attended = ops.einsum("bhls,bshk->blhk", probabilities, value)
+        return kernels.dense(self.output_dense, self._merge_heads(attended))
+
+    def compute_mask(self, inputs, mask=None):
+        return mask[0] if isinstance(mask, (list, tuple)) else mask
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape[0])
+
+    def get_config(self):
+        config = super().get_config()
+        del config["history_only"]
+        return {
+            **config,
+            "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in (*PROJECTIONS, *self.position_names)]),
+            "buckets": self.buckets,
+            "reach": self.reach,
+            "terms": list(self.terms),
+            "share_keys": self.share_keys,
+            "position_dropout": self.position_dropout,
+        }
+
+    def _of_distances(self, name, table, distances):
+        """The projected rows of distances, `(distances, heads, width of a head)`."""
+        projected = self._split_heads(kernels.dense(getattr(self, f"{name}_dense"), table[None]))[0]  # (R, D) → (R, H, K)
+        rows = ops.convert_to_tensor(rows_of_distances(self.buckets, self.reach))
+        return ops.take(projected, ops.take(rows, ops.clip(distances, -self.reach, self.reach) + self.reach), axis=0)
+
+
+def check_distances(buckets: int, reach: int) -> None:
+    """Refuse buckets that do not divide distances in two.
+
+    Raises:
+        ValueError: `buckets` is odd or below 4 and not 0, or `reach` is not beyond the distances with a row each.
+    """
+    if buckets and (buckets < 4 or buckets % 2):
+        raise ValueError(f"position_buckets must be even and at least 4, or none; got {buckets}.")
+    if reach < 1 or (buckets and reach <= buckets // 2 + 1):
+        raise ValueError(f"max_relative_positions must be above half of position_buckets={buckets} plus 1; got {reach}.")
+
+
+def rows_of_distances(buckets: int, reach: int) -> np.ndarray:
+    """The row of every distance from −reach to reach, int32 `(2 · reach + 1,)`; those beyond have the row of the nearest.
+
+    Computed once and in float32 on every backend, as the reference does: another precision moves a distance to another bucket.
+
+    Args:
+        buckets, reach: as for `DisentangledSelfAttention`.
+
+    Example:
+
+    >>> rows_of_distances(0, 2).tolist(), rows_of_distances(4, 6).tolist()
+    ([0, 1, 2, 3, 3], [0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7])
+    """
+    distances = np.arange(-reach, reach + 1)
+    span = buckets or reach
+    if buckets:
+        middle = buckets // 2
+        far = np.maximum(np.abs(distances), middle).astype("float32") / np.float32(middle)
+        share = np.log(far) / np.log(np.float32((reach - 1) / middle))
+        logarithmic = np.ceil(share * np.float32(middle - 1)).astype("int64") + middle
+        distances = np.where(np.abs(distances) <= middle, distances, np.sign(distances) * logarithmic)
+    return np.clip(distances + span, 0, 2 * span - 1).astype("int32")
+
+
+def _shifted(scores):
+    """Column L − i + j of row i in column j: `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`.
+
+    The columns of a row are one place further left than those of the row before, so without the first L numbers, rows of 2 · L − 1
+    begin with them.
+    """
+    batch, heads, length, columns = ops.shape(scores)
+    flat = ops.reshape(scores, (batch, heads, length * columns))[:, :, length:]
+    return ops.reshape(flat, (batch, heads, length, columns - 1))[:, :, :, :length]

@@ -1,0 +1,300 @@
+"""DeBERTa: its attention against plain NumPy, its folds, its files, and what is refused."""
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from helpers import small_tokenizers
+from helpers.reference import weights_of as values_of
+
+from keras_bert_rebuild import (
+    add_lora,
+    attention_maps,
+    build_model,
+    compile_model,
+    explain,
+    from_pretrained,
+    load_tokenizer,
+    save_pretrained,
+    show_attention,
+)
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.anatomy.parts import weights_of
+from keras_bert_rebuild.families.deberta_v2 import SIZES, DebertaV2Config
+from keras_bert_rebuild.layers import DisentangledSelfAttention
+from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
+from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
+from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.training.distributed.layout_table import axes_of
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CONFIG = DebertaV2Config(
+    vocab_size=31,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=20,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    position_buckets=8,
+    labels=("a", "b"),
+)
+ODD = CONFIG.replace(
+    share_att_key=False, conv_kernel_size=3, conv_act="gelu_erf", position_biased_input=True, type_vocab_size=2, norm_rel_ebd="none"
+)
+GIVEN = {"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p"}
+
+
+def random_model(config, rng, heads=("mlm",)):
+    model = build_model(config, heads)
+    for variable in model.weights:
+        variable.assign(0.3 * rng.normal(size=variable.shape).astype("float32"))
+    return model
+
+
+@pytest.fixture(params=[CONFIG, ODD], ids=["plain", "odd"])
+def config(request):
+    return request.param
+
+
+@pytest.fixture
+def ids(rng):
+    ids = rng.integers(1, 31, (2, 13)).astype("int32")
+    ids[1, 9:] = 0
+    return ids
+
+
+def inputs_of(model, ids):
+    known = {"Input-Token": ids, "Input-Segment": ids % 2, "Input-Masked": np.ones_like(ids)}
+    return [known[tensor.name] for tensor in model.inputs]
+
+
+def states(model, ids):
+    return array_of(model(bare_if_one(inputs_of(model, ids)), training=False))
+
+
+def array_of(tensor):
+    return keras.ops.convert_to_numpy(keras.ops.cast(keras.ops.stop_gradient(tensor), "float32"))
+
+
+def plain_probabilities(layer, weights, name, x, table, mask):
+    """The attention of a layer, score by score, in float64."""
+    heads, width = layer.head_num, x.shape[-1] // layer.head_num
+
+    def projected(values, part):
+        y = values @ weights[f"{name}/{part}/kernel"].astype("float64") + weights[f"{name}/{part}/bias"]
+        return y.reshape(*values.shape[:-1], heads, width)
+
+    query, key = projected(x, "query"), projected(x, "key")
+    of_key, of_query = ("key", "query") if layer.share_keys else ("position_key", "position_query")
+    rows = rows_of_distances(layer.buckets, layer.reach)
+    length = x.shape[1]
+    scores = np.zeros((len(x), heads, length, length))
+    for i in range(length):
+        for j in range(length):
+            row = table[rows[np.clip(i - j, -layer.reach, layer.reach) + layer.reach]]
+            total = query[:, i] * key[:, j] + query[:, i] * projected(row, of_key) + key[:, j] * projected(row, of_query)
+            scores[:, :, i, j] = total.sum(-1) / np.sqrt(3 * width)
+    exponentials = np.where(mask[:, None, None], np.exp(scores - scores.max(-1, keepdims=True)), 0)
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def test_attention_is_the_sum_of_three_terms(config, rng, ids):
+    model = random_model(config, rng)
+    weights = values_of(model)
+    maps = attention_maps(model, {"Input-Token": ids, "Input-Segment": ids % 2}, vectors=True)
+    table = weights["Embedding-Relative/embeddings"].astype("float64")
+    if config.norm_rel_ebd == "layer_norm":
+        moments = table.mean(-1, keepdims=True), table.var(-1, keepdims=True)
+        table = (table - moments[0]) / np.sqrt(moments[1] + config.layer_norm_eps)
+        table = table * weights["Embedding-Relative-Norm/gamma"] + weights["Embedding-Relative-Norm/beta"]
+    for number in (1, 2):
+        name = f"Encoder-{number}-MultiHeadSelfAttention"
+        layer = model.get_layer(name)
+        expected = plain_probabilities(layer, weights, name, maps.inputs[number - 1], table, ids != 0)
+        np.testing.assert_allclose(maps.probabilities[number - 1], expected, atol=1e-5)
+        value = maps.values[number - 1]
+        mixed = (expected @ value).transpose(0, 2, 1, 3).reshape(*ids.shape, -1)
+        mixed = mixed @ weights[f"{name}/output/kernel"] + weights[f"{name}/output/bias"]
+        read = [keras.ops.convert_to_tensor(array.astype("float32")) for array in (maps.inputs[number - 1], table)]
+        got = array_of(layer(read, mask=keras.ops.convert_to_tensor(ids != 0)))
+        np.testing.assert_allclose(got, mixed, atol=2e-5)
+
+
+def test_near_distances_have_their_own_rows_and_far_ones_share():
+    rows = rows_of_distances(256, 512)
+    assert rows[512 - 128 : 512 + 129].tolist() == list(range(128, 385))
+    assert (rows[0], rows[-1]) == (0, 511)
+    assert (np.diff(rows) >= 0).all()
+    assert len(set(rows)) == 512
+    assert rows_of_distances(0, 3).tolist() == [0, 1, 2, 3, 4, 5, 5]
+
+
+def test_the_model_follows_its_parts(config):
+    model = build_model(config, ("mlm",))
+    shapes = {path: shape for path, (_, shape) in weights_of(config.encoder(), ("mlm",)).items()}
+    assert {weight.path: tuple(weight.shape) for weight in model.weights} == shapes
+    assert config.num_params(("mlm",)) == model.count_params() == explain(model).total("params")
+    rows = [layer.name for layer in model.layers]
+    assert "Embedding-Relative" in rows
+    assert ("Encoder-1-Convolution" in rows) == (config is ODD)
+    assert "Encoder-2-Convolution" not in rows
+
+
+def test_what_stands_at_padding_changes_no_token(rng, ids):
+    model = random_model(ODD, rng, ())
+    other = np.where(ids == 0, 7, ids)
+    masked = build_model(ODD, padding_mask=True)
+    for variable, same in zip(masked.weights, model.weights, strict=True):
+        variable.assign(same)
+    real = ids != 0
+    answers = [array_of(masked([tokens, ids % 2, real.astype("int32")], training=False))[real] for tokens in (ids, other)]
+    np.testing.assert_array_equal(*answers)
+    np.testing.assert_allclose(answers[0], states(model, ids)[real], atol=1e-6)
+
+
+def test_released_sizes_are_counted():
+    base = DebertaV2Config()
+    assert base.num_params(()) == {name: count for name, _, count in SIZES}["deberta-v3-base"] == 183_831_552
+    assert explain(base, ()).letters["R"] == 512
+    assert forward_flops(base, Work(10, 100, 2, 1)) > forward_flops(base.replace(pos_att_type=("c2p",)), Work(10, 100, 2, 1))
+    phase = PretrainSettings(batch_size=2, seq_len=16, max_predictions=2)
+    assert step_memory(CONFIG, phase, "gpu", 2).activations > 0
+    assert axes_of("Encoder-2-MultiHeadSelfAttention/position_key/kernel", (12, 12), 4) == (None, "model")
+
+
+def test_it_trains_and_rematerialisation_changes_no_number(config, rng, ids):
+    model = random_model(config, rng)
+    start, ends = model.get_weights(), []
+    for remat in (False, True):
+        model.set_weights(start)
+        compile_model(model, optimizer=keras.optimizers.SGD(0.1), remat=remat, jit_compile=False)
+        model.train_on_batch(inputs_of(model, ids), {"MLM": ids})
+        ends.append(values_of(model))
+    for before, (path, plain) in zip(start, ends[0].items(), strict=True):
+        np.testing.assert_allclose(ends[1][path], plain, atol=1e-6, err_msg=path)
+        if "/position_key/bias" not in path:  # adds the same to all scores of a query, which softmax does not see
+            assert np.abs(plain - before).max() > 0, path
+
+
+def test_adapters_learn_in_it(rng, ids):
+    model = random_model(CONFIG, rng)
+    before = states(model, ids)
+    add_lora(model, rank=2)
+    np.testing.assert_array_equal(states(model, ids), before)
+    assert sum("lora" in variable.path for variable in model.trainable_variables) == 2 * 2 * 2
+
+
+def test_dropout_of_distances_draws_in_training_only(rng, ids):
+    model = build_model(CONFIG.replace(hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3))
+    np.testing.assert_array_equal(states(model, ids), states(model, ids))
+    drawn = [array_of(model(ids, training=True)) for _ in range(2)]
+    assert np.abs(drawn[0] - drawn[1]).max() > 0
+
+
+def test_it_computes_in_bfloat16(rng, ids, tmp_path):
+    save_pretrained(random_model(CONFIG, rng, ()), tmp_path)
+    exact, rounded = from_pretrained(tmp_path), from_pretrained(tmp_path, dtype="mixed_bfloat16")
+    got = array_of(rounded(ids, training=False))
+    np.testing.assert_allclose(got[ids != 0], states(exact, ids)[ids != 0], atol=0.15)
+
+
+@pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ()])
+@pytest.mark.parametrize("legacy", [True, False])
+def test_weights_round_trip_bit_exactly(rng, tmp_path, heads, legacy):
+    model = random_model(ODD.replace(legacy=legacy), rng, heads)
+    save_pretrained(model, tmp_path)
+    back = from_pretrained(tmp_path)
+    assert heads_of(back) == heads
+    assert back.config.replace(labels=ODD.labels, legacy=legacy) == model.config
+    for path, value in values_of(model).items():
+        np.testing.assert_array_equal(values_of(back)[path], value)
+
+
+def test_the_names_in_a_file_decide_which_mlm_head_it_has(tmp_path):
+    for file in (GOLDEN / "deberta_masked_lm").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    values = json.loads((tmp_path / "config.json").read_text())
+    assert values.pop("legacy") is False
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    model = from_pretrained(tmp_path)
+    assert (heads_of(model), model.config.legacy) == (("mlm",), False)
+
+
+def test_a_keras_file_restores_the_model_and_its_config(config, rng, ids, tmp_path):
+    model = random_model(config, rng)
+    model.save(tmp_path / "deberta.keras")
+    back = keras.saving.load_model(tmp_path / "deberta.keras")
+    assert back.config == config
+    np.testing.assert_array_equal(states(back, ids), states(model, ids))
+
+
+def test_its_onnx_export_gives_the_same_outputs(config, rng, ids):
+    pytest.importorskip("onnx", reason="tox -e export has it")
+    reference = pytest.importorskip("onnx.reference")
+    from keras_bert_rebuild.export.onnx_model import onnx_model
+
+    encoder = random_model(config, rng, ())
+    session = reference.ReferenceEvaluator(onnx_model(encoder))
+    names = [tensor.name for tensor in session.proto_.graph.input]
+    for length in (13, 1):
+        given = dict(zip(names, [array[:, :length].astype("int64") for array in inputs_of(encoder, ids)], strict=True))
+        (answer,) = session.run(None, given)
+        expected = states(encoder, ids[:, :length])
+        np.testing.assert_allclose(answer[ids[:, :length] != 0], expected[ids[:, :length] != 0], atol=2e-5)
+
+
+def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
+    (tmp_path / "spm.model").write_bytes(small_tokenizers.sentencepiece("deberta_v2"))
+    (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
+    tokenizer = load_tokenizer(tmp_path)
+    model = random_model(CONFIG.replace(vocab_size=len(tokenizer)), rng, ())
+    save_pretrained(model, tmp_path / "saved", vocabulary=tokenizer)
+    back = load_tokenizer(tmp_path / "saved")
+    text = "the harbour [MASK]"
+    assert back.encode_batch([text], pad_to="longest").ids.tolist() == tokenizer.encode_batch([text], pad_to="longest").ids.tolist()
+    assert show_attention(model, back, "the harbour was quiet").html.startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"relative_attention": False}, "relative_attention and pos_att_type must be given together"),
+        ({"pos_att_type": "c2p|p2p"}, "pos_att_type must be of c2p and p2c; got c2p, p2p"),
+        ({"position_buckets": 7}, "position_buckets must be even and at least 4, or below 1; got 7"),
+        ({"position_buckets": 256, "max_relative_positions": 100}, "max_relative_positions must be above"),
+        ({"norm_rel_ebd": "batch_norm"}, "norm_rel_ebd must be layer_norm or none; got 'batch_norm'"),
+        ({"conv_kernel_size": 4}, "conv_kernel_size must be odd"),
+        ({"conv_groups": 2}, "conv_groups must be 1, got 2"),
+        ({"conv_kernel_size": 3, "conv_act": "nothing"}, "expected an activation among"),
+        ({"pooler_dropout": 0.1}, "pooler_dropout must be 0, got 0.1"),
+        ({"pooler_hidden_size": 8}, "pooler_hidden_size must be hidden_size=1536; got 8"),
+        ({"attention_head_size": 32}, "attention_head_size must be hidden_size / num_attention_heads; got 32"),
+        ({"legacy": False, "embedding_size": 128}, "legacy must be True for an embedding_size of its own"),
+        ({"share_att_key": "yes"}, "share_att_key must be True or False; got 'yes'"),
+    ],
+)
+def test_settings_that_are_not_computed_are_refused_in_a_sentence(changes, said):
+    with pytest.raises(ValueError, match=said) as error:
+        config_from_huggingface({**GIVEN, **changes})
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_arguments_of_the_layer_are_refused():
+    for arguments, said in (
+        ({"buckets": 5, "reach": 9}, "position_buckets must be even"),
+        ({"buckets": 8, "reach": 5}, "max_relative_positions must be above"),
+        ({"buckets": 8, "reach": 9, "terms": ()}, "terms must be one or both of c2p, p2c; got none"),
+        ({"buckets": 8, "reach": 9, "position_dropout": 1.0}, "must be a rate"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            DisentangledSelfAttention(2, **arguments)
+    layer = DisentangledSelfAttention(2, buckets=8, reach=20)
+    with pytest.raises(ValueError, match="the table of distances must have 16 rows; got 4"):
+        layer([np.zeros((1, 3, 4)), np.zeros((4, 4))])
