@@ -8,11 +8,8 @@ from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 
-# The halves of a block, by the ends of the names of their layers.
-ATTENTION, FEED_FORWARD = "MultiHeadSelfAttention", "FeedForward"
-
-# What may stand beside both halves.
-CONVOLUTION = "Convolution"
+# The halves of a block, and what may be added to both, by the ends of the names of their layers.
+ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
 
 # Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
 # sums over devices twice, after its attention and after its feed-forward half. If the devices do not divide the vocabulary, such as

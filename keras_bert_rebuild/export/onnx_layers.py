@@ -8,8 +8,16 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.export.onnx_disentangled import disentangled_attention, masked_convolution, relative_embedding
+from keras_bert_rebuild.export.onnx_embeddings import (
+    check_is_float,
+    embedding,
+    position_embedding,
+    scale,
+    sinusoids,
+    token_embedding,
+    token_offsets,
+)
 from keras_bert_rebuild.export.onnx_graph import Value, activate
-from keras_bert_rebuild.layers.trig_pos_embedding import speeds
 
 # Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
 OF_PADDING = -3e4
@@ -52,7 +60,7 @@ def nodes_of(graph, layer, inputs):
 
 def dense(graph, layer, x):
     """inputs · kernel + bias, and the activation."""
-    _check_is_float(layer)
+    check_is_float(layer)
     x = graph.node("MatMul", x, graph.weight(layer.kernel) if hasattr(layer.kernel, "path") else _merged(graph, layer))
     if layer.use_bias:
         x = graph.node("Add", x, graph.weight(layer.bias))
@@ -62,22 +70,6 @@ def dense(graph, layer, x):
 
 def _dense(graph, layer, inputs):
     return [Value(dense(graph, layer, inputs[0].name), inputs[0].mask)]
-
-
-def _token_embedding(graph, layer, inputs):
-    _check_is_float(layer)
-    ids, *explicit = (value.name for value in inputs)
-    table = graph.weight(layer.embeddings)
-    mask = None
-    if explicit or layer.mask_zero:
-        compared, zero = (explicit[0], 0) if explicit else (ids, layer.pad_id)
-        mask = graph.node("Not", graph.node("Equal", compared, graph.constant(zero, "int64")))
-    return [Value(graph.node("Gather", table, ids), mask), Value(table, None)]
-
-
-def _embedding(graph, layer, inputs):
-    _check_is_float(layer)
-    return [Value(graph.node("Gather", graph.weight(layer.embeddings), inputs[0].name), None)]
 
 
 def _add(graph, layer, inputs):
@@ -91,29 +83,6 @@ def _add_of_keras(graph, layer, inputs):
 
 def _plus(graph, layer, inputs):
     return [Value(_joined(graph, "Add", [value.name for value in inputs]), None)]
-
-
-def _position_embedding(graph, layer, inputs):
-    x, mask = inputs[0]
-    length = graph.node("Shape", x, start=1, end=2)
-    stop = graph.node("Add", length, graph.scalars(layer.offset))
-    rows = graph.node("Slice", graph.weight(layer.embeddings), graph.scalars(layer.offset), stop, graph.scalars(0))
-    return [Value(graph.node("Add", x, rows), mask)]
-
-
-def _sinusoids(graph, layer, inputs):
-    x, mask = inputs[0]
-    width = layer.output.shape[-1]
-    offsets = graph.node("Unsqueeze", graph.node("Cast", _offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
-    angles = graph.node("Mul", offsets, graph.constant(speeds(width).tolist()))
-    even = graph.constant([float(channel % 2 == 0) for channel in range(width)])
-    odd = graph.constant([float(channel % 2) for channel in range(width)])
-    sines, cosines = graph.node("Mul", graph.node("Sin", angles), even), graph.node("Mul", graph.node("Cos", angles), odd)
-    return [Value(graph.node("Add", x, graph.node("Add", sines, cosines)), mask)]
-
-
-def _scale(graph, layer, inputs):
-    return [Value(graph.node("Mul", inputs[0].name, graph.constant(layer.factor)), inputs[0].mask)]
 
 
 def _layer_normalization(graph, layer, inputs):
@@ -220,7 +189,7 @@ LAYERS = {
     keras.layers.Concatenate: (_concatenate, ""),
     keras.layers.Dense: (_dense, "units activation use_bias"),
     keras.layers.Dropout: (_first, ""),
-    keras.layers.Embedding: (_embedding, "input_dim output_dim"),
+    keras.layers.Embedding: (embedding, "input_dim output_dim"),
     keras.layers.GlobalAveragePooling1D: (_average, ""),
     keras.layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     keras.layers.RMSNormalization: (_rms_normalization, "epsilon"),
@@ -232,7 +201,7 @@ LAYERS = {
         "head_num activation use_bias buckets reach terms share_keys position_dropout",
     ),
     layers.Dropout: (_first, ""),
-    layers.Embedding: (_embedding, "input_dim output_dim"),
+    layers.Embedding: (embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
     layers.Extract: (_extract, "index"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
@@ -242,11 +211,11 @@ LAYERS = {
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
-    layers.PositionEmbedding: (_position_embedding, "input_dim output_dim mask_zero offset"),
-    layers.Scale: (_scale, "factor"),
+    layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.Scale: (scale, "factor"),
     layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
-    layers.TokenEmbedding: (_token_embedding, "input_dim output_dim mask_zero pad_id"),
-    layers.TrigPosEmbedding: (_sinusoids, ""),
+    layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
+    layers.TrigPosEmbedding: (sinusoids, ""),
 }
 
 
@@ -261,16 +230,10 @@ def _any_mask(graph, inputs):
     return None if None in masks else _joined(graph, "Or", masks)
 
 
-def _offsets(graph, x):
-    """0, 1, 2, ... for the tokens of `x`, int64 `(length,)`."""
-    length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
-    return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))
-
-
 def _angles(graph, layer, x, width):
     """Cosines and sines of rotary positions, `(length, width)`."""
     speeds = [float(layer.rotary_theta) ** -(2 * i / width) for i in range(width // 2)] * 2
-    offsets = graph.node("Unsqueeze", graph.node("Cast", _offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
+    offsets = graph.node("Unsqueeze", graph.node("Cast", token_offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
     angles = graph.node("Mul", offsets, graph.constant(speeds))
     return graph.node("Cos", angles), graph.node("Sin", angles)
 
@@ -287,7 +250,7 @@ def _turned(graph, x, angles, width):
 
 def _of_window(graph, layer, x):
     """What is added to the scores of keys outside the window, `(queries, keys)`."""
-    offsets = _offsets(graph, x)
+    offsets = token_offsets(graph, x)
     ahead = graph.node("Sub", offsets, graph.node("Unsqueeze", offsets, graph.scalars(-1)))
     outside = graph.node("Greater", graph.node("Abs", ahead), graph.constant(layer.window, "int64"))
     return graph.node("Where", outside, graph.constant(OF_PADDING), graph.constant(0.0))
@@ -304,8 +267,3 @@ def _merged(graph, layer):
     name = f"{layer.path}/kernel"
     graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
     return name
-
-
-def _check_is_float(layer):
-    if layer.quantization_mode is not None:
-        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")

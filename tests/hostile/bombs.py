@@ -15,6 +15,7 @@ from hostile.samples import SAMPLES
 
 from keras_bert_rebuild.checkpoints import leveldb_table
 from keras_bert_rebuild.checkpoints.leveldb_table import make_field, write_table
+from keras_bert_rebuild.files.varint import varint
 
 
 class Touch:
@@ -161,23 +162,23 @@ def same_block(folder, file, mark):
     """Twenty thousand handles to one block."""
     body = leveldb_table._make_block([(b"a" * 200 + str(i).encode(), b"") for i in range(1000)])
     content = leveldb_table._closed(body)
-    handle = leveldb_table._varint(0) + leveldb_table._varint(len(body))
+    handle = varint(0) + varint(len(body))
     _end_of_table(folder / file, content, [(f"{i:09}".encode(), handle) for i in range(20_000)])
 
 
 def shared_names(folder, file, mark):
     """Names that share a long prefix with the one before: 20 GB of names from 480 kB."""
-    part = leveldb_table._varint(0) + leveldb_table._varint(200_000) + leveldb_table._varint(0) + b"a" * 200_000
-    again = leveldb_table._varint(200_000) + leveldb_table._varint(1) + leveldb_table._varint(0) + b"b"
+    part = varint(0) + varint(200_000) + varint(0) + b"a" * 200_000
+    again = varint(200_000) + varint(1) + varint(0) + b"b"
     body = part + again * 50_000 + struct.pack("<II", 0, 1)
-    handle = leveldb_table._varint(0) + leveldb_table._varint(len(body))
+    handle = varint(0) + varint(len(body))
     _end_of_table(folder / file, leveldb_table._closed(body), [(b"z", handle)])
 
 
 def _end_of_table(path, content, index):
     handles = b""
     for body in (leveldb_table._make_block(()), leveldb_table._make_block(index)):
-        handles += leveldb_table._varint(len(content)) + leveldb_table._varint(len(body))
+        handles += varint(len(content)) + varint(len(body))
         content += leveldb_table._closed(body)
     path.write_bytes(content + handles.ljust(40, b"\0") + struct.pack("<Q", leveldb_table.MAGIC))
 

@@ -1,0 +1,60 @@
+"""Embeddings, positions and offsets as nodes of an ONNX graph."""
+
+from keras_bert_rebuild.export.onnx_graph import Value
+from keras_bert_rebuild.layers.trig_pos_embedding import speeds
+
+
+def token_embedding(graph, layer, inputs):
+    """The nodes of a `TokenEmbedding`: the vectors, with a mask of padding, and the table."""
+    check_is_float(layer)
+    ids, *explicit = (value.name for value in inputs)
+    table = graph.weight(layer.embeddings)
+    mask = None
+    if explicit or layer.mask_zero:
+        compared, zero = (explicit[0], 0) if explicit else (ids, layer.pad_id)
+        mask = graph.node("Not", graph.node("Equal", compared, graph.constant(zero, "int64")))
+    return [Value(graph.node("Gather", table, ids), mask), Value(table, None)]
+
+
+def embedding(graph, layer, inputs):
+    """The nodes of an `Embedding`."""
+    check_is_float(layer)
+    return [Value(graph.node("Gather", graph.weight(layer.embeddings), inputs[0].name), None)]
+
+
+def position_embedding(graph, layer, inputs):
+    """The nodes of a `PositionEmbedding`: the first rows of its table are added."""
+    x, mask = inputs[0]
+    length = graph.node("Shape", x, start=1, end=2)
+    stop = graph.node("Add", length, graph.scalars(layer.offset))
+    rows = graph.node("Slice", graph.weight(layer.embeddings), graph.scalars(layer.offset), stop, graph.scalars(0))
+    return [Value(graph.node("Add", x, rows), mask)]
+
+
+def sinusoids(graph, layer, inputs):
+    """The nodes of a `TrigPosEmbedding`."""
+    x, mask = inputs[0]
+    width = layer.output.shape[-1]
+    offsets = graph.node("Unsqueeze", graph.node("Cast", token_offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
+    angles = graph.node("Mul", offsets, graph.constant(speeds(width).tolist()))
+    even = graph.constant([float(channel % 2 == 0) for channel in range(width)])
+    odd = graph.constant([float(channel % 2) for channel in range(width)])
+    sines, cosines = graph.node("Mul", graph.node("Sin", angles), even), graph.node("Mul", graph.node("Cos", angles), odd)
+    return [Value(graph.node("Add", x, graph.node("Add", sines, cosines)), mask)]
+
+
+def scale(graph, layer, inputs):
+    """The nodes of a `Scale`."""
+    return [Value(graph.node("Mul", inputs[0].name, graph.constant(layer.factor)), inputs[0].mask)]
+
+
+def token_offsets(graph, x):
+    """0, 1, 2, ... for the tokens of `x`, int64 `(length,)`."""
+    length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
+    return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))
+
+
+def check_is_float(layer):
+    """Refuse a layer with quantised weights."""
+    if layer.quantization_mode is not None:
+        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")
