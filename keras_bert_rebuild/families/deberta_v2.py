@@ -40,8 +40,9 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
     max_relative_positions: int = -1
     """The distance from which on all are one; below 1 for `max_position_embeddings`."""
 
-    pos_att_type: Sequence[str] = ("p2c", "c2p")
-    """What scores have besides contents: content to position, "c2p", and position to content, "p2c"; "p2c|c2p" in files."""
+    pos_att_type: Sequence[str] | None = ("p2c", "c2p")
+    """What scores have besides contents: content to position, "c2p", and position to content, "p2c"; "p2c|c2p" in files.
+    None for contents alone."""
 
     share_att_key: bool = True
     """Whether distances are projected by the projections of queries and keys."""
@@ -65,7 +66,7 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
         super().__post_init__()
         terms = self.pos_att_type or ()
         terms = [term.strip() for term in terms.lower().split("|")] if isinstance(terms, str) else terms
-        object.__setattr__(self, "pos_att_type", tuple(terms))
+        object.__setattr__(self, "pos_att_type", tuple(terms) or None)
         if self.embedding_size == self.hidden_size:  # then there is no projection
             object.__setattr__(self, "embedding_size", None)
         problem = self._problem()
@@ -81,9 +82,10 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value > 1 << 20:
                 return f"{name} must be a whole number of at most {1 << 20}; got {value!r:.80}"
-        if any(term not in TERMS for term in self.pos_att_type) or len(set(self.pos_att_type)) < len(self.pos_att_type):
-            return f"pos_att_type must be of {' and '.join(TERMS)}; got {', '.join(map(str, self.pos_att_type)):.80}"
-        if self.relative_attention != bool(self.pos_att_type):
+        terms = self.pos_att_type or ()
+        if any(term not in TERMS for term in terms) or len(set(terms)) < len(terms):
+            return f"pos_att_type must be of {' and '.join(TERMS)}; got {', '.join(map(str, terms)):.80}"
+        if self.relative_attention != bool(terms):
             return "relative_attention and pos_att_type must be given together, since only both are computed; got one of them"
         norms = ("layer_norm", "none") if self.relative_attention else ("none",)
         if self.norm_rel_ebd not in norms:
@@ -117,7 +119,7 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
                 rows=2 * (buckets or self._reach),
                 reach=self._reach,
                 buckets=buckets,
-                terms=tuple(sorted(self.pos_att_type)),
+                terms=tuple(sorted(self.pos_att_type or ())),
                 shared_keys=self.share_att_key,
                 norm=Norm(self.layer_norm_eps) if self.norm_rel_ebd == "layer_norm" else None,
             )
