@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import keras
 import pytest
-from helpers.runs import NOT_ON_JAX, NOT_QUICK, TESTS, mark_runs, marks, matches
+from helpers.runs import NOT_ON_JAX, NOT_QUICK, REST_ON_JAX, TESTS, mark_runs, marks, matches
 
 
 class Item:
@@ -32,6 +32,8 @@ CASES = (
     (Item("text/test_windows.py", "a"), "first quick", "rest quick", ""),
     (Item("text/test_windows.py", "b", "tensorflow"), "first quick", "first quick", ""),
     (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "rest"),
+    (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "first quick", "rest quick"),
+    (Item("pretrained/test_golden.py", "a"), "first quick", "first quick", "first quick"),
     (Item("cli/test_embed.py", "a"), "first quick", "first quick", ""),
 )
 
@@ -51,5 +53,5 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
 
 
 def test_every_pattern_names_files():
-    for pattern in {*NOT_ON_JAX, *NOT_QUICK}:
+    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *REST_ON_JAX}:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

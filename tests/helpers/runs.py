@@ -27,6 +27,8 @@ ON_NO_BACKEND = (
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
+# What is read, written and explained is the same on JAX as on the other two: its first run has the stored answers of every checkpoint.
+REST_ON_JAX = ("explain/*", "pretrained/test_[!g]*")
 # These, and pages, processes and probes, take too long for a one-minute run.
 NOT_QUICK = (
     *WHOLE_TRAININGS,
@@ -70,7 +72,8 @@ def mark_runs(items, backend):
         if backend == "torch":
             first = "slow" not in marks(item)
         else:
-            elsewhere = matches(item, (*ON_NO_BACKEND, *WHOLE_TRAININGS)) and "tensorflow" not in marks(item)
+            later = (*ON_NO_BACKEND, *WHOLE_TRAININGS, *(REST_ON_JAX if backend == "jax" else ()))
+            elsewhere = matches(item, later) and "tensorflow" not in marks(item)
             first = item in chosen and not elsewhere and "compiles_long" not in marks(item)
         item.add_marker("first" if first else "rest")
         if item in chosen and not matches(item, NOT_QUICK):
