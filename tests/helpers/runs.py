@@ -27,7 +27,7 @@ ON_NO_BACKEND = (
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
-# What is read, written and explained is the same on JAX as on the other two: its first run has the stored answers of every checkpoint.
+# What is read, written and explained is the same on JAX as on the other two; its first run has the stored answers of all families.
 REST_ON_JAX = ("explain/*", "pretrained/test_[!g]*")
 # These, and pages, processes and probes, take too long for a one-minute run.
 NOT_QUICK = (
