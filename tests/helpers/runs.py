@@ -34,10 +34,12 @@ NOT_QUICK = (
     *WHOLE_TRAININGS,
     "cli/test_command.py",
     "data/pretraining/test_pair_probe.py",
-    "data/corpora/test_prepare_killed.py",
+    "data/corpora/*",
     "docs/*",
+    "families/*",
     "soak/*",
     "test_names.py",
+    "test_registrations.py",
 )
 # Marks of tests that have their own environment.
 BY_NAME = {"exhaustive", "tpu", "browser", "package", "soak", "hostile"}
