@@ -56,6 +56,25 @@ class Positions:
     """The norm of the table of distances."""
 
 
+# What disentangled attention adds to the scores of contents: content to position, and position to content.
+TERMS = ("c2p", "p2c")
+
+
+def check_distances(buckets: int, reach: int) -> None:
+    """Refuse disentangled positions whose buckets do not divide the distances of either side in two.
+
+    Args:
+        buckets, reach: as in `Positions`.
+
+    Raises:
+        ValueError: `buckets` is odd or below 4 and not 0, or `reach` is not beyond the distances with a row each.
+    """
+    if buckets and (buckets < 4 or buckets % 2):
+        raise ValueError(f"position_buckets must be even and at least 4, or none; got {buckets}.")
+    if reach < 1 or (buckets and reach <= buckets // 2 + 1):
+        raise ValueError(f"max_relative_positions must be above half of position_buckets={buckets} plus 1; got {reach}.")
+
+
 @dataclass(frozen=True)
 class Attention:
     """Self-attention with several heads."""

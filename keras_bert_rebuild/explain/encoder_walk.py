@@ -11,7 +11,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, relative_table, run_block
+from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, relative_table, run_block
 
 # The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
 # by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
@@ -46,12 +46,8 @@ def find_encoder(model):
         raise ValueError(f"the encoder must have the layers {', '.join(NEEDED)}; {', '.join(missing)} is missing.")
     order = _order(host)
     _check_connections(rows, numbers, order)
-    first = layers[ATTENTION.format(numbers[0])]
-    norm = layers.get(f"{first.name}-Norm")
-    reads = norm.input if order == "pre" and norm is not None else first.input
-    reads = reads[0] if isinstance(reads, (list, tuple)) else reads  # with the table of distances
     needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
-    embedding = BertModel(bare_if_one(needed), reads)
+    embedding = BertModel(bare_if_one(needed), input_of(block_of(layers, numbers[0], order)))
     blocks = [n for n in numbers for _ in _sequences(rows[ATTENTION.format(n)])]
     return Encoder(host, embedding, layers, blocks, order)
 

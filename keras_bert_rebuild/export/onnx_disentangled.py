@@ -1,6 +1,6 @@
-"""Disentangled attention, its table of distances and the convolution beside a block as nodes of an ONNX graph."""
+"""Disentangled attention, its table of distances and the convolution of a block as nodes of an ONNX graph."""
 
-from keras_bert_rebuild.export.onnx_graph import Value, activate
+from keras_bert_rebuild.export.onnx_graph import Value, activate, dense, of_padding
 from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 
 
@@ -9,14 +9,8 @@ def relative_embedding(graph, layer, inputs):
     return [Value(graph.weight(layer.embeddings), None)]
 
 
-def disentangled_attention(graph, layer, inputs, dense, of_padding):
-    """The nodes of a `DisentangledSelfAttention`.
-
-    Args:
-        graph, layer, inputs: as for `onnx_layers.nodes_of`.
-        dense: a function of graph, layer and input that appends a dense layer.
-        of_padding: a function of graph and mask that appends what is added to scores.
-    """
+def disentangled_attention(graph, layer, inputs):
+    """The nodes of a `DisentangledSelfAttention`."""
     (x, mask), (table, _) = inputs
     width = layer.query_dense.units // layer.head_num
     split = graph.scalars(0, 0, layer.head_num, width)

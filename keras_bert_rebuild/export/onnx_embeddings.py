@@ -1,6 +1,6 @@
 """Embeddings, positions and offsets as nodes of an ONNX graph."""
 
-from keras_bert_rebuild.export.onnx_graph import Value
+from keras_bert_rebuild.export.onnx_graph import Value, check_is_float
 from keras_bert_rebuild.layers.trig_pos_embedding import speeds
 
 
@@ -44,17 +44,12 @@ def sinusoids(graph, layer, inputs):
 
 
 def scale(graph, layer, inputs):
-    """The nodes of a `Scale`."""
-    return [Value(graph.node("Mul", inputs[0].name, graph.constant(layer.factor)), inputs[0].mask)]
+    """The nodes of a `Rescaling` by two numbers."""
+    scaled = graph.node("Mul", inputs[0].name, graph.constant(float(layer.scale)))
+    return [Value(graph.node("Add", scaled, graph.constant(float(layer.offset))) if layer.offset else scaled, inputs[0].mask)]
 
 
 def token_offsets(graph, x):
     """0, 1, 2, ... for the tokens of `x`, int64 `(length,)`."""
     length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))
     return graph.node("Range", graph.constant(0, "int64"), length, graph.constant(1, "int64"))
-
-
-def check_is_float(layer):
-    """Refuse a layer with quantised weights."""
-    if layer.quantization_mode is not None:
-        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")

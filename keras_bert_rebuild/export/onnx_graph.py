@@ -11,6 +11,9 @@ from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 # The first with an operator for gelu.
 OPSET = 20
 
+# Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
+OF_PADDING = -3e4
+
 # A tensor of the graph: its name, and the name of the mask `(batch, length)` that goes with it, True at tokens, or None.
 Value = namedtuple("Value", ["name", "mask"])
 
@@ -116,3 +119,32 @@ def activate(graph, layer, activation, x):
 
 def _names():
     return ", ".join(function.__name__ for function in ACTIVATIONS if function is not None)
+
+
+def check_is_float(layer):
+    """Refuse a layer with quantised weights."""
+    if layer.quantization_mode is not None:
+        raise ValueError(f"{layer.name}: a model is exported before it is quantised; got weights in {layer.quantization_mode}.")
+
+
+def dense(graph, layer, x):
+    """inputs · kernel + bias, and the activation."""
+    check_is_float(layer)
+    x = graph.node("MatMul", x, graph.weight(layer.kernel) if hasattr(layer.kernel, "path") else _merged(graph, layer))
+    if layer.use_bias:
+        x = graph.node("Add", x, graph.weight(layer.bias))
+    x = activate(graph, layer, layer.activation, x)
+    return activate(graph, layer, getattr(layer, "output_activation", None), x)
+
+
+def _merged(graph, layer):
+    """The kernel of a layer with LoRA, which Keras puts together from its factors."""
+    name = f"{layer.path}/kernel"
+    graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
+    return name
+
+
+def of_padding(graph, mask):
+    """What is added to the scores `(batch, 1, 1, keys)`."""
+    bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
+    return graph.node("Unsqueeze", bias, graph.scalars(1, 2))

@@ -9,7 +9,6 @@ import keras
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.export.onnx_disentangled import disentangled_attention, masked_convolution, relative_embedding
 from keras_bert_rebuild.export.onnx_embeddings import (
-    check_is_float,
     embedding,
     position_embedding,
     scale,
@@ -17,10 +16,7 @@ from keras_bert_rebuild.export.onnx_embeddings import (
     token_embedding,
     token_offsets,
 )
-from keras_bert_rebuild.export.onnx_graph import Value, activate
-
-# Added to the scores of padding: its exponential is 0 in every precision that a runtime may choose.
-OF_PADDING = -3e4
+from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, activate, dense, of_padding
 
 # Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
@@ -56,16 +52,6 @@ def nodes_of(graph, layer, inputs):
         if name not in read.split() and not OF_TRAINING.fullmatch(name) and value not in (default, [default], (default,)):
             raise ValueError(f"{layer.name}: {name} must be {default!r} to be exported to ONNX; got {value!r:.80}.")
     return write(graph, layer, inputs)
-
-
-def dense(graph, layer, x):
-    """inputs · kernel + bias, and the activation."""
-    check_is_float(layer)
-    x = graph.node("MatMul", x, graph.weight(layer.kernel) if hasattr(layer.kernel, "path") else _merged(graph, layer))
-    if layer.use_bias:
-        x = graph.node("Add", x, graph.weight(layer.bias))
-    x = activate(graph, layer, layer.activation, x)
-    return activate(graph, layer, getattr(layer, "output_activation", None), x)
 
 
 def _dense(graph, layer, inputs):
@@ -116,7 +102,7 @@ def _attention(graph, layer, inputs):
     if layer.window is not None:
         scores = graph.node("Add", scores, _of_window(graph, layer, x))
     if mask is not None:
-        scores = graph.node("Add", scores, _of_padding(graph, mask))
+        scores = graph.node("Add", scores, of_padding(graph, mask))
     mixed = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), heads(layer.value_dense, (0, 2, 1, 3)))
     joined = graph.node("Reshape", graph.node("Transpose", mixed, perm=(0, 2, 1, 3)), graph.scalars(0, 0, layer.query_dense.units))
     return [Value(dense(graph, layer.output_dense, joined), mask)]
@@ -172,10 +158,6 @@ def _activation(graph, layer, inputs):
     return [Value(activate(graph, layer, layer.activation, inputs[0].name), inputs[0].mask)]
 
 
-def _disentangled(graph, layer, inputs):
-    return disentangled_attention(graph, layer, inputs, dense, _of_padding)
-
-
 def _first(graph, layer, inputs):
     return [inputs[0]]
 
@@ -192,12 +174,13 @@ LAYERS = {
     keras.layers.Embedding: (embedding, "input_dim output_dim"),
     keras.layers.GlobalAveragePooling1D: (_average, ""),
     keras.layers.LayerNormalization: (_layer_normalization, "epsilon center"),
+    keras.layers.Rescaling: (scale, "scale offset"),
     keras.layers.RMSNormalization: (_rms_normalization, "epsilon"),
     keras.layers.UnitNormalization: (_to_length_one, ""),
     layers.Add: (_add, ""),
     layers.Dense: (_dense, "units activation use_bias"),
     layers.DisentangledSelfAttention: (
-        _disentangled,
+        disentangled_attention,
         "head_num activation use_bias buckets reach terms share_keys position_dropout",
     ),
     layers.Dropout: (_first, ""),
@@ -212,7 +195,6 @@ LAYERS = {
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
-    layers.Scale: (scale, "factor"),
     layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
     layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
     layers.TrigPosEmbedding: (sinusoids, ""),
@@ -254,16 +236,3 @@ def _of_window(graph, layer, x):
     ahead = graph.node("Sub", offsets, graph.node("Unsqueeze", offsets, graph.scalars(-1)))
     outside = graph.node("Greater", graph.node("Abs", ahead), graph.constant(layer.window, "int64"))
     return graph.node("Where", outside, graph.constant(OF_PADDING), graph.constant(0.0))
-
-
-def _of_padding(graph, mask):
-    """What is added to the scores `(batch, 1, 1, keys)`."""
-    bias = graph.node("Where", mask, graph.constant(0.0), graph.constant(OF_PADDING))
-    return graph.node("Unsqueeze", bias, graph.scalars(1, 2))
-
-
-def _merged(graph, layer):
-    """The kernel of a layer with LoRA, which Keras puts together from its factors."""
-    name = f"{layer.path}/kernel"
-    graph.weights.setdefault(name, keras.ops.convert_to_numpy(layer.kernel).astype("float32"))
-    return name

@@ -42,6 +42,26 @@ def huggingface_of(family):
     return FAMILIES[family]
 
 
+# What a family has besides its tables if its files need it; these are the defaults.
+_OPTIONAL = {
+    # The values of a config.json in one of several spellings; `where` is the file, for errors.
+    "in_one_spelling": lambda values, where: values,
+    # What of a config.json means another architecture and is in no table; None if nothing does.
+    "problem_of": lambda values: None,
+    # What config.json says besides `CONFIG`.
+    "further_keys": lambda config: {},
+    # The config that fits the names of the weights in a file.
+    "fitted": lambda config, names: config,
+    # The name table of a config; None for `HUGGINGFACE`.
+    "table_of": lambda config: None,
+}
+
+
+def own(module, name):
+    """The function of a family with one of the names of `_OPTIONAL`, or the default."""
+    return getattr(module, name, _OPTIONAL[name])
+
+
 def table_of(config):
     """The names in Hugging Face's files of a config: its family's, of which a setting may choose among several.
 
@@ -49,4 +69,4 @@ def table_of(config):
         ValueError: see `huggingface_of`.
     """
     module = huggingface_of(config.family)
-    return module.table_of(config) if hasattr(module, "table_of") else module.HUGGINGFACE
+    return own(module, "table_of")(config) or module.HUGGINGFACE

@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Convolution, Encoder, Norm, Positions, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import (
+    TERMS,
+    Attention,
+    Convolution,
+    Encoder,
+    Norm,
+    Positions,
+    bert_encoder,
+    check_distances,
+)
 from keras_bert_rebuild.checkpoints.modules import dense, embedding, norm, tied, under
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import bert
@@ -16,8 +25,6 @@ from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH, SPELLINGS, shared_heads
 
 MODEL_TYPES = {"deberta-v2": "DebertaV2"}
-
-TERMS = ("c2p", "p2c")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +79,8 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
         problem = self._problem()
         if problem:
             raise ValueError(f"{problem}.")
+        if self.relative_attention:
+            check_distances(self._buckets, self._reach)
 
     def _problem(self):
         """What is wrong with the config; None if nothing is."""
@@ -91,11 +100,6 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
         if self.norm_rel_ebd not in norms:
             without = "" if self.relative_attention else " without relative_attention"
             return f"norm_rel_ebd must be {' or '.join(norms)}{without}; got {self.norm_rel_ebd!r:.80}"
-        buckets, reach = max(self.position_buckets, 0), self._reach
-        if self.relative_attention and buckets and (buckets < 4 or buckets % 2):
-            return f"position_buckets must be even and at least 4, or below 1; got {buckets}"
-        if self.relative_attention and buckets and reach <= buckets // 2 + 1:
-            return f"max_relative_positions must be above position_buckets / 2 + 1 = {buckets // 2 + 1}; got {reach}"
         if self.conv_kernel_size > 0 and self.conv_kernel_size % 2 == 0:
             return f"conv_kernel_size must be odd, so that the convolution retains the length; got {self.conv_kernel_size}"
         if not isinstance(self.conv_act, str) and not callable(self.conv_act):
@@ -107,18 +111,21 @@ class DebertaV2Config(BertConfig, families=("deberta-v2",)):
         return None
 
     @property
+    def _buckets(self):
+        return max(self.position_buckets, 0)
+
+    @property
     def _reach(self):
         return self.max_relative_positions if self.max_relative_positions > 0 else self.max_position_embeddings
 
     def encoder(self) -> Encoder:
         encoder, relative = bert_encoder(self), None
         if self.relative_attention:
-            buckets = max(self.position_buckets, 0)
             relative = Positions(
                 "disentangled",
-                rows=2 * (buckets or self._reach),
+                rows=2 * (self._buckets or self._reach),
                 reach=self._reach,
-                buckets=buckets,
+                buckets=self._buckets,
                 terms=tuple(sorted(self.pos_att_type or ())),
                 shared_keys=self.share_att_key,
                 norm=Norm(self.layer_norm_eps) if self.norm_rel_ebd == "layer_norm" else None,

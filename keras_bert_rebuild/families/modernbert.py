@@ -4,11 +4,10 @@ Reference: Warner et al., 2024 (https://arxiv.org/abs/2412.13663); names as in H
 that of transformers 4, `global_attn_every_n_layers` and two thetas, and that of transformers 5, `layer_types` and `rope_parameters`.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert_rebuild.checkpoints.modules import Module, dense, fused, norm, optional, tied, under
+from keras_bert_rebuild.checkpoints.modules import Module, dense, norm, optional, tied, under
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH
 from keras_bert_rebuild.families.modernbert_config import GLOBAL, LAYER_TYPES, LOCAL, ModernBertConfig
@@ -115,13 +114,6 @@ def further_keys(config: Any) -> dict[str, Any]:
     }
 
 
-def _of_half(half, *names):
-    return [dense(f"Encoder-{{block}}-{half}/{name}") for name in names]
-
-
-_attention = functools.partial(_of_half, "MultiHeadSelfAttention")
-_feed_forward = functools.partial(_of_half, "FeedForward")
-
 # All heads go through the transform of the MLM head.
 _TRANSFORM = {
     dense("MLM-Dense", bias=False): "head.dense",
@@ -143,10 +135,10 @@ HUGGINGFACE = PYTORCH.table(
         "model.layers.{layer}.",
         {
             ours.ATTENTION_NORM: "attn_norm",
-            fused(*_attention("query", "key", "value")): "attn.Wqkv",
+            ours.QKV: "attn.Wqkv",
             ours.ATTENTION_OUTPUT: "attn.Wo",
             ours.OUTPUT_NORM: "mlp_norm",
-            fused(*_feed_forward("gate", "intermediate")): "mlp.Wi",
+            ours.GATE_AND_INTERMEDIATE: "mlp.Wi",
             ours.OUTPUT: "mlp.Wo",
         },
     ),

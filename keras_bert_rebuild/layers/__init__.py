@@ -26,7 +26,6 @@ from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
 from keras_bert_rebuild.layers.rms_normalization import RMSNormalization
-from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
@@ -51,7 +50,6 @@ __all__ = [
     "PositionEmbedding",
     "RMSNormalization",
     "RelativeEmbedding",
-    "Scale",
     "TaskEmbedding",
     "TokenEmbedding",
     "TrigPosEmbedding",

@@ -9,12 +9,11 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild import kernels
+from keras_bert_rebuild.anatomy.encoder import TERMS, check_distances
 from keras_bert_rebuild.anatomy.parts import position_projections
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS, MultiHeadSelfAttention
-
-TERMS = ("c2p", "p2c")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -160,18 +159,6 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         projected = self._split_heads(kernels.dense(getattr(self, f"{name}_dense"), table[None]))[0]  # (R, D) → (R, H, K)
         rows = ops.convert_to_tensor(rows_of_distances(self.buckets, self.reach))
         return ops.take(projected, ops.take(rows, ops.clip(distances, -self.reach, self.reach) + self.reach), axis=0)
-
-
-def check_distances(buckets: int, reach: int) -> None:
-    """Refuse buckets that do not divide distances in two.
-
-    Raises:
-        ValueError: `buckets` is odd or below 4 and not 0, or `reach` is not beyond the distances with a row each.
-    """
-    if buckets and (buckets < 4 or buckets % 2):
-        raise ValueError(f"position_buckets must be even and at least 4, or none; got {buckets}.")
-    if reach < 1 or (buckets and reach <= buckets // 2 + 1):
-        raise ValueError(f"max_relative_positions must be above half of position_buckets={buckets} plus 1; got {reach}.")
 
 
 def rows_of_distances(buckets: int, reach: int) -> np.ndarray:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import keras
+
 from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
 from keras_bert_rebuild.layers.look_up import Embedding
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
-from keras_bert_rebuild.layers.scale import Scale
 from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
 from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
 
@@ -58,7 +59,7 @@ def get_embedding(
     tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, **settings("Token"))
     summed, table = tokens(inputs[0])
     if scale != 1:
-        summed = Scale(scale, name="Embedding-Scale")(summed)
+        summed = keras.layers.Rescaling(scale, name="Embedding-Scale")(summed)
     if segment_num:
         segments = Embedding(segment_num, embed_dim, **settings("Segment"))(inputs[1])
         summed = Add(name="Embedding-Token-Segment")([summed, segments])

@@ -8,7 +8,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import ATTENTION, FEED_FORWARD
-from keras_bert_rebuild.models.convolution_beside import add_beside, beside_of, make_beside
+from keras_bert_rebuild.models.block_convolution import add_convolution, convolution_of, make_convolution
 
 # The two halves of a block, and what follows each half's own layer, in the order of the fields of `Half`.
 HALVES = (ATTENTION, FEED_FORWARD)
@@ -35,16 +35,16 @@ class Half(NamedTuple):
 
 
 class BlockLayers(NamedTuple):
-    """The layers of a block: its halves, whether each normalises before ("pre") or after ("post") it adds, and what is beside."""
+    """The layers of a block: its halves, whether each normalises before ("pre") or after ("post") it adds, and its convolution."""
 
     halves: tuple
     order: str = "post"
-    beside: Any = None
+    convolution: Any = None
 
     @property
     def layers(self):
         """All of them, in the order of the fields."""
-        return [layer for part in (*self.halves, self.beside or ()) for layer in part if layer is not None]
+        return [layer for part in (*self.halves, self.convolution or ()) for layer in part if layer is not None]
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,8 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
                 make_norm(block.norm, f"{half}-Norm", trainable=trainable) if has_norm else None,
             )
         )
-    beside = None if block.convolution is None else make_beside(block, name, make_norm, trainable, kernel_settings())
-    return BlockLayers(tuple(halves), block.order, beside)
+    convolution = None if block.convolution is None else make_convolution(block, name, make_norm, trainable, kernel_settings())
+    return BlockLayers(tuple(halves), block.order, convolution)
 
 
 def block_of(layers_by_name, number, order="post"):
@@ -162,7 +162,7 @@ def block_of(layers_by_name, number, order="post"):
     """
     names = [f"Encoder-{number}-{half}" for half in HALVES]
     halves = tuple(Half(*(layers_by_name.get(name + end) for end in BLOCK_ENDS)) for name in names if name in layers_by_name)
-    return BlockLayers(halves, order, beside_of(layers_by_name, number))
+    return BlockLayers(halves, order, convolution_of(layers_by_name, number))
 
 
 def blocks_of(model):
@@ -185,7 +185,7 @@ def run_block(block, x, context=IN_GRAPH):
         "post":  x = norm(x + y(x))
         "pre":   x = x + y(norm(x))
 
-    A convolution beside the block adds to its output: x = norm(x + act(Dropout(convolution(input)))).
+    A convolution over the input of the block adds to its output: x = norm(x + act(Dropout(convolution(input)))).
 
     With a context of no more than the table of distances this builds the graph. Outside a call of the model, `context.training` is
     passed to every layer.
@@ -213,7 +213,18 @@ def run_block(block, x, context=IN_GRAPH):
         x = half.add([x, y])
         if not pre:
             x = half.norm(x)
-    return x if block.beside is None else add_beside(block.beside, came, x, context.mask, training)
+    return x if block.convolution is None else add_convolution(block.convolution, came, x, context.mask, training)
+
+
+def input_of(block):
+    """The symbolic input of a block in the graph that it was built for; of a shared block, where it runs first.
+
+    Args:
+        block: `BlockLayers`.
+    """
+    half = block.halves[0]
+    layer = half.sub_layer if block.order == "post" or half.norm is None else half.norm
+    return layer.input[0] if isinstance(layer.input, (list, tuple)) else layer.input  # with the table of distances
 
 
 def relative_table(layers_by_name, x):

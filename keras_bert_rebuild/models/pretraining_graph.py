@@ -8,19 +8,10 @@ from keras import ops
 
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
+from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
 from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
-
-# The layers that may come last before the first encoder block.
-AFTER_EMBEDDING = (
-    "Embedding-Mapping",
-    "Embedding-Norm",
-    "Embedding-Dropout",
-    "Embedding-Task",
-    "Embedding-Position",
-    "Embedding-Token-Segment",
-)
 
 
 class PretrainingGraph:
@@ -46,8 +37,8 @@ class PretrainingGraph:
     @functools.cached_property
     def embedding(self) -> keras.Model:
         """The graph up to the first encoder block, and the token table."""
-        last = [layer.name for layer in self.model.layers if layer.name in AFTER_EMBEDDING][-1]
-        outputs = [self.model.get_layer(last).output, self.model.get_layer("Embedding-Token").output[1]]
+        blocks = blocks_of(self.model)
+        outputs = [input_of(blocks[0]), self.model.get_layer("Embedding-Token").output[1]]
         return keras.Model(self.model.inputs, outputs)
 
     @property
@@ -85,7 +76,7 @@ class PretrainingGraph:
             By head: probabilities; with `takes_logits` logits `(batch, classes)`, those of the MLM head
             `(batch, slots, vocabulary)`, or with `plan.chunk` columns `(batch, slots, 2)`.
         """
-        if plan.remat and step.kind == TRAIN:
+        if plan.remat and step.kind == TRAIN and blocks_of(self.model):
             mask = ops.not_equal(*self.padding_of(self.named(inputs)))
             hidden, table, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
         else:

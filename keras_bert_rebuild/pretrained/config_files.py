@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert, huggingface_of
+from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert, huggingface_of, own
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 
@@ -81,13 +81,12 @@ def config_from_huggingface(values, where="config.json"):
     if not isinstance(family, str) or family not in FAMILIES:
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
     module = FAMILIES[family]
-    if hasattr(module, "in_one_spelling"):
-        values = module.in_one_spelling(values, where)
+    values = own(module, "in_one_spelling")(values, where)
     other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
     if other:
         wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
         raise ValueError(f"{where} describes another architecture: {wrong}.")
-    problem = module.problem_of(values) if hasattr(module, "problem_of") else None
+    problem = own(module, "problem_of")(values)
     if problem:
         raise ValueError(f"{where} describes another architecture: {problem}.")
     defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
@@ -117,7 +116,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
         "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
         "model_type": config.family,
         **_values(config, module.CONFIG, activations.HUGGINGFACE),
-        **(module.further_keys(config) if hasattr(module, "further_keys") else {}),
+        **own(module, "further_keys")(config),
         "dtype": dtype,
     }
     if config.initializer_range is None:

@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheck
 from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
-from keras_bert_rebuild.families import bert, huggingface_of, table_of
+from keras_bert_rebuild.families import bert, huggingface_of, own, table_of
 from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
 from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.printable import printable
@@ -121,8 +121,7 @@ def _huggingface(path, reader, config):
         config, of_class = values, None
     else:
         config, of_class = config_from_huggingface(values, where), heads_of_class(values)
-    fitted = getattr(huggingface_of(config.family), "fitted", None)
-    config = config if fitted is None else fitted(config, source.names)
+    config = own(huggingface_of(config.family), "fitted")(config, source.names)
     table = table_of(config)
     _check_size(config, source, path, where)
     found = _heads_in(table, config, source)

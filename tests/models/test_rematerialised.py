@@ -23,6 +23,7 @@ FAMILIES = {
     "bert": ({"attention_probs_dropout_prob": 0.1, "labels": ("a", "b")}, ("mlm", "nsp", "classification")),
     "albert": ({"family": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1, "embedding_size": 8}, ("mlm", "sop")),
     "roberta": ({"family": "roberta", "type_vocab_size": 0, "pad_token_id": 1, "position_offset": 2}, ("mlm",)),
+    "no blocks": ({"num_hidden_layers": 0}, ("mlm",)),
 }
 
 

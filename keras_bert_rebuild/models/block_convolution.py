@@ -1,4 +1,4 @@
-"""A convolution beside an encoder block: it reads the input of the block and adds to its output.
+"""A convolution over the input of an encoder block, added to its output.
 
     outputs = norm(block(x) + activation(Dropout(convolution(x))))
 
@@ -12,12 +12,12 @@ import keras
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.parts import CONVOLUTION
 
-# The ends of the names of its layers, in the order of the fields of `Beside`.
-BESIDE_ENDS = ("", "-Dropout", "-Activation", "-Add", "-Norm")
+# The ends of the names of its layers, in the order of the fields of `ConvolutionLayers`.
+CONVOLUTION_ENDS = ("", "-Dropout", "-Activation", "-Add", "-Norm")
 
 
-class Beside(NamedTuple):
-    """The layers of a convolution beside a block. Dropout is None with rate 0."""
+class ConvolutionLayers(NamedTuple):
+    """The layers of the convolution of a block. Dropout is None with rate 0."""
 
     convolution: Any
     dropout: Any
@@ -26,8 +26,8 @@ class Beside(NamedTuple):
     norm: Any
 
 
-def make_beside(block, name, make_norm, trainable, settings):
-    """The layers of the convolution beside a block, not yet connected.
+def make_convolution(block, name, make_norm, trainable, settings):
+    """The layers of the convolution of a block, not yet connected.
 
     Args:
         block: an `anatomy.Block` with a convolution.
@@ -37,7 +37,7 @@ def make_beside(block, name, make_norm, trainable, settings):
         settings: the arguments for the initializer of the kernel.
     """
     name, convolution = f"{name}-{CONVOLUTION}", block.convolution
-    return Beside(
+    return ConvolutionLayers(
         layers.MaskedConv1D(convolution.width, convolution.size, padding="same", trainable=trainable, name=name, **settings),
         layers.Dropout(block.dropout, name=f"{name}-Dropout") if block.dropout > 0 else None,
         keras.layers.Activation(layers.get_activation(convolution.activation), name=f"{name}-Activation"),
@@ -46,23 +46,23 @@ def make_beside(block, name, make_norm, trainable, settings):
     )
 
 
-def beside_of(layers_by_name, number):
-    """The convolution beside a block of a model; None if there is none."""
-    found = Beside(*(layers_by_name.get(f"Encoder-{number}-{CONVOLUTION}{end}") for end in BESIDE_ENDS))
+def convolution_of(layers_by_name, number):
+    """The convolution of a block of a model; None if there is none."""
+    found = ConvolutionLayers(*(layers_by_name.get(f"Encoder-{number}-{CONVOLUTION}{end}") for end in CONVOLUTION_ENDS))
     return None if found.convolution is None else found
 
 
-def add_beside(beside, read, x, mask, training):
-    """The output of a block and the convolution beside it, normalised.
+def add_convolution(made, read, x, mask, training):
+    """The output of a block plus its convolution, normalised.
 
     Args:
-        beside: a `Beside`.
+        made: `ConvolutionLayers`.
         read: the input of the block, `(batch, length, hidden)`.
         x: its output.
         mask: `(batch, length)`, False at padding, which the convolution takes for zeros; None in a graph.
         training: the argument for dropout, as a dictionary.
     """
-    y = beside.convolution(read) if mask is None else beside.convolution(read, mask=mask)
-    if beside.dropout is not None:
-        y = beside.dropout(y, **training)
-    return beside.norm(beside.add([x, beside.activation(y)]))
+    y = made.convolution(read) if mask is None else made.convolution(read, mask=mask)
+    if made.dropout is not None:
+        y = made.dropout(y, **training)
+    return made.norm(made.add([x, made.activation(y)]))
