@@ -33,9 +33,9 @@ COUNTS = {"minilm": 1000, "base": 200}
 MEMORY = """
 import sys
 from pathlib import Path
-from keras_bert_rebuild.cli import embedding_files
+from keras_bert_rebuild.cli import embed
 from keras_bert_rebuild.cli.main import main
-written = embedding_files.written_vectors
+written = embed.written_vectors
 def peak():
     return int(dict(line.split(":", 1) for line in open("/proc/self/status"))["VmHWM"].split()[0])
 import contextlib
@@ -50,7 +50,7 @@ def watched(path, count):
                 print(done, peak(), flush=True)
             return write(text, vector)
         yield wrapped
-embedding_files.written_vectors = watched
+embed.written_vectors = watched
 sys.exit(main(["embed", *sys.argv[1:]]))
 """
 

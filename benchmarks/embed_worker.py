@@ -103,7 +103,7 @@ def graph(work, xla=False):
 
 def openvino(work, folder, precision="f32"):
     from keras_bert_rebuild import EmbeddingStream
-    from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+    from keras_bert_rebuild.export.openvino import OpenVINORunner
 
     runner = OpenVINORunner(work / folder, precision)
     return EmbeddingStream(runner, runner.tokenizer, runner.max_len)

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, keras_bert_name
+from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, keras_bert_name
 from keras_bert_rebuild.custom_objects import get_custom_objects
 
 # The errors that a damaged graph of Keras 2 raises in Keras 3.

@@ -1,10 +1,15 @@
 """`keras-bert embed`: a vector for every line of a file."""
 
+import contextlib
 from pathlib import Path
 
+import numpy as np
+
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.data.corpora.corpus_files import opened
+from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
-from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.output import check_file, claimed_file
 
 
 def add_arguments(parser):
@@ -34,7 +39,6 @@ def run(args):
 
 
 def _embed(args):
-    from keras_bert_rebuild.cli.embedding_files import count_lines, lines_of_file, written_vectors
 
     if not args.file.is_file():
         raise ValueError(f"expected a file of texts; {args.file} is not a file.")
@@ -59,12 +63,12 @@ def _embed(args):
 
 def _stream(args):
     """The `EmbeddingStream` of the model at `--model`."""
-    from keras_bert_rebuild.export.export_model import SETTINGS
+    from keras_bert_rebuild.export.names_outside import SETTINGS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
 
     if (args.model / SETTINGS).is_file():
-        from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+        from keras_bert_rebuild.export.openvino import OpenVINORunner
 
         given = [name for name in ("pooling", "normalize", "tokenizer", "dtype") if getattr(args, name) is not None]
         if given:
@@ -99,3 +103,94 @@ def _stream(args):
         sentence.modules if sentence else (),
         prompt=sentence.prompt if sentence else "",
     )
+
+
+# Vectors per row group of a parquet file.
+GROUP = 8192
+
+
+def lines_of_file(path):
+    """Yield the lines of a file as texts, without their ends; an empty line is an empty text."""
+    with opened(path) as (stream, _):
+        for number, line in enumerate(stream, 1):
+            try:
+                yield line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise ValueError(f"the texts must be UTF-8; line {number} of {path} is not.") from None
+
+
+def count_lines(path):
+    """The number of lines of a file."""
+    with opened(path) as (stream, _):
+        return sum(1 for _ in stream)
+
+
+@contextlib.contextmanager
+def written_vectors(path, count):
+    """Write vectors to a file, atomically.
+
+    Args:
+        path: ends in .npy, for an array `(count, width)`, or in .parquet, for the columns `text` and `vector`.
+        count: the number of vectors.
+
+    Yields:
+        A function of a text and its vector, to be called in order, which returns the width of the vector.
+
+    Raises:
+        ValueError: the suffix is another, the file holds something else, or the package pyarrow is missing for .parquet.
+    """
+    check_file(path, VECTORS)
+    writer = {".npy": _npy_writer, ".parquet": _parquet_writer}[path.suffix.lower()]
+    with written_file(path) as file, writer(file, count) as write:
+        yield write
+
+
+@contextlib.contextmanager
+def _npy_writer(file, count):
+    # Appended, not mapped: pages of a mapped file would count as memory of the process.
+    def write(text, vector):
+        if file.tell() == 0:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (count, len(vector))}
+            np.lib.format.write_array_header_1_0(file, header)
+        file.write(vector.astype("<f4", copy=False).tobytes())
+        return len(vector)
+
+    yield write
+
+
+@contextlib.contextmanager
+def _parquet_writer(file, count):
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise ValueError("a .parquet file needs the package pyarrow, which is not installed: pip install pyarrow.") from None
+    texts, vectors, writer = [], [], None
+
+    def flush():
+        nonlocal writer
+        flat = pyarrow.array(np.concatenate(vectors).astype("float32"))
+        columns = {
+            "text": pyarrow.array(texts, pyarrow.string()),
+            "vector": pyarrow.FixedSizeListArray.from_arrays(flat, len(vectors[0])),
+        }
+        table = pyarrow.table(columns)
+        writer = writer or pyarrow.parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+        texts.clear()
+        vectors.clear()
+
+    def write(text, vector):
+        texts.append(text)
+        vectors.append(vector)
+        if len(texts) == GROUP:
+            flush()
+        return len(vector)
+
+    try:
+        yield write
+        if texts:
+            flush()
+    finally:
+        if writer is not None:
+            writer.close()

@@ -46,7 +46,7 @@ def run(args):
 
 def _export(args):
     """Read the model and write the folder."""
-    from keras_bert_rebuild.cli.embedding_files import lines_of_file
+    from keras_bert_rebuild.cli.embed import lines_of_file
     from keras_bert_rebuild.export.export_model import export
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling

@@ -15,7 +15,7 @@ def add_arguments(parser):
 
 def run(args):
     """Print the format, the config and every name, and return the exit code."""
-    from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+    from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
     found = inspect_checkpoint(args.path, args.config)
     if args.json:

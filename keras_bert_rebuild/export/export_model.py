@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 
-from keras_bert_rebuild.export.names_outside import output_names
+from keras_bert_rebuild.export.names_outside import SETTINGS, output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import EXPORT
@@ -20,9 +20,6 @@ from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
-
-# The file of settings for the runtime.
-SETTINGS = "export.json"
 
 # Rows of at most this many tokens lose most in 8 bits: they go through the float model of the folder.
 SHORT_TOKENS = 8
@@ -128,10 +125,10 @@ def _write(model, tokenizer, folder, format, max_len, texts):
 
         write_onnx(model, folder / "model.onnx")
     elif format == "openvino":
-        from keras_bert_rebuild.export.openvino_model import write_openvino
+        from keras_bert_rebuild.export.openvino import write_openvino
 
         write_openvino(model, folder)
     else:
-        from keras_bert_rebuild.export.openvino_model import write_openvino_int8
+        from keras_bert_rebuild.export.openvino import write_openvino_int8
 
         write_openvino_int8(model, tokenizer, folder, max_len, list(texts))

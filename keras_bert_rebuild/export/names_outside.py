@@ -1,4 +1,7 @@
-"""The names of inputs and outputs in exported models: those that servers of BERT expect."""
+"""The names of inputs, outputs and settings in exported models: those that servers of BERT expect."""
+
+# The file of settings for the runtime.
+SETTINGS = "export.json"
 
 # Name of an input of the model to its exported name.
 INPUTS = {

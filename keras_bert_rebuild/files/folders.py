@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all: written next to its target and swapped in."""
+"""A folder that is there whole or not at all: written next to its target and swapped in, or into a run's own folder."""
 
 import contextlib
 import ctypes
@@ -7,6 +7,7 @@ import fnmatch
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from keras_bert_rebuild.files.durable import naming_full_disk, partial_folder, remove_leftovers, sync_path, umask
@@ -141,3 +142,53 @@ def _swap(partial, path):
         sync_path(path.parent)
         shutil.rmtree(aside, ignore_errors=True)
     sync_path(path.parent)
+
+
+# The names of a complete folder that has not been moved yet, and of one that is being written.
+WHOLE, PARTIAL = ".finished", ".again."
+
+
+@contextlib.contextmanager
+def written_again(folder):
+    """Yield a folder in a folder; in the end its contents replace those of the same names.
+
+    The caller holds the lock of the folder. After a kill before the end, nothing has changed; after a kill during the renames, the
+    next call of this function completes them.
+
+    Raises:
+        OSError: it cannot be written; the error names a full disk.
+    """
+    folder = Path(folder)
+    settle(folder)
+    with naming_full_disk(folder):
+        partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))
+        try:
+            yield partial
+            sync_tree(partial)
+            os.rename(partial, folder / WHOLE)
+            sync_path(folder)
+            settle(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def settle(folder):
+    """Finish what a kill has interrupted: move what is complete, remove what is not."""
+    folder = Path(folder)
+    for entry in folder.glob(f"{PARTIAL}*"):
+        shutil.rmtree(entry, ignore_errors=True)
+    whole = folder / WHOLE
+    if not whole.is_dir():
+        return
+    for entry in sorted(whole.iterdir()):
+        target = folder / entry.name
+        if not entry.is_dir():
+            os.replace(entry, target)
+            continue
+        # No exchange: after a kill just after it, the next call could not tell the new from the old. After a kill here, it can.
+        if target.exists():
+            os.rename(target, folder / f"{PARTIAL}{entry.name}.before")
+        os.rename(entry, target)
+    sync_path(folder)
+    for entry in (whole, *folder.glob(f"{PARTIAL}*")):
+        shutil.rmtree(entry, ignore_errors=True)

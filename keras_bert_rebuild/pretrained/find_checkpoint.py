@@ -5,7 +5,7 @@ import re
 from collections import namedtuple
 from pathlib import Path
 
-from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, huggingface_name, keras_bert_name, names_in_keras_2_file
+from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, huggingface_name, keras_bert_name, names_in_keras_2_file
 from keras_bert_rebuild.checkpoints.safetensors_files import INDEX, SafetensorsFiles
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheckpoint, checkpoint_prefix
 from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX

@@ -1,14 +1,17 @@
-"""One function for every checkpoint."""
+"""One function for every checkpoint, and one that lists what is in it, name by name."""
 
 import contextlib
+import math
 import os
 import warnings
+from collections import namedtuple
 from collections.abc import Sequence
+from typing import Any
 
-from keras_bert_rebuild.checkpoints.loaded_values import unwritten
-from keras_bert_rebuild.checkpoints.positions import METHODS
-from keras_bert_rebuild.checkpoints.report import LoadReport
-from keras_bert_rebuild.checkpoints.transfer import load_variables
+import numpy as np
+
+from keras_bert_rebuild.checkpoints.loaded_values import METHODS, unwritten
+from keras_bert_rebuild.checkpoints.transfer import LoadReport, load_variables
 from keras_bert_rebuild.config import BertConfig, check_heads
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
 from keras_bert_rebuild.models.bert_model import BertModel
@@ -168,3 +171,57 @@ def _chosen_heads(checkpoint, heads, output_layer_num):
     if output_layer_num != 1:
         return ()
     return without_implied(checkpoint.heads)
+
+
+# A name of the file, its shape, dtype and number of values, and our variable for it: several, with commas, if they are concatenated
+# in it, "-" if it holds no weights, and "?" if it is unknown.
+NameRow = namedtuple("NameRow", ["name", "shape", "dtype", "parameters", "path"])
+
+
+def inspect_checkpoint(path: str | os.PathLike[str], config: BertConfig | str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Find out what `from_pretrained` would load.
+
+    Args:
+        path: a folder or file, as for `from_pretrained`.
+        config: as for `from_pretrained`.
+
+    Returns:
+        A dictionary: `file`, `format`, `family`, `config` (the fields of a `BertConfig`), `heads`, `names`, a list of `NameRow`.
+        A Keras file of this library is loaded, since only Keras knows its names.
+
+    Raises:
+        ValueError: the path does not exist or cannot be read.
+    """
+    checkpoint = find_checkpoint(path, config)
+    if checkpoint.source is None:
+        return _inspect_keras(path, config)
+    table, source = checkpoint.table, checkpoint.source
+    rows = table.rows(checkpoint.config.num_distinct_blocks)
+    path_of: dict[str, str] = {}
+    for row in rows:  # if heads share a name, the next loop chooses the one in the file
+        path_of.setdefault(row.name, ", ".join(row.paths) or row.path)
+    for row in table.rows(checkpoint.config.num_distinct_blocks, checkpoint.heads):
+        path_of[row.name] = ", ".join(row.paths) or row.path
+    names = []
+    for name in source.names:
+        canonical = table.canonical(name, path_of)
+        path = "-" if table.is_ignored(canonical) else path_of.get(canonical, "?")
+        names.append(NameRow(name, source.shape(name), source.dtype(name), math.prod(source.shape(name)), path))
+    return _described(checkpoint, checkpoint.config, checkpoint.heads, names)
+
+
+def _inspect_keras(path, config):
+    checkpoint, model = find_checkpoint(path, config), from_pretrained(path, config=config)
+    names = [NameRow(v.path, tuple(v.shape), v.dtype, int(np.prod(v.shape)), v.path) for v in model.weights]
+    return _described(checkpoint, getattr(model, "config", None), heads_of(model), names)
+
+
+def _described(checkpoint, config, heads, names):
+    return {
+        "file": str(checkpoint.file),
+        "format": checkpoint.format,
+        "family": None if config is None else config.family,
+        "config": {} if config is None else config.to_dict(),
+        "heads": list(heads),
+        "names": names,
+    }

@@ -10,7 +10,7 @@ import h5py
 import keras
 
 from keras_bert_rebuild.checkpoints import torch_file
-from keras_bert_rebuild.checkpoints.hdf5_limits import check_hdf5
+from keras_bert_rebuild.checkpoints.hdf5 import check_hdf5
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.limits import check_limit, limit
 from keras_bert_rebuild.files.printable import printable, printable_lines

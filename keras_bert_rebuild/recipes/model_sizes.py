@@ -18,7 +18,7 @@ SIZES = {
         ("base", 12, 768),
         ("large", 24, 1024),
     )
-} | {name: {"family": "transformer", **fields} for name, fields, _ in transformer.SIZES}
+} | {name: {"family": "transformer", **sizes} for name, sizes, _ in transformer.SIZES}
 
 
 def size_fields(model):

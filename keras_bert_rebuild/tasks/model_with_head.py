@@ -4,8 +4,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.loaded_values import unwritten
-from keras_bert_rebuild.checkpoints.report import LoadReport
-from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.checkpoints.transfer import LoadReport, to_numpy
 from keras_bert_rebuild.layers.truncated_normal import drawn_by_name, skipped_initialization
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import CRF, LAYERS

@@ -13,7 +13,7 @@ from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.explain.names_table import names_as_json, names_as_markdown, sentence_of
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families import FAMILIES
-from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -4,12 +4,12 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from keras_bert_rebuild.cli import embedding_files
-from keras_bert_rebuild.cli.embedding_files import written_vectors
+from keras_bert_rebuild.cli import embed
+from keras_bert_rebuild.cli.embed import written_vectors
 
 
 def test_texts_and_vectors_come_back(tmp_path, monkeypatch, rng):
-    monkeypatch.setattr(embedding_files, "GROUP", 2)
+    monkeypatch.setattr(embed, "GROUP", 2)
     texts, vectors = ["eins", "", "三"], rng.normal(size=(3, 4)).astype("float32")
     with written_vectors(tmp_path / "a.parquet", 3) as write:
         for text, vector in zip(texts, vectors, strict=True):

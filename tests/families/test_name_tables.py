@@ -16,7 +16,7 @@ from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families import FAMILIES, bert
 from keras_bert_rebuild.families import skeleton as ours
 from keras_bert_rebuild.families.huggingface import PYTORCH, shared_heads
-from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 POOLED = {ours.POOLER: "toy.pooler"}
 TOY = SimpleNamespace(

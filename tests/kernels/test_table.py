@@ -96,8 +96,8 @@ ELSEWHERE = {
     "replica_count": "training/distributed/test_tensorflow_replicas.py",
     "sum_over_replicas": "training/distributed/test_tensorflow_replicas.py",
     "mean_over_replicas": "training/distributed/test_tensorflow_replicas.py",
-    "unwritten": "checkpoints/test_backend_values.py",
-    "handed_over": "checkpoints/test_backend_values.py",
+    "unwritten": "checkpoints/test_loaded_values.py",
+    "handed_over": "checkpoints/test_loaded_values.py",
 }
 EACH = [(operation, case) for operation, (_, cases) in CASES.items() for case in cases]
 

@@ -8,7 +8,7 @@ import pytest
 
 from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.cli.main import main
-from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/golden.npz"))

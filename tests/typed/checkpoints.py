@@ -5,7 +5,7 @@ from typing import assert_type
 
 from keras_bert_rebuild import BertConfig, BertModel, build_model, from_pretrained, load_tokenizer, save_pretrained
 from keras_bert_rebuild.explain.weight_names import weight_names
-from keras_bert_rebuild.pretrained.inspect_checkpoint import inspect_checkpoint
+from keras_bert_rebuild.pretrained.from_pretrained import inspect_checkpoint
 from keras_bert_rebuild.pretrained.vocabulary_surgery import add_tokens, prune_vocabulary, tokens_of_corpus
 
 model = from_pretrained(Path("bert-base"), heads=["mlm"], seq_len=128, dtype="mixed_bfloat16", trainable=["Encoder-12"])

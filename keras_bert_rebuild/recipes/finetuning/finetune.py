@@ -10,9 +10,9 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.files.written_again import written_again
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetuning.finetune_callback import COLUMNS, FinetuneCallback, evaluate_task
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (

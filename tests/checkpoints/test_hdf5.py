@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.checkpoints.keras_h5 import KerasH5, keras_bert_name
+from keras_bert_rebuild.checkpoints.hdf5 import KerasH5, keras_bert_name
 
 KERNEL = "layer/layer/kernel:0"
 

@@ -8,8 +8,7 @@ from helpers import minilm
 
 import keras_bert_rebuild
 from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
-from keras_bert_rebuild.export.openvino_model import calibration_rows
-from keras_bert_rebuild.export.openvino_runner import OpenVINORunner
+from keras_bert_rebuild.export.openvino import OpenVINORunner, calibration_rows
 
 
 def test_every_output_is_the_same(tmp_path, rng):
