@@ -40,9 +40,9 @@ import numpy as np
 from pretrain_step_worker import TITLES, WAYS, write_batches
 
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, pretraining_batches
+from keras_bert_rebuild.data.batches import WINDOW
 from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
-from keras_bert_rebuild.data.length_batches import WINDOW
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.train_vocabulary import train_vocabulary

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
-from keras_bert_rebuild.data.corpora.corpus_files import opened
+from keras_bert_rebuild.data.text_files import opened
 from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.files.kinds import VECTORS
 from keras_bert_rebuild.files.output import check_file, claimed_file

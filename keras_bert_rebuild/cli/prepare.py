@@ -30,8 +30,8 @@ def run(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import ReadingProgress
-    from keras_bert_rebuild.data.corpora.corpus_files import corpus_files
     from keras_bert_rebuild.data.corpora.prepare import claimed_store, prepare
+    from keras_bert_rebuild.data.text_files import corpus_files
 
     file_bytes = sum(path.stat().st_size for _, path in corpus_files(args.corpus))
     with (

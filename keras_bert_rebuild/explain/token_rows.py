@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_bert_rebuild.data.model_inputs import padded
+from keras_bert_rebuild.data.batches import padded
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert_rebuild.data.model_inputs import model_inputs, padded
+from keras_bert_rebuild.data.batches import model_inputs, padded
 from keras_bert_rebuild.export.names_outside import INPUTS, SETTINGS
 from keras_bert_rebuild.export.needed_package import needed_package
 from keras_bert_rebuild.export.onnx_model import write_onnx

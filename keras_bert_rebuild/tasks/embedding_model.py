@@ -6,8 +6,7 @@ import keras
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.data.length_batches import bucket_lengths
-from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
+from keras_bert_rebuild.data.batches import bucket_lengths, input_arrays, model_inputs
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.length_batches import LOOK_AHEAD, Buckets, bucket_lengths
+from keras_bert_rebuild.data.batches import LOOK_AHEAD, Buckets, bucket_lengths
 from keras_bert_rebuild.tasks.embedding_model import answer_rows, embedding_model, lengths_of, longest_row, with_modules
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 

@@ -6,8 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_bert_rebuild.data.length_batches import least_length
-from keras_bert_rebuild.data.model_inputs import input_arrays, model_inputs
+from keras_bert_rebuild.data.batches import input_arrays, least_length, model_inputs
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.encode_windows import LONGEST, encode_windows
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predicted

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.model_inputs import model_inputs
+from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.encode_windows import row_length, shortened

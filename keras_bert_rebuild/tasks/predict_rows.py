@@ -6,9 +6,8 @@ import weakref
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.batches import BUCKETS, SHORT_TEXTS, input_arrays, lengths_up_to
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
-from keras_bert_rebuild.data.length_batches import BUCKETS, SHORT_TEXTS, lengths_up_to
-from keras_bert_rebuild.data.model_inputs import input_arrays
 from keras_bert_rebuild.kernels import traits
 
 # Keras's prediction is not thread-safe: on JAX a call donates the buffers of the model's variables, and a second call finds them

@@ -10,9 +10,9 @@ from typing import Any, Self, TypeAlias
 import keras
 
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.data.model_inputs import model_inputs
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
 from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER

@@ -6,7 +6,7 @@ from helpers.small_corpus import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.length_batches import WINDOW, length_windows
+from keras_bert_rebuild.data.batches import WINDOW, length_windows
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
 LENGTHS = (8, 16, 24, 40)

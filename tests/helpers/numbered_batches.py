@@ -1,6 +1,6 @@
 """Batches made one by one, for trainings that stop and resume."""
 
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.batches import EpochBatches
 
 
 class NumberedBatches(EpochBatches):

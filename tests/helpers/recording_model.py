@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild import BertModel
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.batches import EpochBatches
 
 
 class Recording:

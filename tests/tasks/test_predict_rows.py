@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from helpers.small_tasks import small_encoder, small_task
 
-from keras_bert_rebuild.data.model_inputs import model_inputs
+from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predict_rows
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 

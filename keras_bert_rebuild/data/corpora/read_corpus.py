@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from keras_bert_rebuild.data.corpora.corpus_files import corpus_files, lines_of, opened
+from keras_bert_rebuild.data.text_files import corpus_files, lines_of, opened
 from keras_bert_rebuild.text.normalization import split_words
 
 BLOCK_BYTES = 4_000_000

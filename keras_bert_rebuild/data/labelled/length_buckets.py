@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
-from keras_bert_rebuild.data.length_batches import BUCKETS, Bucket, divided
-from keras_bert_rebuild.data.model_inputs import input_arrays, padded
+from keras_bert_rebuild.data.batches import BUCKETS, Bucket, EpochBatches, divided, input_arrays, padded
 from keras_bert_rebuild.data.random_numbers import Stream, bits, keys
 
 

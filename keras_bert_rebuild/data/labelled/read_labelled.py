@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_rebuild.data.labelled.example_kinds import KINDS, Kind
-from keras_bert_rebuild.data.labelled.labelled_file import suffix_of
 from keras_bert_rebuild.data.labelled.read_labelled_rows import read_json_lines, read_plain_lines, read_table
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import read_squad, read_words
+from keras_bert_rebuild.data.text_files import suffix_of
 
 # From the end of a file's name, before .gz or .xz, to its format.
 SUFFIXES = {

@@ -5,7 +5,7 @@ import io
 import json
 import re
 
-from keras_bert_rebuild.data.labelled.labelled_file import location, read_lines, read_text
+from keras_bert_rebuild.data.text_files import location, read_lines, read_text
 from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import limit
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
-from keras_bert_rebuild.data.length_batches import WINDOW, length_windows
 from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
 from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments

@@ -1,21 +1,136 @@
-"""The two segments of an example, and whether the second one follows the first.
+"""The two segments of an example, whether the second one follows the first, and the windows that they are cut from."""
 
-Both labels have the same rule for cutting a pair, so that lengths, edges and boundaries reveal nothing about the label:
-
-- Next sentences: the first segment is the same for both labels. The second begins in its own window, where the first one ends, or
-  in a window of another document, at a position of the same kind: where a passage begins if both windows have such a position, else
-  where a sentence does, else a word. Its length is the same either way: what fits, or, if one of the two documents ends before
-  that, a number of tokens drawn from those that both have.
-- Swapped sentences: both segments begin and end at positions of one kind: passages or sentences, whichever the window has more of,
-  and words if there are too few of these.
-"""
-
+import copy
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from keras_bert_rebuild.data.pretraining.pair_windows import KINDS, PASSAGE, SENTENCE, WORD, PairWindows
+from keras_bert_rebuild.data.pretraining.vocabulary_tables import BEFORE, sentence_begins
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform_at
+
+# The kinds of positions where a window may be cut: where a passage begins, any other sentence, any other word.
+PASSAGE, SENTENCE, WORD = KINDS = range(3)
+
+# Among this many tokens there is the beginning of a word.
+_WORD_REACH = 8
+
+
+class PairWindows:
+    """A window of a document for every example.
+
+    Draws are numbers in [0, 1), `(examples,)`. A position that does not exist is -1.
+
+    Args:
+        store: a corpus.
+        tables: the `VocabularyTables` of the corpus.
+        spans: `Spans`, near whose starts the windows begin.
+        targets: maximum number of tokens of a window, `(examples,)`.
+
+    Attributes:
+        targets: as given.
+        begins, ends: the position of the first token of the document and that after its last, `(examples,)`.
+        origins: the earliest position where a window may begin, `(examples,)`: the start of the span, or earlier if the document
+            ends within half a length.
+        starts, limits: start and end of the window, which starts at the first passage or sentence that begins near its origin, or
+            at the origin if none does.
+    """
+
+    def __init__(self, store, tables, spans, targets):
+        documents = np.asarray(store.document_starts)
+        self.begins, self.ends = documents[spans.documents], documents[spans.documents + 1]
+        self.origins = np.maximum(np.minimum(spans.starts, self.ends - targets // 2), self.begins)
+        self.targets = targets
+        longest = int(targets.max(initial=0))
+        width = longest + longest // 2 + 1
+        positions = self.origins[:, None] + np.arange(-BEFORE, width)
+        ids = store.ids_at(np.clip(positions, self.begins[:, None], self.ends[:, None] - 1))
+        inside = positions[:, BEFORE:] < self.ends[:, None]
+        passages = _passage_begins(store, self.origins, width) & inside
+        sentences = sentence_begins(tables.sentence_marks[ids]) & inside & ~passages
+        words = inside & ~passages & ~sentences & ~tables.continues[ids[:, BEFORE:]]
+        self._kinds = passages, sentences, words
+        start = self._first(passages | sentences, self.origins, self.origins + targets // 2)
+        self.starts = np.where(start >= 0, start, self.origins)
+        self.limits = np.minimum(self.starts + targets, self.ends)
+
+    def take(self, rows):
+        """The windows of some of the examples."""
+        some = copy.copy(self)
+        for name in ("begins", "ends", "origins", "targets", "starts", "limits"):
+            setattr(some, name, getattr(self, name)[rows])
+        some._kinds = tuple(kind[rows] for kind in self._kinds)
+        return some
+
+    def count(self, kind):
+        """The number of positions of a kind, `(examples,)`."""
+        return self._kinds[kind].sum(axis=1)
+
+    def position(self, kind, low, high, draws):
+        """A position of a kind from `low` to `high`, drawn uniformly."""
+        rows, columns = np.nonzero(self._among(self._kinds[kind], low, high))
+        counts = np.bincount(rows, minlength=len(self.origins))
+        chosen = np.cumsum(counts) - counts + below(draws, counts)
+        return np.where(counts > 0, self.origins + np.append(columns, 0)[np.minimum(chosen, len(columns))], -1)
+
+    def edges(self, kind, front, back):
+        """Two positions of a kind with as much between them as a window holds, and the same probability read backwards.
+
+        One of them is drawn, the other follows from it. The beginning and the end of a document would reveal which part comes
+        first, so these positions are left out; for words, so is a drawn number of tokens next to them, at most a quarter of the
+        window. Half of the windows near them are not cut at passages, so that those passages are seen too.
+        """
+        at_begin, at_end = self.origins == self.begins, self.origins + self.targets >= self.ends
+        low, high = self.origins + at_begin, np.minimum(self.origins + self.targets + self.targets // 2, self.ends - 1)
+        forward, draw, reach = front < 0.5, front * 2 % 1, self.targets // 2
+        if kind == WORD:
+            quarter = np.minimum(self.targets, self.ends - self.origins) // 4
+            low, high = low + at_begin * below(draw, quarter), high - at_end * below(back, quarter)
+            reach = np.minimum(quarter, _WORD_REACH)
+        drawn = np.where(forward, self.position(kind, low, low + reach, draw), self.position(kind, high - reach, high, draw))
+        exists = drawn >= 0
+        if kind == PASSAGE:
+            exists &= ~(at_begin | at_end) | (back * 2 % 1 < 0.5)
+        start = np.where(forward, drawn, self._first(self._kinds[kind], np.maximum(drawn - self.targets, low), drawn))
+        end = np.where(forward, self._last(self._kinds[kind], drawn, np.minimum(drawn + self.targets, high)), drawn)
+        return np.where(exists, start, -1), np.where(exists, end, -1)
+
+    def middle(self, kind, low, high, draws):
+        """A position of a kind between two others: drawn uniformly half the time, else the nearest before or after a random token.
+
+        A position with a long gap before or after it is more often an edge of a window. It is drawn more often here too, or a model
+        that knows the text could tell the label from the frequencies of positions.
+        """
+        uniform, draw = self.position(kind, low + 1, high - 1, draws * 2 % 1), draws * 4 % 1
+        token = low + 1 + below(draw, np.maximum(high - low - 1, 1))
+        before, after = self._last(self._kinds[kind], low + 1, token), self._first(self._kinds[kind], token, high - 1)
+        nearest = np.where(draws < 0.75, before, after)
+        return np.where((draws < 0.5) | (nearest < 0) | (uniform < 0), uniform, nearest)
+
+    def _first(self, candidates, low, high):
+        found = self._among(candidates, low, high)
+        return np.where(found.any(axis=1), self.origins + found.argmax(axis=1), -1)
+
+    def _last(self, candidates, low, high):
+        found = self._among(candidates, low, high)
+        return np.where(found.any(axis=1), self.origins + found.shape[1] - 1 - found[:, ::-1].argmax(axis=1), -1)
+
+    def _among(self, candidates, low, high):
+        columns = np.arange(candidates.shape[1], dtype="int32")
+        low, high = ((position - self.origins).astype("int32")[:, None] for position in (low, high))
+        return candidates & (columns >= low) & (columns <= high)
+
+
+def _passage_begins(store, starts, width):
+    """Where passages begin: True at `starts[row] + column`, `(rows, width)`."""
+    passages = np.asarray(store.passage_starts)[:-1]
+    low, high = np.searchsorted(passages, starts), np.searchsorted(passages, starts + width)
+    counts = high - low
+    rows = np.repeat(np.arange(len(starts)), counts)
+    here = passages[np.arange(len(rows)) + np.repeat(low - (np.cumsum(counts) - counts), counts)]
+    found = np.zeros((len(starts), width), bool)
+    found[rows, here - starts[rows]] = True
+    return found
+
 
 # Draws of the stream PAIR; 0 and 1 are those of `examples.shortened`.
 _POSITION, _LABEL, OTHER_SPAN, _OTHER_POSITION, _LENGTH, _FRONT, _BACK = range(2, 9)

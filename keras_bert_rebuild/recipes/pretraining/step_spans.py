@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keras_bert_rebuild.data.epoch_batches import EpochBatches
+from keras_bert_rebuild.data.batches import EpochBatches
 from keras_bert_rebuild.recipes.model_flops import Work
 
 

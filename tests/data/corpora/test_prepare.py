@@ -18,10 +18,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpora.prepare import prepare
+from keras_bert_rebuild.data.corpora.prepare import make_shard_writer, prepare
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.corpora.tokenise_block import make_shard_writer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 PACKAGE = Path(__file__).parents[3] / "keras_bert_rebuild"
@@ -145,7 +144,7 @@ def test_a_document_of_many_shards_is_one_document(tmp_path, vocabulary, workers
 
 def test_slices_of_a_block_change_nothing(tmp_path, corpus, vocabulary, monkeypatch):
     for size in (1, 7, 64, 10**6):
-        monkeypatch.setattr("keras_bert_rebuild.data.corpora.tokenise_block._SLICE", size)
+        monkeypatch.setattr("keras_bert_rebuild.data.corpora.prepare._SLICE", size)
         prepare(corpus, vocabulary, tmp_path / f"out{size}", workers=1)
         assert contents(tmp_path / f"out{size}") == contents(tmp_path / "out1")
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpora.corpus_files import corpus_files
 from keras_bert_rebuild.data.corpora.documents import read_documents
 from keras_bert_rebuild.data.corpora.read_corpus import CorpusReader
+from keras_bert_rebuild.data.text_files import corpus_files
 
 TEXT = "The ferry leaves at nine.\nIt is seldom late.\n\nNo one waits — except the gulls.\n"
 DOCUMENTS = [["The ferry leaves at nine.", "It is seldom late."], ["No one waits — except the gulls."]]

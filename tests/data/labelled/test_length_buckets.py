@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_bert_rebuild.data.batches import padded
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches, bucket_batches, original_order
-from keras_bert_rebuild.data.model_inputs import padded
 
 BUCKETS = (8, 16, 32)
 

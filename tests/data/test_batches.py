@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data import length_batches
-from keras_bert_rebuild.data.length_batches import Buckets, bucket_lengths
+from keras_bert_rebuild.data import batches
+from keras_bert_rebuild.data.batches import Buckets, bucket_lengths, input_arrays, model_inputs
 
 
 def rows_of(lengths):
@@ -60,7 +60,7 @@ def test_no_more_rows_are_read_ahead_than_allowed(rng):
 
 
 def test_large_results_do_not_accumulate(monkeypatch):
-    monkeypatch.setattr(length_batches, "WAITING_BYTES", 4000)
+    monkeypatch.setattr(batches, "WAITING_BYTES", 4000)
     answer = Recorder(width=100)  # 400 bytes each
     lengths = [30] + [4] * 400  # the first one is the only one of its length
     numbers = [int(vector[0]) for vector in Buckets(answer, [8, 32], 64, 10_000).stream(rows_of(lengths))]
@@ -82,3 +82,28 @@ def test_the_largest_length_is_that_of_the_longest_row():
 def test_a_row_that_is_too_long_is_reported_in_a_sentence():
     with pytest.raises(ValueError, match="at most 32 tokens; text 1 has 33"):
         list(Buckets(Recorder(), [8, 32], 64).stream(rows_of([3, 33])))
+
+
+IDS, SEGMENTS = [[2, 5, 3], [2, 3]], [[0, 1, 1], [0, 0]]
+
+
+def test_arrays_come_in_the_order_of_the_names():
+    names = ["Input-Mask", "Input-Token", "Input-Masked", "Input-Segment"]
+    inputs, padding = model_inputs(names, IDS, SEGMENTS, 9, masked=[[False, True, False], [False, False]])
+    mask, ids, masked, segments = input_arrays(inputs, 4, padding)
+    assert mask.tolist() == [[1, 1, 1, 0], [1, 1, 0, 0]]
+    assert ids.tolist() == [[2, 5, 3, 9], [2, 3, 9, 9]]
+    assert masked.tolist() == [[0, 1, 0, 0], [0, 0, 0, 0]]
+    assert segments.tolist() == [[0, 1, 1, 0], [0, 0, 0, 0]]
+    assert {array.dtype for array in (mask, ids, masked, segments)} == {np.dtype("int32")}
+
+
+def test_one_input_comes_bare():
+    inputs, padding = model_inputs(["Input-Token"], IDS, SEGMENTS, 0)
+    assert input_arrays(inputs, 3, padding).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["Input-Masked", "Input-Task"])
+def test_inputs_that_rows_do_not_decide_are_named(name):
+    with pytest.raises(ValueError, match=f"it has {name}, too"):
+        model_inputs(["Input-Token", name], IDS, SEGMENTS, 0)

@@ -1,10 +1,16 @@
-"""Batches of rows of about the same length, each padded to one of few lengths: the one engine of training and prediction."""
+"""Batches of rows of about the same length, padded to one of few lengths as the arrays that a model takes, epoch after epoch.
+
+The one engine of training and prediction.
+"""
 
 import bisect
 from collections import namedtuple
+from typing import Any
 
+import keras
 import numpy as np
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
 # Lengths of few shapes, and of short texts, which have 12 tokens as often as 200.
@@ -161,3 +167,90 @@ class Buckets:
             while first in done:
                 yield done.pop(first)
                 first += 1
+
+
+class EpochBatches(keras.utils.PyDataset):
+    """Batches that are a function of epoch and index, `batch(epoch, index)`, passed to Keras epoch after epoch.
+
+    The models of this package read the batches of an epoch in order, unless `fit` gets `shuffle=True`, and prepare them ahead.
+    Any other `keras.Model` needs `fit(shuffle=False)` and prepares none ahead: Keras's own threads lose and repeat batches on JAX
+    and torch, so Keras sees no workers here. Do not pass `steps_per_epoch` to either.
+
+    Args:
+        start_epoch: number of the first epoch.
+        repeat: whether every epoch has the batches of the first, as an evaluation needs.
+        workers: threads that make batches while a model trains, at most `max(2, workers)` ahead; 0 makes them between the steps.
+    """
+
+    def __init__(self, start_epoch: int = 0, repeat: bool = False, workers: int = 0) -> None:
+        super().__init__(workers=0, max_queue_size=max(2, workers))
+        self.epoch = start_epoch
+        self.repeat = repeat
+        self.made_ahead_by = workers  # also tells a model of this package not to change the order
+        self._requested: set[int] | None = None
+
+    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
+        """Batch `index` of an epoch, regardless of earlier calls."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        if self._requested is not None:
+            self._requested.add(index)
+        return self.batch(self.epoch, index)
+
+    def on_epoch_begin(self) -> None:
+        self._requested = set()
+
+    def on_epoch_end(self) -> None:
+        # Keras ends epochs that never began, and takes one batch of an epoch and ends it to build a model.
+        if self._requested is not None and len(self._requested) >= len(self) and not self.repeat:
+            self.epoch += 1
+        self._requested = None
+
+
+def padded(sequences, length, padding=0, dtype="int32"):
+    """Sequences as rows of an array `(sequences, length, ...)`, filled up with `padding`."""
+    first = np.asarray(sequences[0])
+    rows = np.full((len(sequences), length, *first.shape[1:]), padding, dtype)
+    for row, sequence in zip(rows, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return rows
+
+
+def input_arrays(inputs, length, padding):
+    """The rows of every input of a model as an array, padded to a length; the array itself where there is one input.
+
+    Args:
+        inputs: for every input a list of rows.
+        length: the length of the arrays.
+        padding: for every input what it is filled up with.
+    """
+    return bare_if_one(tuple(padded(rows, length, pad) for rows, pad in zip(inputs, padding, strict=True)))
+
+
+def model_inputs(names, ids, segments, pad_id, masked=None):
+    """What a model takes for rows of token ids: for each of its inputs the rows, and what they are filled up with.
+
+    Args:
+        names: the names of the inputs, of which rows decide `Input-Token`, `Input-Segment` and `Input-Mask`.
+        ids, segments: lists of rows.
+        pad_id: the token of padding.
+        masked: for `Input-Masked`, rows that are not zero where a token is to be predicted; None if the model has no such input.
+
+    Returns:
+        A list of lists of rows and a list of numbers, as `input_arrays` takes them.
+
+    Raises:
+        ValueError: the model has an input that rows do not decide.
+    """
+    known = {
+        "Input-Token": lambda: (ids, pad_id),
+        "Input-Segment": lambda: (segments, 0),
+        "Input-Mask": lambda: ([np.ones(len(row), "int32") for row in ids], 0),
+        **({} if masked is None else {"Input-Masked": lambda: (masked, 0)}),
+    }
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ValueError(f"the model must have no inputs but {', '.join(known)}; it has {', '.join(unknown)}, too.")
+    inputs, padding = zip(*(known[name]() for name in names), strict=True)
+    return list(inputs), list(padding)
