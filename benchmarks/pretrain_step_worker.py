@@ -64,7 +64,7 @@ def make_ours(job, batches):
     import keras
 
     from keras_bert_rebuild import BertConfig, build_model, compile_model
-    from keras_bert_rebuild.training.optimizers.adamw import AdamW
+    from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 
     dropouts = {"hidden_dropout_prob": job["dropout"], "attention_probs_dropout_prob": job["dropout"]}
     model = build_model(BertConfig(**job["size"], **dropouts), ["mlm", "nsp"] if job["pairs"] else ["mlm"])

@@ -11,15 +11,11 @@ from keras_bert_rebuild.version import __version__
 _REGISTERED = (
     "keras_bert_rebuild.families",  # the configs of families, which files of models name
     "keras_bert_rebuild.layers",
-    "keras_bert_rebuild.families",  # the classes of their configs, which models are saved with
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",
-    "keras_bert_rebuild.training.optimizers.adamw",
-    "keras_bert_rebuild.training.conditional_random_field_loss",
-    "keras_bert_rebuild.training.optimizers.lamb",
+    "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
     "keras_bert_rebuild.training.losses",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
-    "keras_bert_rebuild.training.replaced_tokens",
     "keras_bert_rebuild.training.task_losses",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
 )
@@ -73,11 +69,11 @@ _LAZY = (
     ("keras_bert_rebuild.text.vocabulary", ("TOKEN_CLS", "TOKEN_MASK", "TOKEN_PAD", "TOKEN_SEP", "TOKEN_UNK", "get_base_dict")),
     ("keras_bert_rebuild.text.vocabulary", ("load_vocabulary",)),
     ("keras_bert_rebuild.text.wordpiece_tokenizer", ("WordPieceTokenizer",)),
-    ("keras_bert_rebuild.training.optimizers.adamw", ("AdamW",)),
+    ("keras_bert_rebuild.training.optimizers.adamw_and_lamb", ("AdamW",)),
     ("keras_bert_rebuild.training.compile_model", ("compile_model",)),
     ("keras_bert_rebuild.training.distributed.distribution", ("distribute",)),
-    ("keras_bert_rebuild.training.adapters.freeze", ("freeze", "train_only")),
-    ("keras_bert_rebuild.training.adapters.lora", ("add_lora", "load_lora", "save_lora")),
+    ("keras_bert_rebuild.training.optimizers.path_patterns", ("freeze", "train_only")),
+    ("keras_bert_rebuild.training.lora", ("add_lora", "load_lora", "save_lora")),
     ("keras_bert_rebuild.training.optimizers.adam_warmup", ("AdamWarmup",)),
     ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("calc_train_steps",)),
     ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("WarmupLinearDecay",)),

@@ -9,7 +9,7 @@ from keras_bert_rebuild.layers.truncated_normal import drawn_by_name, skipped_in
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import CRF, LAYERS
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.training.adapters.lora import without_lora
+from keras_bert_rebuild.training.lora import without_lora
 
 # What may be newly initialised, besides the layers that a head reads: the last layers of the heads, and the pooler if the encoder
 # has none.

@@ -26,7 +26,7 @@ def save_task(task, path):
         task: a `Task`.
         path: the folder; it appears whole or not at all.
     """
-    from keras_bert_rebuild.training.adapters.lora import without_lora
+    from keras_bert_rebuild.training.lora import without_lora
 
     values = {"task": task.kind, **task.settings()}
     content = (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()

@@ -20,8 +20,7 @@ from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, 
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
-from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
-from keras_bert_rebuild.training.task_losses import IGNORED, LabelLoss
+from keras_bert_rebuild.training.task_losses import IGNORED, ConditionalRandomFieldLoss, LabelLoss
 
 # An entity: its offsets in words of a list of words or in characters of a text, its text, and the mean probability of its tags.
 Entity = namedtuple("Entity", ["label", "start", "end", "text", "probability"])

@@ -17,7 +17,7 @@ from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_blo
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
 from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.distributed.layout_table import axes_of
+from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 CONFIG = ToyConfig(
     family="gated_toy",

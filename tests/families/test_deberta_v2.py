@@ -30,7 +30,7 @@ from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
 from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.distributed.layout_table import axes_of
+from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CONFIG = DebertaV2Config(

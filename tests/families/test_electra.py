@@ -29,8 +29,8 @@ from keras_bert_rebuild.recipes.planning.plan import plan
 from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
-from keras_bert_rebuild.training.distributed.layout_table import axes_of
-from keras_bert_rebuild.training.replaced_tokens import ReplacedTokenAccuracy, ReplacedTokenLoss
+from keras_bert_rebuild.training.distributed.distribution import axes_of
+from keras_bert_rebuild.training.losses import ReplacedTokenAccuracy, ReplacedTokenLoss
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SIZES = {"vocab_size": 40, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20}

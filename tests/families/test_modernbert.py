@@ -40,7 +40,7 @@ from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.tasks.model_with_head import model_with_head
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
-from keras_bert_rebuild.training.distributed.layout_table import axes_of
+from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 CONFIG = ModernBertConfig(
     vocab_size=40,

@@ -13,11 +13,11 @@ import keras
 import numpy as np
 
 from helpers.numbered_batches import NumberedBatches
-from keras_bert_rebuild.training.optimizers.adamw import AdamW
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.state import train_state
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
-from keras_bert_rebuild.training.state.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
 EVERY = 2  # batches from checkpoint to checkpoint
 SYNCS = 5  # of a checkpoint: arrays, metadata, the names in its folder, twice, and its own; before the last it has its name

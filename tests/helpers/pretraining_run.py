@@ -5,11 +5,11 @@ import numpy as np
 
 from helpers.numbered_batches import NumberedBatches
 from helpers.small import compiled, small_batch, small_model
-from keras_bert_rebuild.training.optimizers.adamw import AdamW
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
-from keras_bert_rebuild.training.state.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import write_state
 
 

@@ -15,7 +15,7 @@ from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.recipes.run_folder import RunFolder, read_yaml
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
-from keras_bert_rebuild.training.adapters.lora import load_lora
+from keras_bert_rebuild.training.lora import load_lora
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 
 KINDS = {".csv": "classification", ".tsv": "classification", ".jsonl": "classification", ".conll": "tagging", ".json": "questions"}

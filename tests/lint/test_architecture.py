@@ -57,7 +57,7 @@ BACKEND_FILES = {
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
     "data/pretraining/tf_pretraining_batches.py",
-    "training/state/torch_step_seeds.py",
+    "training/state/seeds.py",
     "training/distributed/jax_hosts.py",
     "recipes/planning/tpu_compiler.py",
     "export/saved_model.py",

@@ -6,9 +6,8 @@ from helpers.small import compiled, small_batch, small_model
 
 from keras_bert_rebuild import BertConfig, build_model
 from keras_bert_rebuild.models.head_answers import LOG_PROBABILITIES, LOGITS, PROBABILITIES, answer_of, needs_of
-from keras_bert_rebuild.training.conditional_random_field_loss import ConditionalRandomFieldLoss
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
-from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
+from keras_bert_rebuild.training.task_losses import ChoiceLoss, ConditionalRandomFieldLoss, LabelLoss, SpanLoss
 
 SIZES = {"vocab_size": 30, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 4}
 OF_LOGITS = [PretrainingLoss(), LabelLoss(), SpanLoss(), ChoiceLoss(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)]

@@ -11,8 +11,7 @@ from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.checkpoints.table import LAYOUTS
 from keras_bert_rebuild.families.electra import HUGGINGFACE
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.training.losses import PretrainingLoss
-from keras_bert_rebuild.training.replaced_tokens import ReplacedTokenLoss
+from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenLoss
 
 # Tables narrower than, as wide as and wider than the blocks, with other settings that are seldom seen.
 CONFIGS = {

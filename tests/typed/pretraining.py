@@ -20,8 +20,8 @@ from keras_bert_rebuild import (
 from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_pretraining_batches
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.optimizers.lamb import Lamb
-from keras_bert_rebuild.training.state.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
+from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 

@@ -28,10 +28,9 @@ from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.saved_task import load_task
-from keras_bert_rebuild.training.adapters.freeze import freeze
-from keras_bert_rebuild.training.adapters.lora import add_lora, save_lora
-from keras_bert_rebuild.training.optimizers.adamw import AdamW
-from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates, matches_any
+from keras_bert_rebuild.training.lora import add_lora, save_lora
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
+from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
 
 

@@ -26,8 +26,8 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START,
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
+from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
-from keras_bert_rebuild.training.distributed.watched_hosts import watched_hosts
 
 
 def training_batches(corpus, phase, settings, **changes):

@@ -1,7 +1,6 @@
 """The optimizer of a pretraining run, from its settings."""
 
-from keras_bert_rebuild.training.optimizers.adamw import AdamW
-from keras_bert_rebuild.training.optimizers.lamb import Lamb
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW, Lamb
 from keras_bert_rebuild.training.optimizers.path_patterns import layer_rates
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
 

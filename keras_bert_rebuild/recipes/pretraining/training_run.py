@@ -15,10 +15,10 @@ from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, ste
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
-from keras_bert_rebuild.training.state.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
 from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal, StopTogether
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.torch_step_seeds import TorchStepSeeds
+from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
 
 # Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the previous row, and the

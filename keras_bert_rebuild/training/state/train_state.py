@@ -17,7 +17,7 @@ import numpy as np
 from keras_bert_rebuild.checkpoints.loaded_values import handed_over
 from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.training.distributed.hosts import whole_array
-from keras_bert_rebuild.training.state.seed_generators import seed_generators
+from keras_bert_rebuild.training.state.seeds import seed_generators
 
 # Seeds and counters are int64, int32 or uint32, by backend and version; files have this type.
 WHOLE_NUMBER = "int64"

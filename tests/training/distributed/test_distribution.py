@@ -1,12 +1,14 @@
 """What `distribute` chooses, and its errors where Keras cannot do it."""
 
+import re
+
 import keras
 import pytest
 
-from keras_bert_rebuild import distribute, pretrain
+from keras_bert_rebuild import BertConfig, build_model, distribute, pretrain
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.distributed import distribution
-from keras_bert_rebuild.training.distributed.distribution import KINDS, OF_BACKEND, Distribution
+from keras_bert_rebuild.training.distributed.distribution import KINDS, LAYOUT, OF_BACKEND, Distribution, axes_of
 
 BACKEND = keras.config.backend()
 
@@ -88,3 +90,38 @@ def test_a_tpu_that_tensorflow_does_not_drive_is_refused(monkeypatch):
 def test_mirrored_replicas_do_not_accumulate(tmp_path):
     with pytest.raises(ValueError, match=r"gradient_accumulation_steps must be 1 with distribute='mirrored'.*; got 2"):
         pretrain("no store", tmp_path / "run", distribute="mirrored", gradient_accumulation_steps=2)
+
+
+@pytest.fixture(scope="module")
+def paths():
+    sizes = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 11, "num_attention_heads": 2, "intermediate_size": 16}
+    model = build_model(BertConfig(**sizes, max_position_embeddings=8), ["mlm", "nsp"])
+    return {weight.path: tuple(weight.shape) for weight in model.weights}
+
+
+def test_every_row_matches_in_a_model_and_no_weight_matches_two(paths):
+    found = {path: [pattern for pattern, _ in LAYOUT if re.fullmatch(pattern, path)] for path in paths}
+    assert all(len(patterns) <= 1 for patterns in found.values())
+    assert {pattern for patterns in found.values() for pattern in patterns} == {pattern for pattern, _ in LAYOUT}
+
+
+def test_all_weights_of_a_block_are_sharded_except_those_added_after_a_sum(paths):
+    whole = {path.partition("-11-")[2] for path, shape in paths.items() if "-11-" in path and not any(axes_of(path, shape, 2))}
+    norms = {f"{layer}-Norm/{name}" for layer in ("MultiHeadSelfAttention", "FeedForward") for name in ("gamma", "beta")}
+    assert whole == {"MultiHeadSelfAttention/output/bias", "FeedForward/output/bias", *norms}
+
+
+@pytest.mark.parametrize(
+    ("path", "shape", "devices", "axes"),
+    [
+        ("Embedding-Token/embeddings", (30528, 768), 4, ("model", None)),
+        ("Embedding-Token/embeddings", (30522, 768), 4, (None, "model")),
+        ("Embedding-Token/embeddings", (30522, 766), 4, (None, None)),
+        ("MLM-Sim/bias", (30522,), 4, (None,)),
+        ("Encoder-12-FeedForward/output/kernel", (3072, 768), 8, ("model", None)),
+        ("Embedding-Position/embeddings", (512, 768), 4, (None, None)),
+        ("Encoder-1-FeedForward-Norm/gamma", (768,), 4, (None,)),
+    ],
+)
+def test_a_weight_is_sharded_along_the_first_axes_that_divide_it(path, shape, devices, axes):
+    assert axes_of(path, shape, devices) == axes

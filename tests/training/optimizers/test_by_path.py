@@ -7,8 +7,8 @@ from helpers.optimizer_reference import linear_data, linear_model, value
 from helpers.small import compiled, small_model
 
 from keras_bert_rebuild import AdamW, BertConfig, WarmupLinearDecay, build_model
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.by_path import ByPathOptimizer
-from keras_bert_rebuild.training.optimizers.lamb import Lamb
 
 BOTH = pytest.mark.parametrize("optimizer_class", [AdamW, Lamb])
 BLOCK = (

@@ -6,7 +6,7 @@ import pytest
 from helpers.optimizer_reference import value
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay
-from keras_bert_rebuild.training.optimizers.lamb import Lamb
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 
 
 def rates(schedule, steps):

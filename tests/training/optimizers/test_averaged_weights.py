@@ -7,8 +7,8 @@ from helpers.optimizer_reference import linear_data, linear_model, product_loss,
 from helpers.small import small_model
 
 from keras_bert_rebuild import AdamW
-from keras_bert_rebuild.training.optimizers.lamb import Lamb
-from keras_bert_rebuild.training.state.averaged_weights import averaged_weights
+from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
+from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
 
 
 def trained(rng, optimizer):

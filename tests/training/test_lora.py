@@ -10,7 +10,7 @@ from helpers.other_process import finish, start
 from helpers.small_tasks import PETS, TOKENIZER, small_encoder, trained
 
 from keras_bert_rebuild import TextClassifier, add_lora, from_pretrained, load_lora, load_task, save_lora
-from keras_bert_rebuild.training.adapters.lora import has_lora, without_lora
+from keras_bert_rebuild.training.lora import has_lora, without_lora
 
 QUERY = "Encoder-1-MultiHeadSelfAttention/query"
 

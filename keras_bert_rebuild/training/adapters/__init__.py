@@ -1,1 +1,0 @@
-"""Training few weights: low-rank adapters and frozen layers."""
