@@ -10,8 +10,7 @@ import numpy as np
 
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.tasks.metrics import class_scores, classification_scores, multi_label_scores, regression_scores
-from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
-from keras_bert_rebuild.tasks.metrics.correlation import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS, confusion_rows
 from keras_bert_rebuild.training.task_losses import LabelLoss
 
 # The name of the only output of a regression.

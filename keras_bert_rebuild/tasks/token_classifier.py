@@ -12,11 +12,20 @@ from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, Tagge
 from keras_bert_rebuild.layers.conditional_random_field import marginals
 from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.tasks.encode_windows import Encoded
-from keras_bert_rebuild.tasks.entities import best_tags, spans_of_tags, tags_of_spans
 from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
-from keras_bert_rebuild.tasks.metrics.tags import OUTSIDE, type_of
-from keras_bert_rebuild.tasks.tag_schemes import are_of_entities, check_scheme, in_scheme, nearest_tag, recognised, tags_for
+from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, type_of
+from keras_bert_rebuild.tasks.tag_schemes import (
+    are_of_entities,
+    best_tags,
+    check_scheme,
+    in_scheme,
+    nearest_tag,
+    recognised,
+    spans_of_tags,
+    tags_for,
+    tags_of_spans,
+)
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens

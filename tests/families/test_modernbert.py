@@ -38,7 +38,7 @@ from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, 
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
 from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.tasks.model_with_head import model_with_head
+from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 

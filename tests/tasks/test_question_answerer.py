@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from helpers.small_tasks import TOKENIZER, plain_logits, sentence, small_encoder, small_task, trained
+from hypothesis import given
+from hypothesis import strategies as st
 
 from keras_bert_rebuild import QuestionAnswerer, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
+from keras_bert_rebuild.tasks.question_answerer import ScoredSpan, best_spans, merge_spans, span_of_tokens
 
 
 def question(ask, context, answer=None, name="q"):
@@ -47,14 +50,14 @@ def test_the_best_spans_are_those_of_an_exhaustive_search_in_numpy(rng, words):
 def test_no_answer_is_given_where_it_is_better_by_more_than_the_threshold():
     task = small_task(QuestionAnswerer)
     margin = task(["who sat"], "the cat sat on the mat")[0].no_answer_margin
-    for threshold, given in ((margin + 0.1, True), (margin - 0.1, False)):
+    for threshold, answered in ((margin + 0.1, True), (margin - 0.1, False)):
         task.no_answer_threshold = threshold
         answer = task(["who sat"], "the cat sat on the mat")[0]
-        assert bool(answer.text) == given
-        assert (answer.start is not None) == given
+        assert bool(answer.text) == answered
+        assert (answer.start is not None) == answered
         nothing = answer.best[0].probability * np.exp(answer.no_answer_margin)
         assert nothing + sum(span.probability for span in answer.best) == pytest.approx(1)
-        assert answer.probability == pytest.approx(answer.best[0].probability if given else nothing)
+        assert answer.probability == pytest.approx(answer.best[0].probability if answered else nothing)
 
 
 @pytest.mark.compiles_long
@@ -114,3 +117,48 @@ def test_other_bad_input_is_one_sentence():
         task("who", "the cat")
     with pytest.raises(ValueError, match="best must be at least 1; got 0"):
         small_task(QuestionAnswerer, best=0)
+
+
+@given(st.integers(1, 9), st.integers(1, 5), st.integers(1, 12), st.integers(0, 10_000))
+def test_the_best_spans_are_those_of_an_exhaustive_search(length, max_tokens, count, seed):
+    rng = np.random.default_rng(seed)
+    starts, ends = rng.normal(size=(2, length))
+    may_start, may_end = rng.random((2, length)) < 0.7
+    offsets = np.stack([np.arange(length) * 3, np.arange(length) * 3 + 2], axis=1)
+    got = best_spans(starts, ends, offsets, may_start, may_end, count, max_tokens)
+    every = [
+        ScoredSpan(3 * i, 3 * j + 2, starts[i] + ends[j])
+        for i in range(length)
+        for j in range(i, min(i + max_tokens, length))
+        if may_start[i] and may_end[j]
+    ]
+    expected = sorted(every, key=lambda span: -span.score)[:count]
+    assert [span[:2] for span in got] == [span[:2] for span in expected]
+    assert [span.score for span in got] == pytest.approx([span.score for span in expected])
+
+
+def test_windows_that_find_the_same_span_count_once_with_the_better_score():
+    spans = [ScoredSpan(0, 3, 1.0), ScoredSpan(4, 6, 3.0), ScoredSpan(0, 3, 2.0), ScoredSpan(0, 6, 0.5)]
+    assert merge_spans(spans, 2) == [ScoredSpan(4, 6, 3.0), ScoredSpan(0, 3, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("characters", "expected"),
+    [
+        ((0, 3), (2, 2)),
+        ((0, 7), (2, 3)),
+        ((5, 6), (3, 3)),  # inside a token: the whole token
+        ((8, 14), None),  # continues after the window
+        ((20, 22), None),
+    ],
+)
+def test_an_answer_has_its_tokens_if_the_window_has_all_of_them(characters, expected):
+    offsets = np.array([(0, 0), (0, 0), (0, 3), (4, 7), (8, 11), (0, 0)])
+    chosen = np.array([False, False, True, True, True, False])
+    assert span_of_tokens(offsets, chosen, *characters) == expected
+
+
+def test_an_answer_that_starts_before_the_window_has_no_tokens():
+    offsets = np.array([(0, 0), (4, 7), (8, 11)])
+    assert span_of_tokens(offsets, np.array([False, True, True]), 0, 7) is None
+    assert span_of_tokens(offsets, np.array([False, True, True]), 3, 7) is None

@@ -10,7 +10,7 @@ from helpers.small_tasks import TOKENIZER, plain_logits, sentence, sequence, sma
 from keras_bert_rebuild import TokenClassifier, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, TaggedWords
 from keras_bert_rebuild.layers.conditional_random_field import marginals, viterbi
-from keras_bert_rebuild.tasks.entities import best_tags
+from keras_bert_rebuild.tasks.tag_schemes import best_tags
 from keras_bert_rebuild.training.task_losses import ConditionalRandomFieldLoss
 
 LABELS = ("O", "B-loc", "I-loc", "B-per", "I-per")

@@ -8,7 +8,7 @@ import keras
 
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError
-from keras_bert_rebuild.tasks.metrics.correlation import LOWER_IS_BETTER
+from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.training.state.callbacks import CountedCallback
 
 COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")

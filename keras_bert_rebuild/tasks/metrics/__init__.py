@@ -10,9 +10,11 @@ from keras_bert_rebuild.tasks.metrics.classes import (
     matthews,
     micro_f1,
     multi_label_scores,
+    pearson,
+    regression_scores,
+    spearman,
     tag_scores,
 )
-from keras_bert_rebuild.tasks.metrics.correlation import pearson, regression_scores, spearman
 from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores, entity_type_scores
 
 __all__ = [
