@@ -45,7 +45,7 @@ from keras_bert_rebuild.data.corpora.documents import docstring_document, docstr
 from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
 from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
+from keras_bert_rebuild.text.vocabulary import train_vocabulary
 
 SIZES = {
     "tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},

@@ -34,8 +34,7 @@ from keras_bert_rebuild.data.pretraining.masking import UNITS
 from keras_bert_rebuild.data.pretraining.packed_batches import PackedBatches
 from keras_bert_rebuild.data.pretraining.pretraining_batches import NEXT_SENTENCE
 from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
-from keras_bert_rebuild.text.vocabulary import save_vocabulary
+from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
 
 TEXTS_A_CALL = 1000
 ROUNDS = 3

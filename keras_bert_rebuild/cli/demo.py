@@ -136,8 +136,7 @@ def _read_docstrings(console):
 def _learn_vocabulary(console, documents, output):
     from keras_bert_rebuild.cli.progress import track
     from keras_bert_rebuild.text.normalization import split_words
-    from keras_bert_rebuild.text.train_vocabulary import train_vocabulary
-    from keras_bert_rebuild.text.vocabulary import save_vocabulary
+    from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
 
     documents = track(console, documents, "counting words", "documents")
     words = (word for document in documents for passage in document for word in split_words(passage))

@@ -30,8 +30,7 @@ def _learn(args):
 
     from keras_bert_rebuild.cli.progress import ReadingProgress
     from keras_bert_rebuild.data.corpora.read_corpus import LONGEST_WORD, CorpusReader, WordCounts
-    from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
-    from keras_bert_rebuild.text.vocabulary import save_vocabulary
+    from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, save_vocabulary, train_vocabulary
 
     console = Console(stderr=True)
     if args.size <= len(SPECIAL_TOKENS):

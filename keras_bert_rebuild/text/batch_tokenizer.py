@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tokenizers import AddedToken
 
 from keras_bert_rebuild.text import encoding as rows_of
+from keras_bert_rebuild.text.encoding import has_max_context, window_rows
 from keras_bert_rebuild.text.flat_tokens import concatenate
 from keras_bert_rebuild.text.segmented import LiteralTokens, align_labels, encode_words
-from keras_bert_rebuild.text.windows import has_max_context, window_rows
 
 # Characters that are encoded at once, so that intermediate arrays fit into the cache of the processor.
 SLICE = 1 << 16

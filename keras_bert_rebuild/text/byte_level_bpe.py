@@ -15,8 +15,14 @@ from keras_bert_rebuild.text.added_tokens import mask_takes_space as mask_takes_
 from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import flat_encodings
-from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
-from keras_bert_rebuild.text.tokenizer_json import checked_vocabulary, described_rules, is_robertas, model_type, section
+from keras_bert_rebuild.text.tokenizer_json import (
+    checked_vocabulary,
+    described_rules,
+    is_robertas,
+    model_type,
+    reads_tokenizer_files,
+    section,
+)
 
 CLS, PAD, SEP, UNK, MASK = SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 

@@ -1,9 +1,11 @@
-"""The tokens of many texts, concatenated."""
+"""The tokens and the words of many texts, concatenated; words are found by NumPy over code points."""
 
 import itertools
 from dataclasses import dataclass, fields
 
 import numpy as np
+
+from keras_bert_rebuild.text.normalization import CONTEXT, normalised, spaced_in_context
 
 
 @dataclass
@@ -84,3 +86,120 @@ def flat_encodings(encodings, with_offsets):
 
 def _joined(columns):
     return np.fromiter(itertools.chain.from_iterable(columns), np.int64)
+
+
+# Instead of the size of a form: unknown yet, or dependent on the neighbours.
+_UNKNOWN, _IN_CONTEXT = 255, 254
+
+_SPACE = ord(" ")
+
+
+@dataclass
+class FlatWords:
+    """Words as in Google's `BasicTokenizer`; the last two fields are None unless offsets were requested."""
+
+    characters: np.ndarray
+    """The code points of all words and of the spaces between them, uint32."""
+
+    begins: np.ndarray
+    """The index of the first character of every word `(words,)`."""
+
+    stops: np.ndarray
+    """The index after the last character of every word `(words,)`."""
+
+    lengths: np.ndarray
+    """Number of words of every text `(texts,)`, int64."""
+
+    origins: np.ndarray | None = None
+    """The offset of every character's original in all texts, joined with a space before each `(characters,)`."""
+
+    texts: np.ndarray | None = None
+    """The offset of every text in all texts, joined with a space before each `(texts,)`."""
+
+    def strings(self, words):
+        """Some words, by their indices, as strings."""
+        line = self.characters.tobytes().decode("utf-32-le", "surrogatepass")
+        return [line[begin:stop] for begin, stop in zip(self.begins[words].tolist(), self.stops[words].tolist(), strict=True)]
+
+
+class WordSplitter:
+    """Normalises texts and splits them into words.
+
+    The form of a character is computed once, with spaces around it if it is a word of its own. The few characters whose form
+    depends on their neighbours are normalised with everything between two spaces.
+
+    Args:
+        settings: `WordPieceSettings`.
+    """
+
+    def __init__(self, settings):
+        self._settings = settings
+        self._sizes = np.full(0x110000, _UNKNOWN, np.uint8)
+        self._first = np.zeros(0x110000, np.int32)
+        # White space is the first form, and no other character has it.
+        self._forms = np.array([_SPACE], np.uint32)
+
+    def __call__(self, texts, with_offsets):
+        """The words of texts, a `FlatWords`.
+
+        Args:
+            texts: a list of strings.
+            with_offsets: also return the offsets of the characters of words.
+        """
+        line = f" {' '.join(texts)} "
+        codes = np.frombuffer(line.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+        spaces = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
+        first, sizes, forms, found = self._looked_up(line, codes)
+        ends = np.cumsum(sizes)
+        source = np.repeat(first + sizes - ends, sizes)
+        source += np.arange(len(source))
+        characters = forms.take(source)
+        is_space = characters == _SPACE
+        # The first and the last character are spaces.
+        begins, stops = (np.flatnonzero(is_space[1:] != is_space[:-1]) + 1).reshape(-1, 2).T
+        before = np.searchsorted(begins, ends[spaces])
+        flat = FlatWords(characters, begins, stops, np.diff(before, prepend=0))
+        if with_offsets:
+            flat.texts = np.append(0, spaces)[:-1] + 1
+            flat.origins = np.repeat(np.arange(len(codes)), sizes)
+            for begin, origins in found:
+                flat.origins[ends[begin] - len(origins) : ends[begin]] = np.add(origins, begin)
+        return flat
+
+    def _looked_up(self, line, codes):
+        """The index of every character's form among the forms, its length, the forms, and the forms that depend on neighbours."""
+        sizes = self._sizes.take(codes)
+        if sizes.max() == _UNKNOWN:
+            unknown = codes[sizes == _UNKNOWN]
+            are_unknown = np.zeros(unknown.max() + 1, bool)
+            are_unknown[unknown] = True
+            self._add_forms(np.flatnonzero(are_unknown).tolist())
+            sizes = self._sizes.take(codes)
+        first = self._first.take(codes)
+        if sizes.max() == _IN_CONTEXT:
+            return self._in_context(line, first, sizes)
+        return first, sizes.astype(np.int64), self._forms, []
+
+    def _add_forms(self, codes):
+        added = []
+        for code in codes:
+            form = normalised(chr(code), self._settings)
+            self._sizes[code] = _IN_CONTEXT if form == CONTEXT else len(form)
+            if form != " ":
+                self._first[code] = len(self._forms) + len(added)
+                added += map(ord, form)
+        self._forms = np.append(self._forms, np.array(added, np.uint32))
+
+    def _in_context(self, line, first, sizes):
+        """The same, but everything between two spaces has one form, which is assigned to the first character."""
+        white = np.flatnonzero((sizes == 1) & (first == 0))
+        dependent = np.unique(np.searchsorted(white, np.flatnonzero(sizes == _IN_CONTEXT)))
+        sizes, added, found = sizes.astype(np.int64), [], []
+        for begin, end in zip((white[dependent - 1] + 1).tolist(), white[dependent].tolist(), strict=True):
+            form, origins = spaced_in_context(line[begin:end], self._settings)
+            first[begin] = len(self._forms) + len(added)
+            sizes[begin:end] = 0
+            sizes[begin] = len(form)
+            added += map(ord, form)
+            found.append((begin, origins))
+        return first, sizes, np.append(self._forms, np.array(added, np.uint32)), found

@@ -9,8 +9,7 @@ from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
-from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
-from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type
+from keras_bert_rebuild.text.tokenizer_json import is_googles, is_robertas, model_type, reads_tokenizer_files
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 # Tokenizer, its files, and the model type that the settings next to these must name (None: any).

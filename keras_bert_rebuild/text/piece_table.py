@@ -7,8 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from keras_bert_rebuild.text.flat_tokens import FlatTokens, ragged_range
-from keras_bert_rebuild.text.flat_words import WordSplitter
+from keras_bert_rebuild.text.flat_tokens import FlatTokens, WordSplitter, ragged_range
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS, LongestMatch
 
 # 16 characters of 16 bits are four numbers of 64 bits.

@@ -17,7 +17,7 @@ from keras_bert_rebuild.text.added_tokens import rules_of, with_added_tokens
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer, check_unicode
 from keras_bert_rebuild.text.flat_tokens import FlatTokens
 from keras_bert_rebuild.text.sentencepiece_text import FAMILIES, QUOTES, SPACE, normalized, normalized_with_offsets, piece_offsets
-from keras_bert_rebuild.text.tokenizer_damage import reads_tokenizer_files
+from keras_bert_rebuild.text.tokenizer_json import reads_tokenizer_files
 
 # In the table of ids: a special token that the model itself finds in a text.
 _FOUND = -1

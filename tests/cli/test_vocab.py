@@ -10,7 +10,7 @@ from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.data.corpora import read_corpus
 from keras_bert_rebuild.data.corpora.read_corpus import WordCounts
 from keras_bert_rebuild.text.normalization import split_words
-from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
+from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, train_vocabulary
 
 TEXT = "The miller grinds the wheat.\nThe baker bakes, and Émile eats!\n\nMillers and bakers meet at the mill.\n" * 3
 

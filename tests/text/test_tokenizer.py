@@ -11,6 +11,7 @@ from keras_bert_rebuild import Tokenizer
 from keras_bert_rebuild.text import longest_match
 from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import CJK_BLOCKS, split_words
+from keras_bert_rebuild.text.tokenizer import rematch
 
 TEXTS = st.text(
     st.one_of(st.characters(codec="utf-8"), st.sampled_from("aB é\u0301ñ ,.!？推博\u00ad\u200b\x00\x07\t\n\u3000ß²")), max_size=30
@@ -148,3 +149,30 @@ def test_decoding_without_a_separator_or_with_an_unknown_id_is_an_error():
         Tokenizer(UNCASED).decode([0, 2, 3])
     with pytest.raises(KeyError):
         Tokenizer(UNCASED).decode([0, 99, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "spans"),
+    [
+        (
+            "All rights reserved.",
+            ["all", "rights", "re", "##ser", "##ved", "."],
+            [(0, 3), (4, 10), (11, 13), (13, 16), (16, 19), (19, 20)],
+        ),
+        ("All rights reserved.", ["[UNK]", "rights", *["[UNK]"] * 4], [(0, 3), (4, 10), (11, 15), (15, 17), (17, 19), (19, 20)]),
+        ("#hash tag ##", ["#", "hash", "tag", "##"], [(0, 1), (1, 5), (6, 9), (10, 12)]),
+        ("  吃了吗？    ", ["吃", "了", "吗", "？"], [(2, 3), (3, 4), (4, 5), (5, 6)]),
+        ("abc", ["[CLS]", "abc", "[SEP]"], [(0, 0), (0, 3), (3, 3)]),
+        ("abc", [], []),
+    ],
+)  # fmt: skip
+def test_spans_are_those_of_keras_bert(text, tokens, spans):
+    assert rematch(text, tokens) == spans
+
+
+@given(st.lists(st.text("abcdeXY,.", min_size=1, max_size=8), min_size=1, max_size=6), st.booleans())
+def test_spans_of_plain_words_spell_them(words, cased):
+    text = "  " + " ".join(words)
+    tokens = split_words(text, cased)
+    for token, (start, stop) in zip(tokens, rematch(text, tokens, cased=cased), strict=True):
+        assert (text[start:stop] if cased else text[start:stop].lower()) == token

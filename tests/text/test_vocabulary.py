@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild import load_vocabulary
 from keras_bert_rebuild.text.longest_match import split_pieces
-from keras_bert_rebuild.text.train_vocabulary import SPECIAL_TOKENS, train_vocabulary
-from keras_bert_rebuild.text.vocabulary import save_vocabulary
+from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS, save_vocabulary, train_vocabulary
 
 TEXT = [
     "the",
@@ -84,7 +83,7 @@ def test_counts_of_words_train_as_the_words_do(monkeypatch):
     words = TEXT * 7
     tokens = train_vocabulary(words, 190)
     assert train_vocabulary(dict(Counter(words)), 190) == tokens
-    monkeypatch.setattr("keras_bert_rebuild.text.train_vocabulary._WORDS_PER_LINE", 3)
+    monkeypatch.setattr("keras_bert_rebuild.text.vocabulary._WORDS_PER_LINE", 3)
     assert train_vocabulary(Counter(words), 190) == tokens
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import WordPieceTokenizer
-from keras_bert_rebuild.text.windows import has_max_context, window_rows
+from keras_bert_rebuild.text.encoding import has_max_context, window_rows
 
 TOKENIZER = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *map(str, range(60))])
 

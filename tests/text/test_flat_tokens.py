@@ -9,7 +9,7 @@ from helpers import google_oracle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.text.flat_words import WordSplitter
+from keras_bert_rebuild.text.flat_tokens import WordSplitter
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceSettings
 
 SPLITTERS = {
