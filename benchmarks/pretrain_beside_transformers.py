@@ -31,7 +31,7 @@ def start(tokens, folder, size, seed):
     import keras
 
     from keras_bert_rebuild import BertConfig, TokenStore, build_model, save_pretrained
-    from keras_bert_rebuild.recipes.model_sizes import SIZES
+    from keras_bert_rebuild.recipes.settings import SIZES
 
     vocabulary = list(TokenStore(tokens).vocabulary)
     keras.utils.set_random_seed(seed)

@@ -17,7 +17,7 @@ def add_arguments(parser):
 
 def run(args):
     """Draw the curves and return the exit code."""
-    from keras_bert_rebuild.recipes.curves import draw_curves, read_curves
+    from keras_bert_rebuild.recipes.metrics_table import draw_curves, read_curves
 
     folder = args.folder if args.folder.is_dir() else args.folder.parent
     output = args.output or folder / "curves.svg"

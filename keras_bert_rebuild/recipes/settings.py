@@ -1,13 +1,24 @@
-"""Settings: frozen dataclasses from and to the plain values of a YAML file, and the phases of a pretraining run."""
+"""Settings: frozen dataclasses from and to YAML, the phases of a pretraining run, and the sizes of a new model.
+
+The YAML may be untrusted: plain values, bounded, without anchors, and with errors of one sentence.
+"""
 
 import difflib
 import math
 import numbers
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+import yaml
+
+from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
+from keras_bert_rebuild.families import transformer
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
 
 
 def settings_from_dict(cls, values, what):
@@ -107,3 +118,84 @@ def check_whole_numbers(settings, minimums, optional=()):
             continue
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
             raise ValueError(f"{name} must be a whole number of at least {low}; got {value!r}.")
+
+
+# Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
+# Vaswani et al., 2017, table 3, for those of the Transformer.
+SIZES = {
+    name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
+    for name, blocks, width in (
+        ("tiny", 2, 128),
+        ("mini", 4, 256),
+        ("small", 4, 512),
+        ("medium", 8, 512),
+        ("base", 12, 768),
+        ("large", 24, 1024),
+    )
+} | {name: {"family": "transformer", **sizes} for name, sizes, _ in transformer.SIZES}
+
+
+def size_fields(model):
+    """The fields of a `BertConfig` that define the size of a model.
+
+    Args:
+        model: the name of a size, the path of a config.json, or such fields.
+
+    Raises:
+        ValueError: the size, the file or a field does not exist.
+    """
+    if isinstance(model, Mapping):
+        known = CONFIG_CLASSES.get(str(model.get("family")), BertConfig).__dataclass_fields__
+        unknown = [name for name in model if name not in known]
+        if unknown:
+            raise ValueError(f"the model must have fields of a BertConfig; got {', '.join(map(str, unknown))}.")
+        return model
+    if model in SIZES:
+        return SIZES[model]
+    values = read_json(model, f"one of the sizes {', '.join(SIZES)}, or the config file of a model,")
+    read = config_from_huggingface if "model_type" in values else config_from_google
+    return read(values, model).to_dict()
+
+
+# The loader in C is ten times as fast; both load only plain values.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# Lone surrogates, as in names of files that are not UTF-8, which the loader in C refuses. Settings are below the limit.
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+SLOWLY_CHARACTERS = 1 << 16
+
+
+def parse_yaml(text, where):
+    """The value of a YAML text: numbers, strings, lists and dictionaries.
+
+    Args:
+        text: a string.
+        where: the file, for errors.
+
+    Raises:
+        ValueError: it is not YAML, is nested too deeply, or has an anchor or an alias: a kilobyte of these is a billion values.
+    """
+    loader = yaml.SafeLoader if len(text) <= SLOWLY_CHARACTERS and HALF.search(text) else LOADER
+    try:
+        _check_events(text, loader, where)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{printable(where)} must be YAML in UTF-8: {printable(' '.join(str(error).split()))}.") from None
+    except (ValueError, OverflowError, RecursionError) as error:  # a number of thousands of digits, a thirteenth month
+        raise ValueError(f"{printable(where)} must be YAML with plain values: {printable(error)}") from None
+
+
+def _check_events(text, loader, where):
+    """Refuse an anchor or an alias, and values that are nested too deeply, before anything is built from them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise yaml.YAMLError(f"anchors and aliases are not read, and line {event.start_mark.line + 1} has {event.anchor!r}")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            check_limit("yaml_depth", depth, f"{printable(where)}, from the outermost value to the innermost,")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1

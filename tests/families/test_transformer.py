@@ -37,7 +37,7 @@ from keras_bert_rebuild.families.transformer import SIZES, TransformerConfig
 from keras_bert_rebuild.layers import TrigPosEmbedding
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.encoder_blocks import HALVES
-from keras_bert_rebuild.recipes.model_sizes import size_fields
+from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 
 CONFIG = TransformerConfig(

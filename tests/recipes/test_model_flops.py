@@ -1,7 +1,11 @@
 """Operation counts equal those computed by hand."""
 
+import time
+
+import numpy as np
+
 from keras_bert_rebuild import BertConfig
-from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, train_flops
+from keras_bert_rebuild.recipes.model_flops import Work, forward_flops, matrix_ceiling, train_flops
 
 
 def product(rows, inner, columns):
@@ -27,3 +31,12 @@ def test_narrow_embeddings_are_projected_and_their_head_is_narrow():
     block = 4 * product(5, 32, 32) + 2 * product(5, 32, 64) + 4 * 32 * 25
     expected = 2 * block + product(5, 8, 32) + product(3, 32, 8) + product(3, 8, 100)
     assert forward_flops(config, Work(5, 25, 3, 1), pair_head=False) == expected
+
+
+def test_no_product_of_this_size_is_faster_than_the_ceiling_by_much():
+    ceiling = matrix_ceiling("float32", seconds=0.1)
+    a = np.full((512, 512), 0.5, "float32")
+    started = time.perf_counter()
+    (a @ a).sum()
+    # NumPy runs on the same cores: a wrong unit would appear as a factor of a thousand.
+    assert 2 * 512**3 / (time.perf_counter() - started) / 1000 < ceiling < 1e17

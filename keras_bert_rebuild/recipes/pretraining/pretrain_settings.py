@@ -7,9 +7,8 @@ from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.recipes.model_sizes import size_fields
 from keras_bert_rebuild.recipes.settings import MINIMUMS as PHASE_MINIMUMS
-from keras_bert_rebuild.recipes.settings import Phase, as_phase, check_whole_numbers, plain, settings_from_dict
+from keras_bert_rebuild.recipes.settings import Phase, as_phase, check_whole_numbers, plain, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")

@@ -10,8 +10,8 @@ import yaml
 
 from keras_bert_rebuild import BertConfig
 from keras_bert_rebuild.cli.pretrain import ONLY_IN_FILES, add_arguments
-from keras_bert_rebuild.recipes.model_sizes import SIZES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.settings import SIZES
 
 
 @pytest.mark.parametrize(("size", "millions"), [("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4), ("base", 109.5)])

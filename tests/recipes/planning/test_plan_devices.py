@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, SLICES, TPU_CHIPS
-from keras_bert_rebuild.recipes.planning.plan_topology import gpus, this_processor, tpu_slice
+from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, SLICES, TPU_CHIPS, gpus, this_processor, tpu_slice
 
 # GB/s of all links of a chip in both directions, and the number of links, from their pages.
 PUBLISHED_LINKS = {"v4": (600, 6), "v5e": (400, 4), "v5p": (1200, 6), "v6e": (800, 4)}
@@ -95,9 +94,9 @@ def test_an_unknown_device_is_reported_with_the_known_ones(wrong, said):
 
 def test_the_processor_is_measured(monkeypatch):
     monkeypatch.setattr("keras_bert_rebuild.recipes.model_flops.matrix_ceiling", lambda dtype: {"float32": 2e11}[dtype])
-    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_topology.available_bytes", lambda: 8_000_000_000)
+    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_devices.available_bytes", lambda: 8_000_000_000)
     topology = this_processor("float32")
     assert (topology.count, topology.device.flops("float32"), topology.device.memory) == (1, 2e11, 8e9)
-    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_topology.available_bytes", lambda: None)
+    monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_devices.available_bytes", lambda: None)
     with pytest.raises(ValueError, match="how much memory is free"):
         this_processor("float32")
