@@ -1,7 +1,7 @@
 """Embeddings, positions and offsets as nodes of an ONNX graph."""
 
 from keras_bert_rebuild.export.onnx_graph import Value, check_is_float
-from keras_bert_rebuild.layers.trig_pos_embedding import speeds
+from keras_bert_rebuild.layers.sine_positions import speeds
 
 
 def token_embedding(graph, layer, inputs):

@@ -1,4 +1,4 @@
-"""The layers of BERT, one a file, built from Keras's own `Dense`, `Embedding` and `LayerNormalization`.
+"""The layers of BERT, built from Keras's own `Dense`, `Embedding` and `LayerNormalization`.
 
 Letters of the shape comments in this folder:
 
@@ -7,28 +7,22 @@ Letters of the shape comments in this folder:
 """
 
 from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, get_activation, quick_gelu
-from keras_bert_rebuild.layers.add import Add
 from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
-from keras_bert_rebuild.layers.dense import Dense
 from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSelfAttention
-from keras_bert_rebuild.layers.dropout import Dropout
 from keras_bert_rebuild.layers.embedding import get_embedding
-from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
 from keras_bert_rebuild.layers.extract import Extract
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.inputs import get_inputs
-from keras_bert_rebuild.layers.layer_normalization import LayerNormalization
-from keras_bert_rebuild.layers.look_up import Embedding
+from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
-from keras_bert_rebuild.layers.rms_normalization import RMSNormalization
+from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
-from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
-from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
+from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
 from keras_bert_rebuild.layers.truncated_normal import TruncatedNormal
 
 __all__ = [

@@ -5,12 +5,10 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.layers.add import Add
-from keras_bert_rebuild.layers.embedding_similarity import EmbeddingSimilarity
-from keras_bert_rebuild.layers.look_up import Embedding
+from keras_bert_rebuild.layers.keras_layers import Add, Embedding
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
-from keras_bert_rebuild.layers.token_embedding import TokenEmbedding
-from keras_bert_rebuild.layers.trig_pos_embedding import TrigPosEmbedding
+from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
+from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
 
 __all__ = ["EmbeddingSimilarity", "TokenEmbedding", "get_embedding"]
 

@@ -7,7 +7,7 @@ import keras
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.activations import ACTIVATIONS
 from keras_bert_rebuild.layers.composite import CompositeLayer, sub_dense, sub_layer_dtype
-from keras_bert_rebuild.layers.dropout import Dropout
+from keras_bert_rebuild.layers.keras_layers import Dropout
 
 DENSES = ("gate_dense", "intermediate_dense", "output_dense")
 

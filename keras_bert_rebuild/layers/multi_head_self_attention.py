@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.composite import CompositeLayer, sub_dense, sub_layer_dtype
-from keras_bert_rebuild.layers.dropout import Dropout
-from keras_bert_rebuild.layers.rotary import angles, rotate
+from keras_bert_rebuild.layers.keras_layers import Dropout
+from keras_bert_rebuild.layers.sine_positions import angles, rotate
 
 PROJECTIONS = ("query", "key", "value", "output")
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert_rebuild.layers.look_up import look_up
+from keras_bert_rebuild.layers.keras_layers import look_up
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

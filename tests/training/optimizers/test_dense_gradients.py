@@ -8,7 +8,7 @@ from helpers.optimizer_reference import value
 from helpers.small import VOCAB, compiled, small_batch, small_model, spread
 
 from keras_bert_rebuild import AdamW, AdamWarmup, BertConfig, build_model
-from keras_bert_rebuild.layers.look_up import Embedding
+from keras_bert_rebuild.layers.keras_layers import Embedding
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import Lamb
 from keras_bert_rebuild.training.optimizers.whole_batch import dense_gradients

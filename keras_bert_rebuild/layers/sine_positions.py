@@ -1,4 +1,4 @@
-"""Sine and cosine positions: those of the Transformer, which BERT does not use."""
+"""Sines and cosines of positions: the vectors of the Transformer, and rotary positions, which turn queries and keys."""
 
 from typing import Any
 
@@ -75,3 +75,28 @@ def speeds(width):
     """The angle per position of every channel, 10000^(-2i / width) for channels 2i and 2i + 1, float32 `(width,)`."""
     # Rounded once from float64: a backend's own powers would differ in the last bit, and a far position multiplies that.
     return (10000.0 ** -(np.arange(width) // 2 * 2 / width)).astype("float32")
+
+
+def angles(positions, width, theta):
+    """The cosines and sines of the rotation of heads, float32 `(..., length, 1, width)`.
+
+    Args:
+        positions: of the tokens, `(length,)` or `(batch, length)`.
+        width: of a head, even.
+        theta: pair i rotates by theta^(-2i / width) per position.
+    """
+    frequencies = np.float32(theta) ** -(np.arange(0, width, 2, dtype="float32") / width)
+    phases = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(frequencies)
+    phases = ops.expand_dims(ops.concatenate([phases, phases], -1), -2)
+    return ops.cos(phases), ops.sin(phases)
+
+
+def rotate(x, cosines, sines):
+    """Heads `(batch, length, heads, width)`, rotated in float32: number i and number i + width / 2 are a pair.
+
+    Reference: Su et al., 2021, section 3.2.2 (https://arxiv.org/abs/2104.09864), with the halves of a head as pairs.
+    """
+    values = ops.cast(x, "float32")
+    first, second = ops.split(values, 2, axis=-1)
+    rotated = values * cosines + ops.concatenate([-second, first], -1) * sines
+    return ops.cast(rotated, x.dtype)

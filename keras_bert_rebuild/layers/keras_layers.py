@@ -1,0 +1,197 @@
+"""Keras's own layers, each with what BERT needs and Keras's lacks: masks, logits, epsilon, gradients, kernels."""
+
+import functools
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild import kernels
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Add(keras.layers.Add):
+    """Sum of tensors whose mask is the conjunction of the masks that exist.
+
+    `keras.layers.Add` drops the mask as soon as one input has none, and token plus segment embedding is such a sum: the padding
+    would silently be attended to.
+
+    Input shape: a list of tensors of one shape.
+    Output shape: that shape.
+    Mask: the logical and of the masks that are not None; None while the graph is built, so that it adds no row to the summary.
+    """
+
+    def compute_mask(self, inputs, mask=None):
+        masks = [m for m in (mask or []) if m is not None]
+        if not masks or isinstance(masks[0], keras.KerasTensor):
+            return None
+        combined = masks[0]
+        for other in masks[1:]:
+            combined = ops.logical_and(combined, other)
+        return combined
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Dense(keras.layers.Dense):
+    """`keras.layers.Dense` whose activation runs in float32, and which can return its logits.
+
+        outputs = activation(logits)        logits = inputs · kernel + bias
+
+    A loss computed from probabilities saturates where a probability rounds to zero, and in bfloat16 it has three digits. So the
+    train step takes the logits, and `predict` still returns probabilities.
+
+    Args:
+        units: number of outputs.
+        activation: applied to the logits, in float32.
+        **kwargs: those of `keras.layers.Dense`.
+
+    Call arguments:
+        inputs: `(..., hidden)`.
+        return_logits: return the logits instead of the activations.
+
+    Input shape: `(..., hidden)`.
+    Output shape: `(..., units)`, float32.
+    Mask: passed on unchanged.
+    """
+
+    def __init__(self, units: int, activation: Any = "softmax", **kwargs: Any) -> None:
+        super().__init__(units, activation=None, **kwargs)
+        self.output_activation = keras.activations.get(activation)
+
+    def call(self, inputs, training=None, return_logits=False):
+        return self._finish(super().call(inputs), return_logits)
+
+    def quantized_call(self, inputs, training=None, return_logits=False):
+        return self._finish(super().quantized_call(inputs), return_logits)
+
+    def _finish(self, outputs, return_logits):
+        logits = ops.cast(outputs, "float32")
+        return logits if return_logits else self.output_activation(logits)
+
+    def compute_output_spec(self, inputs, training=None, return_logits=False):
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype="float32")
+
+    def quantize(self, mode=None, type_check=True, config=None):
+        # Keras refuses subclasses of Dense because they may read the kernel raw; this one does not.
+        super().quantize(mode, type_check=type_check and type(self) is not Dense, config=config)
+
+    def get_config(self):
+        return {**super().get_config(), "activation": keras.activations.serialize(self.output_activation)}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Dropout(keras.layers.Dropout):
+    """`keras.layers.Dropout`, which on TensorFlow draws 16 random bits for a number and passes over memory once.
+
+        outputs = inputs / (1 - rate) where a number is kept, else 0
+
+    There the rate is rounded to a 65,536th, and each replica of a `MirroredStrategy` drops different numbers; in Keras's layer
+    all of them drop the same.
+
+    Args:
+        rate: the part of the numbers that is dropped in training, in [0, 1).
+        **kwargs: those of `keras.layers.Dropout`.
+
+    Input shape: any.
+    Output shape: the same.
+    Mask: passed on unchanged.
+
+    Reference: Srivastava et al., 2014 (https://jmlr.org/papers/v15/srivastava14a.html).
+    """
+
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        return kernels.dropout(inputs, self.rate, self.seed_generator, self.noise_shape)
+
+
+def look_up(table, ids):
+    """`table[ids]`, with an array as the gradient of the table.
+
+    On TensorFlow the gradient of a look-up in a variable is a list of rows (`tf.IndexedSlices`), the same one several times if it
+    was looked up several times. Keras's optimizers square these parts, and take their norms, where the square of the sum is
+    meant. The gradient of a reshape is an array, and the reshape itself costs nothing.
+
+    Args:
+        table: `(rows, width)`, a variable or a tensor.
+        ids: whole numbers of any shape.
+
+    Returns:
+        `(..., width)`.
+    """
+    return ops.take(ops.reshape(table, table.shape), ids, axis=0)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class Embedding(keras.layers.Embedding):
+    """`keras.layers.Embedding` with an array as the gradient of its table, so that every Keras optimizer updates it correctly.
+
+    Arguments, shapes and mask are those of `keras.layers.Embedding`.
+    """
+
+    def call(self, inputs):
+        return ops.cast(look_up(self.embeddings, ops.cast(inputs, "int32")), self.compute_dtype)
+
+    def quantize(self, mode, type_check=True, config=None):
+        # Keras refuses subclasses of Embedding because they may read the table raw; this one does not.
+        super().quantize(mode, type_check=type_check and type(self) is not Embedding, config=config)
+
+
+EPSILON = 1e-12
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 instead of Keras's 1e-3.
+
+        outputs = gamma · (inputs − mean) / √(variance + epsilon) + beta
+
+    Keras computes the moments in float32 whatever the dtype, so 1e-12 is safe in half precision.
+
+    Args:
+        epsilon: added to the variance; None means the default.
+        **kwargs: those of `keras.layers.LayerNormalization`.
+
+    Input shape: `(..., hidden)`.
+    Output shape: the same.
+    Mask: passed on unchanged.
+
+    Reference: Ba et al., 2016, section 3 (https://arxiv.org/abs/1607.06450); 1e-12 is `layer_norm` of google-research/bert.
+    """
+
+    def __init__(self, epsilon: float | None = EPSILON, **kwargs: Any) -> None:
+        super().__init__(epsilon=EPSILON if epsilon is None else epsilon, **kwargs)
+
+    def call(self, inputs, training=None):
+        if not training or self.gamma is None or self.beta is None or self.rms_scaling:
+            return super().call(inputs)
+        axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
+        outputs = kernels.in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
+        return ops.cast(outputs, self.compute_dtype)
+
+
+@functools.cache
+def _normalize(axis, epsilon):
+    """The function of inputs, gamma and beta; cached, since each function is compiled once."""
+    return lambda inputs, gamma, beta: ops.layer_normalization(inputs, gamma, beta, axis, epsilon)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class RMSNormalization(keras.layers.RMSNormalization):
+    """`keras.layers.RMSNormalization` over the last axis that passes the mask on; Keras's own drops it.
+
+        outputs = scale · inputs / √(mean(inputs²) + epsilon)
+
+    Args:
+        **kwargs: those of `keras.layers.RMSNormalization`.
+
+    Input shape: `(..., hidden)`.
+    Output shape: the same.
+    Mask: passed on unchanged.
+
+    Reference: Zhang and Sennrich, 2019, section 4 (https://arxiv.org/abs/1910.07467).
+    """
+
+    def __init__(self, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
