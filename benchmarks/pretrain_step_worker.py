@@ -258,7 +258,7 @@ def main():
             taken = timed(run, batches[int(words[1]) : int(words[2])])
             answer(**taken, peak=peak_memory(job))
         elif words[0] == "ceiling":
-            from keras_bert_rebuild.recipes.model_flops import matrix_ceiling
+            from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
 
             answer(flops=matrix_ceiling(job["dtype"]))
 

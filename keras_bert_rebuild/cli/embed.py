@@ -63,7 +63,7 @@ def _embed(args):
 
 def _stream(args):
     """The `EmbeddingStream` of the model at `--model`."""
-    from keras_bert_rebuild.export.names_outside import SETTINGS
+    from keras_bert_rebuild.export.runtimes import SETTINGS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import keras
 
-from keras_bert_rebuild.export.names_outside import SETTINGS, output_names
+from keras_bert_rebuild.export.runtimes import SETTINGS, output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
 from keras_bert_rebuild.files.kinds import EXPORT

@@ -5,7 +5,7 @@ from collections import namedtuple
 import keras
 import numpy as np
 
-from keras_bert_rebuild.export.needed_package import needed_package
+from keras_bert_rebuild.export.runtimes import needed_package
 from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 
 # The first with an operator for gelu.

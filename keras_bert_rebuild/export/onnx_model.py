@@ -2,9 +2,9 @@
 
 import keras
 
-from keras_bert_rebuild.export.names_outside import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.export.onnx_graph import OnnxGraph, Value
 from keras_bert_rebuild.export.onnx_layers import nodes_of
+from keras_bert_rebuild.export.runtimes import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.tasks.embedding_model import of_any_length
 
 # A file of protobuf ends at 2 GB; weights beyond go into a file beside it.

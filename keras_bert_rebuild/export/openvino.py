@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert_rebuild.data.batches import model_inputs, padded
-from keras_bert_rebuild.export.names_outside import INPUTS, SETTINGS
-from keras_bert_rebuild.export.needed_package import needed_package
 from keras_bert_rebuild.export.onnx_model import write_onnx
+from keras_bert_rebuild.export.runtimes import INPUTS, SETTINGS, needed_package
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 

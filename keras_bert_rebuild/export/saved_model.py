@@ -3,7 +3,7 @@
 import keras
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
-from keras_bert_rebuild.export.names_outside import LEFT_OUT, input_names, output_names
+from keras_bert_rebuild.export.runtimes import LEFT_OUT, input_names, output_names
 from keras_bert_rebuild.tasks.embedding_model import of_any_length
 from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece, is_available
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer

@@ -11,7 +11,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import DenseModule, NormModule
-from keras_bert_rebuild.tasks.predict_rows import predict_batch, predicted
+from keras_bert_rebuild.tasks.text_rows import predict_batch, predicted
 
 # Name of a pooling, and the function that makes its layer.
 POOLINGS = {

@@ -8,9 +8,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.batches import input_arrays, least_length, model_inputs
 from keras_bert_rebuild.tasks.embedding_model import longest_row
-from keras_bert_rebuild.tasks.encode_windows import LONGEST, encode_windows
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predicted
 from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.text_rows import LONGEST, buckets_up_to, encode_windows, predicted
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 from keras_bert_rebuild.training.task_losses import ChoiceLoss
 
 # The index and text of the choice, and the probability of each.

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
-from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 
 # The modules of a sentence-transformers folder.
 MODULES = [

@@ -14,11 +14,10 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.example_kinds import Kind
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.tasks.encode_windows import Encoded, Windows, encode_windows, row_length
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
-from keras_bert_rebuild.tasks.predict_rows import buckets_up_to, predict_rows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_up_to, encode_windows, predict_rows, row_length
 
 # Called with the number of finished rows and of all rows.
 Progress: TypeAlias = Callable[[int, int], object] | None

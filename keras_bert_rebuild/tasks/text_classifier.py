@@ -10,10 +10,10 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
-from keras_bert_rebuild.tasks.encode_windows import Encoded, weighted_mean
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
+from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 
 
 class TextClassifier(Task):

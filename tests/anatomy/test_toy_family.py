@@ -14,9 +14,8 @@ from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.layers.sine_positions import angles, rotate
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
-from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
-from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 CONFIG = ToyConfig(

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 import keras_bert_rebuild
 from keras_bert_rebuild import WordPieceTokenizer, from_pretrained, load_tokenizer, save_pretrained
-from keras_bert_rebuild.export import export_model, needed_package, saved_model
+from keras_bert_rebuild.export import export_model, runtimes, saved_model
 from keras_bert_rebuild.export.export_model import export
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 
@@ -91,7 +91,7 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path, rng):
 
 def test_a_missing_package_is_named_with_the_command(monkeypatch):
     with pytest.raises(ValueError, match=r"needs the package no_such_package.*: pip install onnx\."):
-        needed_package.needed_package("no_such_package", "onnx")
+        runtimes.needed_package("no_such_package", "onnx")
 
 
 def test_a_saved_model_needs_tensorflow(tmp_path, rng, monkeypatch):

@@ -27,9 +27,8 @@ from keras_bert_rebuild.layers import DisentangledSelfAttention
 from keras_bert_rebuild.layers.disentangled_self_attention import rows_of_distances
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
-from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
-from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -26,8 +26,8 @@ from keras_bert_rebuild.families import electra
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.recipes.planning.plan import plan
-from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import step_memory
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import axes_of
 from keras_bert_rebuild.training.losses import ReplacedTokenAccuracy, ReplacedTokenLoss

@@ -6,8 +6,8 @@ from helpers.small_tasks import small_encoder, trained
 
 from keras_bert_rebuild import TokenClassifier, WordPieceTokenizer
 from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText
-from keras_bert_rebuild.tasks.encode_windows import encode_windows
 from keras_bert_rebuild.tasks.tag_schemes import spans_of_tags
+from keras_bert_rebuild.tasks.text_rows import encode_windows
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer

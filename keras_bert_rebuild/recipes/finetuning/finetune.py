@@ -14,7 +14,6 @@ from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
-from keras_bert_rebuild.recipes.finetuning.finetune_callback import COLUMNS, FinetuneCallback, evaluate_task
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
     count_in_training,
@@ -22,7 +21,13 @@ from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     loss_weights,
     name_of,
 )
-from keras_bert_rebuild.recipes.finetuning.finetune_report import REPORTS, write_report
+from keras_bert_rebuild.recipes.finetuning.finetune_evaluation import (
+    COLUMNS,
+    REPORTS,
+    FinetuneCallback,
+    evaluate_task,
+    write_report,
+)
 from keras_bert_rebuild.recipes.finetuning.finetune_settings import FinetuneSettings
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder

@@ -12,13 +12,12 @@ from typing import Any, cast
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.recipes.model_flops import Work, train_flops
 from keras_bert_rebuild.recipes.planning.plan_devices import gpus as gpu_topology
 from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu_slice
-from keras_bert_rebuild.recipes.planning.plan_memory import gradient_bytes, largest_batch, step_memory
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
+from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, step_memory, train_flops
 
 CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
 NEEDS = ("jax", "libtpu")

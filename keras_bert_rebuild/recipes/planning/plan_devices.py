@@ -212,7 +212,7 @@ def this_processor(dtype):
     Raises:
         ValueError: the system does not report how much memory is free.
     """
-    from keras_bert_rebuild.recipes.model_flops import matrix_ceiling
+    from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
 
     free = available_bytes()
     if free is None:

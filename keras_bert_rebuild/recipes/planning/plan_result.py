@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from keras_bert_rebuild.recipes.planning.plan_memory import Memory
+from keras_bert_rebuild.recipes.step_costs import Memory
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keras_bert_rebuild.data.batches import EpochBatches
-from keras_bert_rebuild.recipes.model_flops import Work
+from keras_bert_rebuild.recipes.step_costs import Work
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import keras
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
-from keras_bert_rebuild.recipes.model_flops import Work, matrix_ceiling, train_flops
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
+from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, train_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered

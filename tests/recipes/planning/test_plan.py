@@ -5,8 +5,8 @@ import json
 import pytest
 
 from keras_bert_rebuild import BertConfig, plan
-from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import step_memory
 
 BF16 = {"dtype": "mixed_bfloat16"}
 
@@ -65,7 +65,7 @@ def test_a_config_may_be_an_object_fields_or_a_file(tmp_path):
 
 
 def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
-    monkeypatch.setattr("keras_bert_rebuild.recipes.model_flops.matrix_ceiling", lambda dtype: 2e11)
+    monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: 2e11)
     monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_devices.available_bytes", lambda: 16e9)
     made = plan("tiny", cpu=True, batch_size=32, utilisation=1)
     assert made.step_seconds == made.compute_seconds == made.flops / 2e11

@@ -93,7 +93,7 @@ def test_an_unknown_device_is_reported_with_the_known_ones(wrong, said):
 
 
 def test_the_processor_is_measured(monkeypatch):
-    monkeypatch.setattr("keras_bert_rebuild.recipes.model_flops.matrix_ceiling", lambda dtype: {"float32": 2e11}[dtype])
+    monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: {"float32": 2e11}[dtype])
     monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_devices.available_bytes", lambda: 8_000_000_000)
     topology = this_processor("float32")
     assert (topology.count, topology.device.flops("float32"), topology.device.memory) == (1, 2e11, 8e9)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches
-from keras_bert_rebuild.recipes.model_flops import Work
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
 from keras_bert_rebuild.recipes.pretraining.training_run import _fed
+from keras_bert_rebuild.recipes.step_costs import Work
 
 STEPS = st.integers(1, 30)
 

@@ -1,4 +1,6 @@
-"""The names of inputs, outputs and settings in exported models: those that servers of BERT expect."""
+"""What other runtimes take: the names of inputs, outputs and settings that servers of BERT expect, and the packages they need."""
+
+import importlib
 
 # The file of settings for the runtime.
 SETTINGS = "export.json"
@@ -53,3 +55,25 @@ def output_names(model):
         name = OUTPUTS.get(layer) or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))
         names.append(name if name not in names else layer.lower().replace("-", "_"))
     return names
+
+
+# Extra of setup.cfg to its packages, which can be installed wherever the library came from.
+PACKAGES = {"onnx": "onnx", "openvino": "openvino nncf onnx"}
+
+
+def needed_package(name, extra):
+    """A module by name.
+
+    Args:
+        name: such as "onnx".
+        extra: the extra of setup.cfg that installs it.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ValueError(f"this needs the package {name}, which is not installed: pip install {PACKAGES[extra]}.") from None
