@@ -1,6 +1,10 @@
 """HDF5 files: their own groups and arrays, of a size that fits the file, and the weights that Keras 2 saved in them.
 
-Without Keras 2: keras_bert's own .h5 files, and Hugging Face's `tf_model.h5`.
+The format allows more: links to other files (also to pipes, which would block), arrays whose numbers are stored elsewhere, arrays
+of terabytes of which nothing is stored, chunks that unpack to a thousand times their size, and filters that are loaded from
+libraries. A file of weights needs none of this.
+
+Weights are read without Keras 2: keras_bert's own .h5 files, and Hugging Face's `tf_model.h5`.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The command: exit codes and error messages."""
+"""The command: exit codes and error messages, also for running out of memory on any backend."""
 
 import argparse
 import errno

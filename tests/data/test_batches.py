@@ -1,4 +1,4 @@
-"""Rows of similar length are batched, results come in the order of the rows, and waiting rows are bounded."""
+"""Rows of similar length are batched, results come in the order of the rows, and rows become the arrays of the inputs."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A folder is replaced atomically, and none of the user's own files in it is lost."""
+"""A folder is replaced atomically, and none of the user's files is lost; results stay until the run has finished again."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Operation counts equal those computed by hand."""
+"""Counts of operations and bytes equal those computed by hand."""
 
 import dataclasses
 import time

@@ -1,4 +1,4 @@
-"""The encoder under a newly initialised head."""
+"""The encoder under a newly initialised head, and the tokenizer that a task has before and after saving."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Answers in texts: spans, windows, no answer, training."""
+"""Answers in texts: the best spans of logits, windows, no answer, training."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tag schemes, against a plain reading of how each tags the words of an entity."""
+"""Tag schemes, and the entities of their tags, against a plain reading of how each tags the words of an entity."""
 
 import functools
 import itertools

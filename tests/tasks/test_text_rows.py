@@ -1,4 +1,4 @@
-"""Windows over texts of any length."""
+"""Windows over texts of any length, and predictions for rows of any length, in order."""
 
 from concurrent.futures import ThreadPoolExecutor
 

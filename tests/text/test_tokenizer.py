@@ -1,4 +1,4 @@
-"""`Tokenizer`, its normalisation and its word pieces, against the rules written out character by character."""
+"""`Tokenizer`: its normalisation, its word pieces and their offsets, against the rules written out character by character."""
 
 import unicodedata
 

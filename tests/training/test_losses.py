@@ -1,4 +1,4 @@
-"""`PretrainingLoss` against float64."""
+"""`PretrainingLoss` and `Perplexity` against float64."""
 
 import keras
 import numpy as np

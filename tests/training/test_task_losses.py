@@ -1,4 +1,4 @@
-"""The losses of fine-tuning, against plain NumPy."""
+"""The losses of fine-tuning against plain NumPy, that of chains against an enumeration of all sequences."""
 
 import itertools
 

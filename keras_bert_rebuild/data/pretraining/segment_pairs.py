@@ -1,4 +1,14 @@
-"""The two segments of an example, whether the second one follows the first, and the windows that they are cut from."""
+"""The two segments of an example, whether the second one follows the first, and the windows that they are cut from.
+
+Both labels have the same rule for cutting a pair, so that lengths, edges and boundaries reveal nothing about the label:
+
+- Next sentences: the first segment is the same for both labels. The second begins in its own window, where the first one ends, or
+  in a window of another document, at a position of the same kind: where a passage begins if both windows have such a position, else
+  where a sentence does, else a word. Its length is the same either way: what fits, or, if one of the two documents ends before
+  that, a number of tokens drawn from those that both have.
+- Swapped sentences: both segments begin and end at positions of one kind: passages or sentences, whichever the window has more of,
+  and words if there are too few of these.
+"""
 
 import copy
 from dataclasses import dataclass, fields

@@ -1,4 +1,4 @@
-"""Scores of labels equal those of plain counting."""
+"""Scores of labels equal those of plain counting, and correlations follow the definitions, also with ties."""
 
 import math
 

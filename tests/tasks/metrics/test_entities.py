@@ -1,4 +1,4 @@
-"""Entities are counted as in a plain reading of the rules."""
+"""Entities are found and counted as in a plain reading of the rules."""
 
 import re
 

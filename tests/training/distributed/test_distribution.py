@@ -1,4 +1,4 @@
-"""What `distribute` chooses, and its errors where Keras cannot do it."""
+"""What `distribute` chooses, its errors where Keras cannot do it, and the weights that its table shards."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Hosts that watch each other notice a host that stops, unless it says goodbye."""
+"""Hosts notice a host that stops, unless it says goodbye, and agree on when they begin and how one leaves."""
 
 import errno
 import os

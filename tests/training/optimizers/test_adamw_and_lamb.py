@@ -1,4 +1,4 @@
-"""`AdamW` against its formula in NumPy and against torch's."""
+"""`AdamW` and `Lamb` against their formulas in NumPy, and `AdamW` against torch's."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""`layer_rates` over the paths of real models."""
+"""`layer_rates`, `freeze` and `train_only` over the paths of real models."""
 
 import keras
 import numpy as np
