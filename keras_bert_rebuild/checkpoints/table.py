@@ -98,7 +98,7 @@ LAYOUTS = {
         to_ours=lambda array, shape: array.T,
         to_theirs=lambda array: array.T,
     ),
-    # A position table, which may be shortened or extended when it is read: see `positions.py`.
+    # A position table, which may be shortened or extended when it is read: see `loaded_values.py`.
     "positions": Layout(
         fits=lambda theirs, ours: len(theirs) == 2 and theirs[1] == ours[1],
         to_ours=lambda array, shape: array,

@@ -164,7 +164,7 @@ def _encode(console, documents, vocabulary, name):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
+    from keras_bert_rebuild.data.corpora.documents import encode_documents
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
     tokenizer = WordPieceTokenizer(vocabulary, cased=False, fast=False)
@@ -182,7 +182,7 @@ def _build(seed, vocabulary, train_corpus, test_corpus, steps=1):
     import keras
 
     from keras_bert_rebuild import compile_model, get_model
-    from keras_bert_rebuild.data.corpora.token_corpus import unigram_log_probabilities
+    from keras_bert_rebuild.data.corpora.documents import unigram_log_probabilities
     from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
     keras.utils.set_random_seed(seed)
@@ -230,7 +230,7 @@ def _evaluate(console, model, batches, held_out, train_corpus, vocab_size):
     import numpy as np
 
     from keras_bert_rebuild.cli.progress import TrainingProgress
-    from keras_bert_rebuild.data.corpora.token_corpus import unigram_log_probabilities
+    from keras_bert_rebuild.data.corpora.documents import unigram_log_probabilities
     from keras_bert_rebuild.data.pretraining.pair_probe import probe_of_pairs
 
     progress = TrainingProgress(console, "evaluating", len(held_out))

@@ -4,8 +4,7 @@ import functools
 import re
 from collections import Counter
 
-from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
-from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
+from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files, encode_documents
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from keras_bert_rebuild.data.corpora.token_corpus import TokenCorpus
+from keras_bert_rebuild.data.corpora.documents import TokenCorpus
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD, UNK, CLS, SEP, MASK = range(5)

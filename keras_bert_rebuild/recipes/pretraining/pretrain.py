@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.held_out import split_documents
-from keras_bert_rebuild.data.corpora.token_corpus import corpus_digest
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables

@@ -1,10 +1,24 @@
-"""Reading documents, holding out some, and the docstring corpus."""
+"""Reading documents, holding out some, the docstring corpus, and the digest of a corpus in memory."""
 
+import hashlib
+from dataclasses import replace
+
+import numpy as np
 import pytest
+from helpers.small_corpus import small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files, hold_out, prose, read_documents
+from keras_bert_rebuild.data.corpora.documents import (
+    TokenCorpus,
+    corpus_digest,
+    docstring_document,
+    docstring_files,
+    hold_out,
+    prose,
+    read_documents,
+)
+from keras_bert_rebuild.data.corpora.held_out import SomeDocuments
 
 DOCUMENTS = st.lists(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=4), min_size=2, max_size=60)
 
@@ -105,3 +119,28 @@ def test_the_standard_library_and_installed_packages_have_files_in_a_fixed_order
     assert any(file.name == "json" or "json" in file.parts for file in files)
     assert not any("tests" in file.parts for file in files)
     assert len(files) > 500
+
+
+def test_the_digest_covers_everything_in_a_corpus():
+    ids, passages, documents = np.array([2, 0, 1], "int32"), np.array([0, 1, 2, 3]), np.array([0, 2, 3])
+    corpus = TokenCorpus(ids, passages, documents, ["a", "b", "c"])
+    content = passages.astype("<i8").tobytes() + documents.astype("<i8").tobytes() + ids.astype("<i4").tobytes() + b"a\nb\nc"
+    changes = [
+        {},
+        {"ids": ids[::-1]},
+        {"passage_starts": documents},
+        {"document_starts": np.array([0, 1, 3])},
+        {"vocabulary": ["a", "b", "d"]},
+    ]
+    assert len({corpus_digest(replace(corpus, **change)) for change in changes}) == 5
+    assert corpus_digest(corpus) == hashlib.sha256(content).hexdigest()
+    assert corpus_digest(replace(corpus, ids=ids.astype("uint16"))) == corpus_digest(corpus)
+
+
+def test_the_digest_does_not_depend_on_block_size_or_kind_of_corpus(monkeypatch):
+    corpus = small_corpus()
+    digests = set()
+    for size in (1, 100, 10**6):
+        monkeypatch.setattr("keras_bert_rebuild.data.corpora.documents._BLOCK", size)
+        digests |= {corpus_digest(corpus), corpus_digest(SomeDocuments(corpus, np.arange(20)))}
+    assert len(digests) == 1

@@ -8,8 +8,8 @@ from helpers.small_corpus import FIRST, document_of, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keras_bert_rebuild.data.corpora.documents import encode_documents
 from keras_bert_rebuild.data.corpora.held_out import SomeDocuments, split_documents, unseen
-from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
 # Few ids, 0 among them, and short passages: many are equal, and many others differ only in order or at the end.

@@ -8,7 +8,7 @@ from helpers.small_corpus import SPECIAL, small_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert_rebuild.data.corpora.token_corpus import TokenCorpus, encode_documents
+from keras_bert_rebuild.data.corpora.documents import TokenCorpus, encode_documents
 from keras_bert_rebuild.data.pretraining.examples import Examples, shortened
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.english import SPECIAL, corpus, paragraphs, sentences
 
-from keras_bert_rebuild.data.corpora.token_corpus import TokenCorpus
+from keras_bert_rebuild.data.corpora.documents import TokenCorpus
 from keras_bert_rebuild.data.pretraining.pair_probe import STEPS, edge_columns, examples_of, length_step, probe, probe_of_pairs
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild import compile_model, get_model
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.data.corpora.token_corpus import encode_documents, unigram_log_probabilities
+from keras_bert_rebuild.data.corpora.documents import encode_documents, unigram_log_probabilities
 from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches, pretraining_batches
 from keras_bert_rebuild.models.build_model import build_model
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, prepare, pretraining_batches
-from keras_bert_rebuild.data.corpora.documents import read_documents
-from keras_bert_rebuild.data.corpora.token_corpus import encode_documents
+from keras_bert_rebuild.data.corpora.documents import encode_documents, read_documents
 from keras_bert_rebuild.text.vocabulary import save_vocabulary
 
 WORDS = ["river", "stone", "##s", "walk", "##ing", "slow", "##ly", "bird", "sing", "night", "the", "a", "."]
