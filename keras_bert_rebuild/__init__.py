@@ -9,8 +9,8 @@ from keras_bert_rebuild.version import __version__
 
 # The modules that register a class or a function with Keras: a file names them, so they are imported with the package.
 _REGISTERED = (
-    "keras_bert_rebuild.families",  # the configs of families, which files of models name
     "keras_bert_rebuild.layers",
+    "keras_bert_rebuild.families",  # the classes of their configs, which models are saved with
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
