@@ -77,7 +77,6 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
     Returns:
         A function from `(number, text, continues)` to the record of the shard for the index.
     """
-    from keras_bert_rebuild.text.vocabulary import TOKEN_UNK, load_vocabulary
     from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
     folder = Path(folder)
