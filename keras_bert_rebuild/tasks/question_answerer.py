@@ -100,7 +100,7 @@ class QuestionAnswerer(Task):
         for row, example in enumerate(windows.examples):
             if offsets[example] is not None:
                 found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
-                targets[row] = (0, 0) if found is None else found
+                targets[row] = (self._cls_of(windows, row),) * 2 if found is None else found
         return Encoded(windows, targets)
 
     def loss(self) -> keras.losses.Loss:
@@ -124,7 +124,7 @@ class QuestionAnswerer(Task):
                 self.best,
                 self.max_answer_tokens,
             )
-            no_answer[number] = min(no_answer[number], float(logits[0].sum()))
+            no_answer[number] = min(no_answer[number], float(logits[self._cls_of(windows, row)].sum()))
         return [self._answer(*arguments) for arguments in zip(examples, spans, no_answer, strict=True)]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
@@ -160,6 +160,10 @@ class QuestionAnswerer(Task):
     def _windows(self, examples):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]
         return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
+
+    def _cls_of(self, windows, row):
+        """The position of the class token in a row without padding."""
+        return len(windows.ids[row]) - 1 if getattr(self.tokenizer, "cls_last", False) else 0
 
     def _offsets(self, example, number):
         """The offsets of the first answer in characters, or None if there is none."""

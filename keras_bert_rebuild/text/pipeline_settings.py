@@ -11,8 +11,8 @@ SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
 # Their usual forms in the vocabularies of BERT and RoBERTa.
 USUAL = {
-    "cls": ("[CLS]", "<s>"),
-    "sep": ("[SEP]", "</s>"),
+    "cls": ("[CLS]", "<s>", "<cls>"),
+    "sep": ("[SEP]", "</s>", "<sep>"),
     "pad": ("[PAD]", "<pad>"),
     "unk": ("[UNK]", "<unk>"),
     "mask": ("[MASK]", "<mask>"),

@@ -62,7 +62,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.cls_id, self.sep_id, self.pad_id, self.unk_id = (ids[name] for name in SPECIAL_NAMES[:-1])
         self.mask_id = ids.get("mask")
         row = row or RowTokens("", "", *((2, 0) if self.special_tokens["cls"] == "<s>" else (1, 1)))
-        self.separators = row.separators
+        self.separators, self.cls_last = row.separators, row.cls_last
         self.second_segment = row.second_segment if second_segment is None else int(second_segment)
         special = set(self.special_tokens.values())
         rules = [added_token(each, where) for each in objects(self.pipeline, "added_tokens", where)]
