@@ -72,8 +72,8 @@ class AttentionMaps:
     """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; disentangled attention
-    adds the scores of distances."""
+    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; attention
+    that reads distances adds their scores."""
 
     values: np.ndarray | None = None
     """See `queries`: a head returns probabilities · values."""
