@@ -55,6 +55,12 @@ class Positions:
     norm: Norm | None = None
     """The norm of the table of distances."""
 
+    memory: int = 0
+    """For relative positions, the tokens of a block's input that are its memory for the next segment of a text; 0 for all."""
+
+    reused: int = 0
+    """Those of a segment that may become memories; 0 for all."""
+
 
 # What disentangled attention adds to the scores of contents: content to position, and position to content.
 TERMS = ("c2p", "p2c")

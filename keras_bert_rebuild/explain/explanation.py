@@ -62,8 +62,8 @@ CORRECTIONS = (
     (
         lambda encoder: encoder.relative is not None and encoder.relative.kind == "relative",
         "Steps 3, 4 and 6: the article adds vectors of segments and positions to the embedding. Here attention compares them: "
-        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √({D} / {A}), with r of the distance i - j, and s of the same "
-        "or of another segment (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
+        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √({D} / {A}), with r of the distance i - j, and s of the "
+        "same or of another segment (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
     ),
     (
         lambda encoder: _activation(encoder) not in ("relu", ""),

@@ -52,17 +52,17 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
     """The distance from which on all are one; below 1 for none."""
 
     mem_len: int | None = 512
-    """Tokens whose vectors other libraries return as memories for the next segment of a text; none or 0 for all of them. Without
-    memories of a former segment, as here, it changes no output."""
+    """Tokens whose vectors `run_with_memories` returns as memories for the next segment of a text; None or 0 for all of them. A
+    call of the model, which has no memories, does not depend on it."""
 
     reuse_len: int | None = None
     """Tokens of a segment that may become memories; None or 0 for all."""
 
     use_mems_eval: bool = True
-    """Whether memories are returned in prediction."""
+    """Whether other libraries return memories in prediction."""
 
     use_mems_train: bool = False
-    """Whether memories are returned in training."""
+    """Whether other libraries return memories in training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +98,13 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
     def encoder(self) -> Encoder:
         """BERT's anatomy with what differs."""
         bert = bert_encoder(self)
-        relative = Positions("relative", rows=self.max_position_embeddings, reach=max(self.clamp_len, 0))
+        relative = Positions(
+            "relative",
+            rows=self.max_position_embeddings,
+            reach=max(self.clamp_len, 0),
+            memory=self.mem_len or 0,
+            reused=self.reuse_len or 0,
+        )
         attention = Attention(self.num_attention_heads, dropout=self.attention_probs_dropout_prob, bias=False, relative=relative)
         embedding = replace(
             bert.embedding,

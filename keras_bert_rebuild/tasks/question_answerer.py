@@ -96,11 +96,11 @@ class QuestionAnswerer(Task):
         if any(example.answers is None for example in examples):
             return Encoded(windows)
         offsets = [self._offsets(example, i) for i, example in enumerate(examples)]
-        targets = np.zeros((len(windows.ids), 2), "int32")
+        targets = np.array([[self._cls_of(windows, row)] * 2 for row in range(len(windows.ids))], "int32")
         for row, example in enumerate(windows.examples):
             if offsets[example] is not None:
                 found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
-                targets[row] = (self._cls_of(windows, row),) * 2 if found is None else found
+                targets[row] = targets[row] if found is None else found
         return Encoded(windows, targets)
 
     def loss(self) -> keras.losses.Loss:

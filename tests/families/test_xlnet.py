@@ -7,6 +7,7 @@ from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
 
 from keras_bert_rebuild import (
+    BertConfig,
     add_lora,
     attention_maps,
     build_model,
@@ -19,6 +20,7 @@ from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families.xlnet import SIZES, XLNetConfig
 from keras_bert_rebuild.layers import DistanceEmbedding, LastToken, SegmentDifference
+from keras_bert_rebuild.models.memories import run_with_memories
 from keras_bert_rebuild.recipes.model_flops import Work, forward_flops
 from keras_bert_rebuild.recipes.planning.plan_memory import step_memory
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -122,6 +124,32 @@ def test_the_side_of_padding_changes_no_token_and_no_answer_for_a_text(rng, ids,
             np.testing.assert_allclose(left_answer[1:], alone, atol=1e-5)
         else:
             np.testing.assert_allclose(right_answer[right[0] != PAD], left_answer[own], atol=1e-5)
+
+
+def test_memories_are_what_a_block_read_of_the_segment_before(rng, ids):
+    zeros = np.zeros_like(ids)
+    one = random_model(CONFIG.replace(num_hidden_layers=1, mem_len=None), rng, ("mlm",))
+    whole, kept = run_with_memories(one, [ids, zeros, zeros])
+    assert [tuple(memory.shape) for memory in kept] == [(2, 13, 12)]
+    encoder = keras.Model(one.inputs, one.get_layer("Encoder-1-FeedForward-Norm").output)
+    real = ids != PAD
+    np.testing.assert_allclose(array_of(whole)[real], array_of(encoder([ids, zeros, zeros]))[real], atol=1e-6)
+    _, kept = run_with_memories(one, [ids[:1, :8], zeros[:1, :8], zeros[:1, :8]])
+    second, kept = run_with_memories(
+        one, {"Input-Token": ids[:1, 8:], "Input-Segment": zeros[:1, 8:], "Input-Masked": zeros[:1, 8:]}, kept
+    )
+    np.testing.assert_allclose(array_of(second)[0], array_of(whole)[0, 8:], atol=1e-5)  # one block: nothing before it was cut off
+    assert [tuple(memory.shape) for memory in kept] == [(1, 13, 12)]
+    short = random_model(ODD.replace(pad_token_id=PAD), rng, ())
+    _, kept = run_with_memories(short, [ids, zeros])
+    assert [tuple(memory.shape) for memory in kept] == [(2, 3, 12)] * 2  # the first reuse_len tokens
+    _, kept = run_with_memories(short, [ids, zeros], [np.concatenate([array_of(memory)] * 2, 1) for memory in kept])
+    assert [tuple(memory.shape) for memory in kept] == [(2, 7, 12)] * 2  # the last mem_len of 6 + 3
+    for wrong, said in ((kept[:1], "memories must be 2 arrays"), ([kept[0][:1]] * 2, "got 2 of shapes")):
+        with pytest.raises(ValueError, match=said):
+            run_with_memories(short, [ids, zeros], wrong)
+    with pytest.raises(ValueError, match="memories need a model with relative attention"):
+        run_with_memories(build_model(BertConfig(num_hidden_layers=1, vocab_size=9, hidden_size=12)), [ids, zeros])
 
 
 def test_only_whether_segments_differ_counts(rng, ids, segments):

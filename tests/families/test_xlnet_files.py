@@ -8,12 +8,24 @@ import pytest
 from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
+from helpers.small_tasks import trained
 
-from keras_bert_rebuild import build_model, from_pretrained, load_tokenizer, save_pretrained, show_attention
+from keras_bert_rebuild import (
+    QuestionAnswerer,
+    TextClassifier,
+    build_model,
+    from_pretrained,
+    load_task,
+    load_tokenizer,
+    save_pretrained,
+    show_attention,
+)
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
 from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CONFIG = XLNetConfig(
     vocab_size=31,
@@ -157,3 +169,31 @@ def test_fields_that_it_does_not_have_are_refused():
 def test_memories_of_any_length_are_written_as_no_limit():
     config = config_from_huggingface({"model_type": "xlnet", "mem_len": None})
     assert (config.mem_len, config_from_huggingface({"model_type": "xlnet"}).mem_len) == (0, 512)
+
+
+@pytest.fixture
+def tokenizer():
+    return SentencePieceTokenizer(small_tokenizers.sentencepiece("xlnet"), "xlnet")
+
+
+def test_a_text_classifier_learns_and_is_saved(tokenizer, tmp_path):
+    keras.utils.set_random_seed(1)
+    texts = [f"the {name} stood along the {place}" for name in ("gulls", "boats") for place in ("wall", "row", "harbour")]
+    config = CONFIG.replace(vocab_size=len(tokenizer), max_position_embeddings=48)
+    task = TextClassifier.from_encoder(build_model(config), tokenizer, labels=["gulls", "boats"])
+    first, last = trained(task, [ClassifiedText(text, label=text.split()[1]) for text in texts], epochs=30, rate=1e-2)
+    assert last < 0.1 * first
+    task.save(tmp_path / "task")
+    assert load_task(tmp_path / "task")(texts) == task(texts)
+
+
+def test_no_answer_is_the_class_token_at_the_end(tokenizer):
+    config = CONFIG.replace(vocab_size=len(tokenizer), max_position_embeddings=48)
+    task = QuestionAnswerer.from_encoder(build_model(config), tokenizer)
+    context = "the gulls stood along the wall"
+    encoded = task.encode([Question("1", "where?", context, [(4, "gulls")]), Question("2", "who?", "the boats", [])])
+    (answered, without), rows = encoded.targets.tolist(), encoded.windows.ids
+    assert without == [len(rows[1]) - 1] * 2
+    assert rows[1][without[0]] == tokenizer.cls_id
+    first, last = (encoded.windows.offsets[0][i].tolist() for i in answered)
+    assert context[first[0] : last[1]] == "gulls"

@@ -10,6 +10,7 @@ from helpers.run_model import answers
 from safetensors.torch import load_file
 
 from keras_bert_rebuild import attention_maps, from_pretrained, save_pretrained
+from keras_bert_rebuild.models.memories import run_with_memories
 
 # Distances that end before the text and after it, other heads and depths, other activations, every kind of memory.
 SETTINGS = (
@@ -108,3 +109,29 @@ def test_a_folder_of_ours_scores_tokens_in_transformers(tmp_path):
     real = ids != again.config.pad_token_id
     (expected,), (got,) = cases.outputs_of(again, ids, segments), answers(ours, ids, segments)
     np.testing.assert_allclose(got[real], expected[real], atol=1e-5)
+
+
+@pytest.mark.parametrize("heads", ["Model", "LMHeadModel"])
+@pytest.mark.parametrize(
+    "changes", [{"mem_len": None}, {"mem_len": 4}, {"mem_len": 30, "reuse_len": 5}, {"mem_len": 12, "clamp_len": 6}]
+)
+def test_memories_over_three_segments_agree(changes, heads, tmp_path):
+    theirs = cases.random_model("XLNet", heads, {**cases.XLNET, **changes})
+    theirs.save_pretrained(tmp_path)
+    ours, encoder = from_pretrained(tmp_path), theirs if heads == "Model" else theirs.transformer
+    ids, segments = cases.make_inputs(theirs)
+    known, expected = None, None
+    for length in (17, 9, 1):
+        part, kind = ids[:, -length:], segments[:, -length:]
+        real = part != theirs.config.pad_token_id
+        with torch.no_grad():
+            given = {"attention_mask": torch.tensor(real.astype("int64")), "token_type_ids": torch.tensor(kind)}
+            expected = encoder(torch.tensor(part), **given, mems=None if expected is None else expected.mems, use_mems=True)
+        by_name = {"Input-Token": part, "Input-Segment": kind, "Input-Masked": np.ones_like(part)}
+        got, known = run_with_memories(ours, {tensor.name: by_name[tensor.name] for tensor in ours.inputs}, known)
+        np.testing.assert_allclose(got.detach().numpy()[real], expected.last_hidden_state.numpy()[real], atol=1e-5)
+        for memory, theirs_of in zip(known, expected.mems, strict=True):
+            assert memory.shape == theirs_of.transpose(0, 1).shape
+            np.testing.assert_allclose(memory[0], theirs_of[:, 0], atol=1e-5)  # of the row without padding
+        # A token of padding also attends to itself in transformers, and later segments attend to it.
+        known = [memory.transpose(0, 1) for memory in expected.mems]
