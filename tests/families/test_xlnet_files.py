@@ -9,6 +9,7 @@ from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
 from helpers.small_tasks import trained
+from safetensors.numpy import load_file
 
 from keras_bert_rebuild import (
     QuestionAnswerer,
@@ -22,6 +23,7 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
+from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface
@@ -68,6 +70,20 @@ def test_a_keras_file_restores_the_model_and_its_config(rng, tmp_path):
     back = keras.saving.load_model(tmp_path / "xlnet.keras")
     assert back.config == ODD
     np.testing.assert_array_equal(answers(back, ids, segments)[0], answers(model, ids, segments)[0])
+
+
+def test_its_names_have_the_shapes_of_a_file_and_the_part_of_every_head(rng, tmp_path):
+    model = random_model(CONFIG, rng)
+    save_pretrained(model, tmp_path)
+    arrays, weights = load_file(tmp_path / "model.safetensors"), values_of(model)
+    rows = weight_names(CONFIG, ("mlm",))
+    assert {row.name: row.their_shape for row in rows if row.parameters} == {name: array.shape for name, array in arrays.items()}
+    of_head = {row.path.rpartition("Attention/")[2]: arrays[row.name][row.of_head(1)] for row in rows if "Encoder-2-M" in row.path}
+    layer = "Encoder-2-MultiHeadSelfAttention"
+    np.testing.assert_array_equal(of_head["query/kernel"][:, 0], weights[f"{layer}/query/kernel"][:, 4:8])
+    np.testing.assert_array_equal(of_head["output/kernel"][:, 0].T, weights[f"{layer}/output/kernel"][4:8])
+    np.testing.assert_array_equal(of_head["segment_bias"][0], weights[f"{layer}/segment_bias"][4:8])
+    np.testing.assert_array_equal(of_head["segment_embeddings"][:, 0], weights[f"{layer}/segment_embeddings"][:, 4:8])
 
 
 def google_arrays(weights, layers, heads):
