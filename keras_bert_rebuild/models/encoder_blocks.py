@@ -61,7 +61,8 @@ class Context:
     """Whether dropout is applied."""
 
     shared: tuple = ()
-    """What attention reads besides the sequence and all blocks share, as a table of distances `(rows, hidden)`; in a graph, too."""
+    """What attention reads besides the sequence and all blocks share, as a table of distances `(rows, hidden)`, floats first; in a
+    graph, too."""
 
 
 # For a block in a graph.

@@ -27,22 +27,25 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     """
     x, table, *shared = embedding(inputs, training=True)
     layers = {layer.name: layer for layer in model.layers}
+    # TensorFlow wants gradients for every argument, so that tensors without any, as the mask, are no arguments.
+    floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
+    others = shared[len(floats) :]
     for block in blocks_of(model):
-        x = rematerialised(block.layers, functools.partial(_run_block, block, mask))(x, *shared)
+        x = rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
     if FINAL_NORM in layers:
         x = layers[FINAL_NORM](x)
-    others, reads = [], before_logits(model.config.encoder())
+    answers, reads = [], before_logits(model.config.encoder())
     for head in heads:
         y = x
         for name in reads.get(head, ()):
             settings = {"mask": mask} if name in (MEAN, LAST) else {"training": True}
             y = layers[name](y, **settings) if name in layers else y
-        others.append(y)
-    return x, table, *others
+        answers.append(y)
+    return x, table, *answers
 
 
-def _run_block(block, mask, x, *shared):
-    return run_block(block, x, Context(mask=mask, training=True, shared=shared))
+def _run_block(block, mask, others, x, *floats):
+    return run_block(block, x, Context(mask=mask, training=True, shared=(*floats, *others)))
 
 
 def rematerialised(layers, function):
