@@ -28,7 +28,7 @@ class Positions:
     kind: str
     """"table", rows added to the embedding; "rotary", queries and keys rotated by an angle that grows with the position;
     "sinusoidal", computed sines and cosines added to the embedding; "disentangled", scores of contents and distances added to
-    those of contents; "none"."""
+    those of contents; "relative", scores of contents, computed vectors of distances and segments, with biases; "none"."""
 
     rows: int
     """The maximum sequence length, plus the `offset` rows before the first position, of which only a table has that many; of
@@ -41,7 +41,7 @@ class Positions:
     """For rotary positions, the base of the angles: pair i of a head of width K rotates by theta^(-2i/K) per position."""
 
     reach: int = 0
-    """For disentangled positions, the distance from which on all distances are one."""
+    """For disentangled and relative positions, the distance from which on all distances are one; 0 for none."""
 
     buckets: int = 0
     """For disentangled positions, the buckets of the distances on either side; 0 for a row for each distance."""
@@ -54,6 +54,12 @@ class Positions:
 
     norm: Norm | None = None
     """The norm of the table of distances."""
+
+    memory: int = 0
+    """For relative positions, the tokens of a block's input that are its memory for the next segment of a text; 0 for all."""
+
+    reused: int = 0
+    """Those of a segment that may become memories; 0 for all."""
 
 
 # What disentangled attention adds to the scores of contents: content to position, and position to content.
@@ -99,7 +105,7 @@ class Attention:
     """Dropout rate of the output; None for that of the block."""
 
     relative: Positions | None = None
-    """Disentangled positions, whose table the blocks share."""
+    """Disentangled or relative positions, whose table the blocks share."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +185,9 @@ class Embedding:
     widened_first: bool = False
     """Whether that layer comes before the norm and has no bias."""
 
+    query: bool = False
+    """Whether there is a vector from which a second stream would predict tokens; the one stream here does not read it."""
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -228,7 +237,12 @@ class Encoder:
     """The norm of the MLM head; None for that of the embedding."""
 
     relative: Positions | None = None
-    """Disentangled positions, whose table all blocks read."""
+    """Disentangled or relative positions, whose table all blocks read."""
+
+    @property
+    def reads_segments(self) -> bool:
+        """Whether the model has the input of segments: their vectors are added, or relative attention compares them."""
+        return self.embedding.segments > 0 or (self.relative is not None and self.relative.kind == "relative")
 
     @property
     def distinct(self) -> tuple:

@@ -11,8 +11,8 @@ CRF = "Token-Classification-CRF"
 POOLER = "NSP-Dense"
 POOLED = ("Extract", POOLER)
 
-# The mean over the tokens of a text, where a head reads that and not the first token.
-MEAN = "Mean"
+# The mean over the tokens of a text and its last token, where a head reads one of these and not the first token.
+MEAN, LAST = "Mean", "Last"
 
 # The transform of the MLM head.
 TRANSFORM = ("MLM-Dense", "MLM-Norm")
@@ -55,7 +55,7 @@ class Head:
     @property
     def of_text(self) -> bool:
         """Whether it has one answer for a text, and not one for each token."""
-        return self.layer == POOLER or self.reads[:1] in (("Extract",), (MEAN,))
+        return self.layer == POOLER or self.reads[:1] in (("Extract",), (MEAN,), (LAST,))
 
 
 POOLER_PART = Part(
@@ -123,8 +123,8 @@ _CHOICES = _last("Multiple-Choice", "Score of a choice", "1", "H + 1", "2·B·H"
 
 # Name of a head to its `Head`, in the order of a model's outputs.
 HEADS = {
-    "pooler": Head(POOLER, ()),
-    "mlm": Head("MLM", MLM_PARTS, softmax=True),
+    "pooler": Head(POOLER, (), POOLED),
+    "mlm": Head("MLM", MLM_PARTS, TRANSFORM, softmax=True),
     "nsp": Head("NSP", (_NSP,), POOLED, "2", softmax=True),
     "sop": Head("SOP", (_SOP,), POOLED, "2", softmax=True),
     "classification": Head("Classification", (_TEXTS,), (*POOLED, "Classification-Dropout"), "C"),
@@ -156,3 +156,9 @@ def heads_through_transform(pooling):
         parts = (dense, replace(MLM_NORM_PART, kept=f"{rows}·E"), *head.parts)
         changed[name] = replace(head, parts=parts, reads=(*start, *TRANSFORM, f"{head.layer}-Dropout"))
     return {**HEADS, **changed}
+
+
+def heads_at_last_token():
+    """Heads whose pooler reads the last token of a text, and whose MLM head has no transform, as those of XLNet; as `HEADS`."""
+    changed = {name: replace(head, reads=(LAST, *head.reads[1:])) for name, head in HEADS.items() if head.reads[:1] == ("Extract",)}
+    return {**HEADS, **changed, "mlm": replace(HEADS["mlm"], parts=MLM_PARTS[2:], reads=())}

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from keras_bert_rebuild.anatomy.attention_parts import ALONG, COLUMNS, ROWS, dense_weights, disentangled, relative_attention
 from keras_bert_rebuild.anatomy.encoder import Positions
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
@@ -10,12 +11,6 @@ from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, 
 
 # The halves of a block, and what may be added to both, by the ends of the names of their layers.
 ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
-
-# Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
-# sums over devices twice, after its attention and after its feed-forward half. If the devices do not divide the vocabulary, such as
-# 30,522 by 4, its width is sharded instead.
-# Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
-COLUMNS, ROWS, ALONG = ((None, MODEL),), ((MODEL, None),), ((MODEL,),)
 
 
 def parts_of(encoder, heads):
@@ -68,7 +63,14 @@ def num_params(encoder, heads):
 
 def every_part():
     """The parts of an encoder that has everything, for tables of patterns that fit the weights of any encoder."""
-    block = [*_halves(gated=True, bias=True, relative=_EVERY_TERM), *(_adapter(half) for half in (ATTENTION, FEED_FORWARD))]
+    relative = _halves(gated=True, bias=True, relative=Positions("relative", rows=0))[0]
+    known = _halves(gated=True, bias=True, relative=_EVERY_TERM)
+    more = tuple(weight for weight in relative.weights if weight.role not in {weight.role for weight in known[0].weights})
+    block = [
+        replace(known[0], weights=known[0].weights + more, spelling=None),
+        *known[1:],
+        *(_adapter(half) for half in (ATTENTION, FEED_FORWARD)),
+    ]
     return [_TOKENS, _POSITIONS, _WIDENING, *block, POOLER_PART, *(part for head in HEADS.values() for part in head.parts)]
 
 
@@ -90,6 +92,7 @@ _TOKENS = Part(
     (Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL))),),
 )
 _POSITIONS = Part(4, EMBEDDING, "Position embedding", "Embedding-Position", (Weight("embeddings", ("P", "E")),), spelling="E·P")
+_QUERY = Part(None, EMBEDDING, "Query vector", "Embedding-Query", (Weight("vector", ("1", "E")),))
 _SCALE = Part(None, EMBEDDING, "Scaling", "Embedding-Scale")
 _SINUSOIDS = Part(4, EMBEDDING, "Positional encoding", "Embedding-Position")
 _TASKS = Part(None, EMBEDDING, "Task embedding", "Embedding-Task", (Weight("embeddings", ("K", "E")),))
@@ -110,8 +113,11 @@ _EVERY_TERM = Positions("disentangled", rows=2, terms=("c2p", "p2c"))
 
 def _before_blocks(encoder):
     """The embedding, and the table of distances if the blocks share one."""
-    yield from _embedding_parts(encoder.embedding)
-    if encoder.relative is not None:
+    yield from _embedding_parts(encoder)
+    if encoder.relative is not None and encoder.relative.kind == "relative":
+        yield Part(None, EMBEDDING, "Sines and cosines of distances", "Embedding-Relative")
+        yield Part(None, EMBEDDING, "Where segments differ", "Embedding-Relative-Segment", kept="B·S·S")
+    elif encoder.relative is not None:
         rows = Weight("embeddings", ("R", "H"))
         yield Part(None, EMBEDDING, "Table of distances", "Embedding-Relative", (rows,))
         if encoder.relative.norm is not None:
@@ -119,12 +125,15 @@ def _before_blocks(encoder):
             yield Part(None, EMBEDDING, "Norm of distances", "Embedding-Relative-Norm", weights, kept="R·H")
 
 
-def _embedding_parts(embedding):
-    segments = ", Input-Segment" if embedding.segments else ""
+def _embedding_parts(encoder):
+    embedding = encoder.embedding
+    segments = ", Input-Segment" if encoder.reads_segments else ""
     yield Part(1, EMBEDDING, "Inputs", f"Input-Token{segments}")
     yield _TOKENS
     if embedding.scale != 1:
         yield _SCALE
+    if embedding.query:
+        yield _QUERY
     if embedding.segments:
         rows = Weight("embeddings", (str(embedding.segments), "E"))
         yield Part(3, EMBEDDING, "Segment embedding", "Embedding-Segment", (rows,))
@@ -200,7 +209,7 @@ def _spelled(encoder, part):
 def _halves(gated, bias, feed_forward_bias=None, relative=None):
     biases = bias if feed_forward_bias is None else feed_forward_bias
     projections = [
-        _dense(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
+        dense_weights(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
         for name in ("query", "key", "value")
     ]
     attention = Part(
@@ -208,7 +217,7 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None):
         BLOCK,
         "Attention",
         f"Encoder-{{n}}-{ATTENTION}",
-        sum([*projections, _dense("output", "D", "D", bias, ROWS, heads=(0, None))], ()),
+        sum([*projections, dense_weights("output", "D", "D", bias, ROWS, heads=(0, None))], ()),
         spelling="A·D·(D/A)·3 + 3·D + D·D + D" if bias else "A·D·(D/A)·3 + D·D",
         operations="8·B·S·D·D + 4·B·S·S·D",
         kept="5·B·S·D + A·B·S·S",
@@ -221,15 +230,15 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None):
         working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),
     )
     if relative is not None:
-        attention = _disentangled(attention, relative, bias)
-    gate = _dense("gate", "H", "FFD", biases, COLUMNS, ALONG) if gated else ()
-    inner = _dense("intermediate", "H", "FFD", biases, COLUMNS, ALONG)
+        attention = relative_attention(attention) if relative.kind == "relative" else disentangled(attention, relative, bias)
+    gate = dense_weights("gate", "H", "FFD", biases, COLUMNS, ALONG) if gated else ()
+    inner = dense_weights("intermediate", "H", "FFD", biases, COLUMNS, ALONG)
     feed_forward = Part(
         8,
         BLOCK,
         "Feed-forward",
         f"Encoder-{{n}}-{FEED_FORWARD}",
-        (*gate, *inner, *_dense("output", "FFD", "H", biases, ROWS)),
+        (*gate, *inner, *dense_weights("output", "FFD", "H", biases, ROWS)),
         operations="6·B·S·H·FFD" if gated else "4·B·S·H·FFD",
         kept="B·S·H + 4·B·S·FFD" if gated else "B·S·H + 2·B·S·FFD",
         held=(Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),),
@@ -238,42 +247,13 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None):
     return attention, feed_forward
 
 
-def _disentangled(attention, relative, bias):
-    """Attention that also compares contents with distances: each term is a product of every token with 2·S distances.
-
-    Every block projects the table once a batch. No fused kernel takes the terms, so scores are stored.
-
-    Reference: He et al., 2021, section 3.1 (https://arxiv.org/abs/2006.03654).
-    """
-    own = () if relative.shared_keys else position_projections(relative.terms)
-    weights = sum([_dense(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0)) for name in own], ())
-    count = len(relative.terms)
-    return replace(
-        attention,
-        weights=(*attention.weights, *weights),
-        spelling=f"A·D·(D/A)·3 + {1 + len(own)}·D·D" + (f" + {4 + len(own)}·D" if bias else "") if own else attention.spelling,
-        operations=f"{attention.operations} + {4 * count}·B·S·S·D + {2 * count}·R·D·D",
-        kept=f"{attention.kept} + R·D + {2 * count}·S·D",
-        held=tuple(replace(held, scores=False) for held in attention.held),
-        working=(
-            *(replace(held, scores=False) for held in attention.working),
-            Held("attention: scores of the distances", ("S", "2·S"), COMPUTE, f"A·{count}"),
-        ),
-    )
-
-
-def position_projections(terms):
-    """The projections of distances that are not those of queries and keys, by the names of their sub-layers."""
-    return tuple(name for term, name in (("c2p", "position_key"), ("p2c", "position_query")) if term in terms)
-
-
 def _adapter(half):
     return Part(
         None,
         BLOCK,
         "Adapter",
         f"Encoder-{{n}}-{half}-Adapter",
-        (*_dense("intermediate", "H", "U"), *_dense("output", "U", "H")),
+        (*dense_weights("intermediate", "H", "U"), *dense_weights("output", "U", "H")),
         operations="4·B·S·H·U",
         kept="B·S·H + 2·B·S·U",
     )
@@ -290,9 +270,3 @@ def _norm_weights(norm, width):
     if norm.kind == "rms":
         return (Weight("scale", (width,)),)
     return (Weight("gamma", (width,)), Weight("beta", (width,)))[: 1 + norm.bias]
-
-
-def _dense(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):
-    """The weights of a dense layer; `heads` are the axes of kernel and bias along which attention heads are concatenated."""
-    kernel = Weight(f"{name}/kernel", (rows, columns), cut, heads[0], adapter)
-    return (kernel, Weight(f"{name}/bias", (columns,), bias_cut, heads[1])) if bias else (kernel,)

@@ -5,7 +5,9 @@ import re
 from collections import namedtuple
 from dataclasses import dataclass
 
-# Our variable path, their name, the layout of the array (`layouts.LAYOUTS`), and the direction in which the row applies: "both", or
+import numpy as np
+
+# Our variable path, their name, the layout of the array (`layout_of`), and the direction in which the row applies: "both", or
 # "read" for a second name of an array that another row writes. If their array holds several of our variables, each has a row with
 # the same name, and `paths` are all of them in order, concatenated on the last axis of ours. "optional" is "both" for a variable
 # that only some models of the family have.
@@ -111,6 +113,40 @@ LAYOUTS = {
         to_theirs=None,
     ),
 }
+
+
+def layout_of(name):
+    """The `Layout` of a row.
+
+    Args:
+        name: a key of `LAYOUTS`, or with a number of heads A one of "heads:A", for `(..., A, width of a head)`,
+            "heads_transposed:A", for that of the transpose, and "stacked:A", the first of these for every layer, stacked.
+    """
+    kind, _, heads = name.partition(":")
+    return _of_heads(kind, int(heads)) if heads else LAYOUTS[kind]
+
+
+def _of_heads(kind, heads):
+    def split(array):
+        return array.reshape(*array.shape[:-1], heads, -1)
+
+    if kind == "heads_transposed":
+        return Layout(
+            fits=lambda theirs, ours: theirs == (ours[1], heads, ours[0] // heads),
+            to_ours=lambda array, shape: array.reshape(shape[::-1]).T,
+            to_theirs=lambda array: split(array.T),
+        )
+    if kind == "stacked":  # (layers, ..., heads, width of a head) for (..., layers · hidden)
+        return Layout(
+            fits=lambda theirs, ours: math.prod(theirs) == math.prod(ours) and len(theirs) == len(ours) + 2 and theirs[-2] == heads,
+            to_ours=lambda array, shape: np.moveaxis(array, 0, -3).reshape(shape),
+            to_theirs=None,
+        )
+    return Layout(
+        fits=lambda theirs, ours: theirs == (*ours[:-1], heads, ours[-1] // heads),
+        to_ours=lambda array, shape: array.reshape(shape),
+        to_theirs=split,
+    )
 
 
 # The shape of one of their arrays in our layout, and the slice of its last axis that holds a variable.

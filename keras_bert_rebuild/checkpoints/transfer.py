@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.loaded_values import fit_positions, handed_over
-from keras_bert_rebuild.checkpoints.table import LAYOUTS, slice_of
+from keras_bert_rebuild.checkpoints.table import layout_of, slice_of
 from keras_bert_rebuild.files.finite import all_finite
 from keras_bert_rebuild.files.printable import printable
 
@@ -143,7 +143,7 @@ def arrays_to_write(variables, rows):
         array = to_numpy(variables[first])
         if others:
             array = np.concatenate([array, *(to_numpy(variables[path]) for path in others)], axis=-1)
-        yield row.name, np.ascontiguousarray(LAYOUTS[row.layout].to_theirs(array))
+        yield row.name, np.ascontiguousarray(layout_of(row.layout).to_theirs(array))
 
 
 def to_numpy(variable):
@@ -185,10 +185,10 @@ def _shape_problem(origin, aliases, source, offset, extend):
     theirs, dtype = tuple(source.shape(name)), source.dtype(name)
     if dtype not in FLOATS:
         return f"expected floats; {printable(name)} has {printable(dtype)}"
-    if not LAYOUTS[row.layout].fits(theirs, ours):
+    if not layout_of(row.layout).fits(theirs, ours):
         return (
-            f"expected shape {LAYOUTS[row.layout].to_theirs(np.empty(ours)).shape}; {name} has {theirs}"
-            if LAYOUTS[row.layout].to_theirs
+            f"expected shape {layout_of(row.layout).to_theirs(np.empty(ours)).shape}; {name} has {theirs}"
+            if layout_of(row.layout).to_theirs
             else f"expected as many numbers as in {ours}; {name} has {theirs}"
         )
     if row.layout == "positions" and ours[0] > theirs[0] and extend is None:
@@ -201,13 +201,13 @@ def _shape_problem(origin, aliases, source, offset, extend):
 
 def _same(origin, alias, source):
     """Whether two arrays give a variable the same values."""
-    fits = LAYOUTS[alias.row.layout].fits(tuple(source.shape(alias.name)), alias.slice.shape)
+    fits = layout_of(alias.row.layout).fits(tuple(source.shape(alias.name)), alias.slice.shape)
     return fits and np.array_equal(*(_as_ours(each, source.read(each.name)) for each in (origin, alias)))
 
 
 def _as_ours(origin, array):
     """The value of a variable from one of their arrays, before a position table is shortened or extended."""
-    array = LAYOUTS[origin.row.layout].to_ours(array, origin.slice.shape)
+    array = layout_of(origin.row.layout).to_ours(array, origin.slice.shape)
     return array if origin.slice.span is None else array[..., origin.slice.span]
 
 

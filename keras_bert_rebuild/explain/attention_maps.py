@@ -18,7 +18,6 @@ from keras_bert_rebuild.explain.encoder_walk import (
     run_encoder_block,
 )
 from keras_bert_rebuild.explain.token_rows import rows_of_ids, rows_of_texts
-from keras_bert_rebuild.models.encoder_blocks import relative_table
 from keras_bert_rebuild.models.memory import available_bytes
 
 # The fields with a batch axis, and their axes of length `length`.
@@ -73,8 +72,8 @@ class AttentionMaps:
     """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; disentangled attention
-    adds the scores of distances."""
+    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; attention
+    that reads distances adds their scores."""
 
     values: np.ndarray | None = None
     """See `queries`: a head returns probabilities · values."""
@@ -153,16 +152,16 @@ def attention_maps(
     chosen_heads = _chosen("heads", heads, min(layer.head_num for layer in of_layer.values()))
     rows, inputs = _rows(encoder, inputs, texts, pairs, tokenizer, max_len)
     _check_memory(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
-    x, mask = embed(encoder, inputs)
+    x, mask, shared = embed(encoder, inputs)
     _check_padding(ops.convert_to_numpy(mask), rows.mask)
     found: dict[str, list[Any]] = {name: [] for name in LENGTH_AXES}
     for i in range(max(chosen_layers) + 1):
-        outputs = run_encoder_block(encoder, encoder.blocks[i], x, mask)
+        outputs = run_encoder_block(encoder, encoder.blocks[i], x, mask, shared)
         if i in chosen_layers:
             layer = of_layer[i]
             read = read_by_attention(encoder, encoder.blocks[i], x)
             projected = layer.queries_keys_values(read)
-            added = layer.position_scores(*projected[:2], relative_table(encoder.layers, x))
+            added = layer.position_scores(*projected[:2], *shared)
             added = None if added is None else _array(added)[:, chosen_heads]
             query, key, value = (_by_heads(array)[:, chosen_heads] for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])

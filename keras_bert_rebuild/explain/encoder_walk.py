@@ -11,7 +11,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, relative_table, run_block
+from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, run_block, shared_with
 
 # The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
 # by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
@@ -47,7 +47,8 @@ def find_encoder(model):
     order = _order(host)
     _check_connections(rows, numbers, order)
     needed = [tensor for tensor in host.inputs if tensor.name != "Input-Masked"]
-    embedding = BertModel(bare_if_one(needed), input_of(block_of(layers, numbers[0], order)))
+    first = block_of(layers, numbers[0], order)
+    embedding = BertModel(bare_if_one(needed), bare_if_one([input_of(first), *shared_with(first)]))
     blocks = [n for n in numbers for _ in _sequences(rows[ATTENTION.format(n)])]
     return Encoder(host, embedding, layers, blocks, order)
 
@@ -77,7 +78,8 @@ def encoder_inputs(encoder, inputs):
 
 
 def embed(encoder, inputs):
-    """The input of the first block, `(batch, length, hidden)`, and the mask, `(batch, length)`, False at padding.
+    """The input of the first block, `(batch, length, hidden)`, the mask, `(batch, length)`, False at padding, and what all blocks
+    share, a tuple.
 
     Args:
         encoder: as from `find_encoder`.
@@ -86,20 +88,20 @@ def embed(encoder, inputs):
     Raises:
         ValueError: an id is not in its table, or a row is too long.
     """
-    x = encoder.embedding(bare_if_one(list(inputs.values())), training=False)
+    outputs = encoder.embedding(bare_if_one(list(inputs.values())), training=False)
+    x, *shared = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     tokens = ops.convert_to_tensor(inputs["Input-Token"].astype("int32"))
     if "Input-Mask" in inputs:
         tokens = [tokens, ops.convert_to_tensor(inputs["Input-Mask"].astype("int32"))]
     mask = encoder.layers["Embedding-Token"].compute_mask(tokens)[0]
-    return x, ops.ones(x.shape[:2], "bool") if mask is None else mask
+    return x, ops.ones(x.shape[:2], "bool") if mask is None else mask, tuple(shared)
 
 
-def run_encoder_block(encoder, number, x, mask):
+def run_encoder_block(encoder, number, x, mask, shared):
     """The output of a block as in prediction, from the layers of the model."""
     # No gradients are needed here: torch would retain the values of every block for a backward pass.
     block = block_of(encoder.layers, number, encoder.order)
-    relative = relative_table(encoder.layers, x)
-    return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False, relative=relative)))
+    return ops.stop_gradient(run_block(block, x, Context(mask=mask, training=False, shared=shared)))
 
 
 def read_by_attention(encoder, number, x):
@@ -155,7 +157,7 @@ def _check_connections(rows, numbers, order):
 
 
 def _sequences(row):
-    """The layers that a layer reads, without the table of distances."""
+    """The layers that a layer reads, without what blocks share."""
     origins = [origin.split("[")[0] for origin in row.connected_to]
     return [origin for origin in origins if not origin.startswith(RELATIVE)]
 

@@ -60,6 +60,12 @@ CORRECTIONS = (
         "Step 6: the article adds biases to queries, keys, values and the output of attention. Here these four are products alone.",
     ),
     (
+        lambda encoder: encoder.relative is not None and encoder.relative.kind == "relative",
+        "Steps 3, 4 and 6: the article adds vectors of segments and positions to the embedding. Here attention compares them: "
+        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √({D} / {A}), with r of the distance i - j, and s of the "
+        "same or of another segment (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
+    ),
+    (
         lambda encoder: _activation(encoder) not in ("relu", ""),
         "Step 8: the article has a ReLU between the two layers. The function here is {activation}.",
     ),
@@ -78,6 +84,8 @@ def corrections_of(config):
         "P": f"{embedding.positions.rows:,}",
         "E": f"{embedding.width:,}",
         "segments": embedding.segments,
+        "D": encoder.width,
+        "A": encoder.blocks[0].attention.heads if encoder.blocks else 0,
         "scale": f"{embedding.scale:.4g}",
         "activation": distinct[0].feed_forward.activation if distinct else None,
     }

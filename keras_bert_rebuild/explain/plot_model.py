@@ -161,8 +161,11 @@ def _attention(parts, x, block, hidden, details):
     ]
     detail = f"{heads} heads of {hidden // heads} side by side"
     detail += (", turned by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
-    terms = 1 if block.attention.relative is None else 1 + len(block.attention.relative.terms)
+    relative = block.attention.relative
+    terms = 1 if relative is None else 1 + len(relative.terms)
     formula = "softmax(Q Kᵀ / √K) · V" if terms == 1 else f"softmax((Q Kᵀ + distances) / √({terms}·K)) · V"
+    if relative is not None and relative.kind == "relative":
+        formula = "softmax((Q Kᵀ + distances + segments) / √K) · V"
     look = Box(MIDDLE - 210, thirds[0].below + 2 * GAP, 420, TALL, formula, detail, "attention")
     _side_by_side(parts, x, thirds, look)
     return _under(parts, look, "Output of the heads", details["output"], "attention")

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from keras_bert_rebuild.anatomy.parts import weights_of
-from keras_bert_rebuild.checkpoints.table import NameTable, slice_of
+from keras_bert_rebuild.checkpoints.table import NameTable, layout_of, slice_of
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.steps import check_steps
 from keras_bert_rebuild.families import bert, table_of
@@ -136,9 +138,11 @@ def _table(config: BertConfig, format: str) -> NameTable:
 def _weight_name(row, weights, shapes, name, num_heads):
     weight, shape = weights[row.path]
     joined, span = slice_of(row, shapes)
-    axis, transposed = weight.head_axis, row.layout == "transposed"
+    axis, transposed = weight.head_axis, "transposed" in row.layout
     if axis is not None and transposed:
         axis = len(shape) - 1 - axis
     part = (0 if transposed else len(shape) - 1, span.start, span.stop) if row.paths else None
     parameters = 0 if row.use == "read" else math.prod(shape)
-    return WeightName(row.path, shape, name, joined[::-1] if transposed else joined, parameters, axis, num_heads, part)
+    to_theirs = layout_of(row.layout).to_theirs
+    theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # without memory
+    return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, part)

@@ -28,7 +28,7 @@ def disentangled_attention(graph, layer, inputs):
     def term(name, own, content, distances):
         projection = getattr(layer, f"{own if own in layer.position_names else name}_dense")
         rows = _rows(graph, layer, dense(graph, projection, table), width, distances)
-        return _shifted(graph, graph.node("MatMul", content, rows), length, layer.head_num)
+        return shifted(graph, graph.node("MatMul", content, rows), length, layer.head_num)
 
     if "c2p" in layer.terms:
         scores = graph.node("Add", scores, term("key", "position_key", query, graph.node("Sub", length, steps)))
@@ -74,7 +74,7 @@ def _rows(graph, layer, projected, width, distances):
     return graph.node("Transpose", split, perm=(1, 2, 0))
 
 
-def _shifted(graph, scores, length, heads):
+def shifted(graph, scores, length, heads):
     """Column L − i + j of row i in column j, `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`."""
     one = graph.node("Unsqueeze", length, graph.scalars(0))
     flat = graph.node("Reshape", scores, graph.scalars(0, heads, -1))

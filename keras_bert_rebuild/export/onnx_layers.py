@@ -17,6 +17,7 @@ from keras_bert_rebuild.export.onnx_embeddings import (
     token_offsets,
 )
 from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, activate, dense, of_padding
+from keras_bert_rebuild.export.onnx_relative import distance_embedding, last_token, relative_attention, segment_difference
 
 # Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
@@ -183,11 +184,13 @@ LAYERS = {
         disentangled_attention,
         "head_num activation use_bias buckets reach terms share_keys position_dropout",
     ),
+    layers.DistanceEmbedding: (distance_embedding, "reach"),
     layers.Dropout: (_first, ""),
     layers.Embedding: (embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
     layers.Extract: (_extract, "index"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
+    layers.LastToken: (last_token, ""),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
     layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
@@ -195,7 +198,10 @@ LAYERS = {
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
+    layers.QueryEmbedding: (_first, ""),
     layers.RelativeEmbedding: (relative_embedding, "input_dim output_dim"),
+    layers.RelativeSelfAttention: (relative_attention, "head_num activation use_bias"),
+    layers.SegmentDifference: (segment_difference, ""),
     layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
     layers.TrigPosEmbedding: (sinusoids, ""),
 }

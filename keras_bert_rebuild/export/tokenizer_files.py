@@ -8,6 +8,7 @@ from tokenizers.models import BPE, Unigram, WordPiece
 from keras_bert_rebuild.files.varint import read_varint
 from keras_bert_rebuild.pretrained.tokenizer_files import tokenizer_of_files, vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
+from keras_bert_rebuild.text.encoding import CLS_SEGMENT
 from keras_bert_rebuild.text.longest_match import MAX_WORD_CHARACTERS
 from keras_bert_rebuild.text.pipeline_tokenizer import PipelineTokenizer
 from keras_bert_rebuild.text.sentencepiece_text import QUOTES
@@ -29,7 +30,7 @@ def sentencepiece_pipeline(tokenizer):
         tokenizer: a `SentencePieceTokenizer`.
 
     Returns:
-        A `tokenizers.Tokenizer`, or None for other models than ALBERT's and XLM-RoBERTa's: those of byte pairs, and those that
+        A `tokenizers.Tokenizer`, or None for models of other kinds: those of byte pairs, and those that
         keep spaces as they are.
     """
     fields = _fields(tokenizer.model_file)
@@ -46,9 +47,12 @@ def sentencepiece_pipeline(tokenizer):
     pipeline.decoder = decoders.Metaspace()
     cls, sep = (tokenizer.tokens[i] for i in (tokenizer.cls_id, tokenizer.sep_id))
     second = tokenizer.second_segment
+    single, pair = f"{cls} $A {sep}", f"{cls} $A {' '.join([sep] * tokenizer.separators)} $B:{second} {sep}:{second}"
+    if tokenizer.cls_last:
+        single, pair = f"$A {sep} {cls}:{CLS_SEGMENT}", f"$A {sep} $B:{second} {sep}:{second} {cls}:{CLS_SEGMENT}"
     pipeline.post_processor = processors.TemplateProcessing(
-        single=f"{cls} $A {sep}",
-        pair=f"{cls} $A {' '.join([sep] * tokenizer.separators)} $B:{second} {sep}:{second}",
+        single=single,
+        pair=pair,
         special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
     )
     special = (tokenizer.tokens[i] for i in sorted(tokenizer.special_ids))
@@ -58,8 +62,8 @@ def sentencepiece_pipeline(tokenizer):
 
 
 def _cleaning(tokenizer):
-    """ALBERT's steps before SentencePiece sees a text."""
-    if tokenizer.family != "albert":
+    """The steps of ALBERT and XLNet before SentencePiece sees a text."""
+    if tokenizer.family not in ("albert", "xlnet"):
         return []
     steps = [normalizers.Replace(mark, '"') for mark in QUOTES]
     steps += [normalizers.NFKD(), normalizers.StripAccents()] if tokenizer.strip_accents else []
@@ -102,7 +106,8 @@ def tokenizer_files_outside(model, tokenizer, max_len):
     if pipeline is None:
         return files
     pipeline.enable_truncation(max_len)
-    pipeline.enable_padding(pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
+    side = "left" if tokenizer.cls_last else "right"
+    pipeline.enable_padding(direction=side, pad_id=tokenizer.pad_id, pad_token=tokenizer.tokens[tokenizer.pad_id])
     return files | {"tokenizer.json": pipeline.to_str().encode()}
 
 

@@ -1,11 +1,11 @@
 """The differences between the families, as data without code."""
 
-from keras_bert_rebuild.families import albert, bert, deberta_v2, distilbert, electra, modernbert, roberta, transformer
+from keras_bert_rebuild.families import albert, bert, deberta_v2, distilbert, electra, modernbert, roberta, transformer, xlnet
 
 # Hugging Face's name of a family to the module with its data.
 FAMILIES = {
     model_type: module
-    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert)
+    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert, xlnet)
     for model_type in module.MODEL_TYPES
 }
 
@@ -54,7 +54,20 @@ _OPTIONAL = {
     "fitted": lambda config, names: config,
     # The name table of a config; None for `HUGGINGFACE`.
     "table_of": lambda config: None,
+    # The name table of a config in Google's checkpoints; None for BERT's.
+    "google_table_of": lambda config: None,
 }
+
+
+def suffixes_of(module):
+    """The heads of a class of a family, and how its name ends."""
+    return {**dict(CLASSES), **getattr(module, "SUFFIXES", {})}
+
+
+def googles(values):
+    """The module of the family whose config of Google's has these values: the one whose keys they have, else BERT's."""
+    known = (module for module in FAMILIES.values() if hasattr(module, "GOOGLE_CONFIG"))
+    return next((module for module in known if {key for _, key in module.GOOGLE_CONFIG} <= set(values)), bert)
 
 
 def own(module, name):
@@ -70,3 +83,8 @@ def table_of(config):
     """
     module = huggingface_of(config.family)
     return own(module, "table_of")(config) or module.HUGGINGFACE
+
+
+def google_table_of(config):
+    """The names in Google's checkpoints of a config."""
+    return own(FAMILIES.get(config.family), "google_table_of")(config) or bert.GOOGLE

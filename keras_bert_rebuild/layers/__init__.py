@@ -10,16 +10,21 @@ from keras_bert_rebuild.layers.activations import ACTIVATIONS, gelu, gelu_erf, g
 from keras_bert_rebuild.layers.conditional_random_field import ConditionalRandomField
 from keras_bert_rebuild.layers.conv import MaskedConv1D
 from keras_bert_rebuild.layers.disentangled_self_attention import DisentangledSelfAttention
+from keras_bert_rebuild.layers.distance_embedding import DistanceEmbedding
 from keras_bert_rebuild.layers.embedding import get_embedding
 from keras_bert_rebuild.layers.extract import Extract
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.inputs import get_inputs
 from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
+from keras_bert_rebuild.layers.last_token import LastToken
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
 from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
+from keras_bert_rebuild.layers.query_embedding import QueryEmbedding
 from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
+from keras_bert_rebuild.layers.relative_self_attention import RelativeSelfAttention
+from keras_bert_rebuild.layers.segment_difference import SegmentDifference
 from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
 from keras_bert_rebuild.layers.task_embed import TaskEmbedding
 from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity, TokenEmbedding
@@ -31,19 +36,24 @@ __all__ = [
     "ConditionalRandomField",
     "Dense",
     "DisentangledSelfAttention",
+    "DistanceEmbedding",
     "Dropout",
     "Embedding",
     "EmbeddingSimilarity",
     "Extract",
     "FeedForward",
+    "LastToken",
     "LayerNormalization",
     "Masked",
     "MaskedConv1D",
     "MaskedGlobalMaxPool1D",
     "MultiHeadSelfAttention",
     "PositionEmbedding",
+    "QueryEmbedding",
     "RMSNormalization",
     "RelativeEmbedding",
+    "RelativeSelfAttention",
+    "SegmentDifference",
     "TaskEmbedding",
     "TokenEmbedding",
     "TrigPosEmbedding",

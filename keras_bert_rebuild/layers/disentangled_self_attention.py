@@ -9,15 +9,16 @@ import numpy as np
 from keras import ops
 
 from keras_bert_rebuild import kernels
+from keras_bert_rebuild.anatomy.attention_parts import position_projections
 from keras_bert_rebuild.anatomy.encoder import TERMS, check_distances
-from keras_bert_rebuild.anatomy.parts import position_projections
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.keras_layers import Dropout
-from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS, MultiHeadSelfAttention
+from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class DisentangledSelfAttention(MultiHeadSelfAttention):
+class DisentangledSelfAttention(ScoredSelfAttention):
     """`MultiHeadSelfAttention` whose scores also compare tokens with their distance i − j.
 
         score(i, j) = (Q_i · K_j  +  Q_i · K^r_δ(i,j)  +  K_j · Q^r_δ(i,j)) / √(K · (1 + number of terms))
@@ -109,37 +110,17 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         found = []
         if "c2p" in self.terms:
             keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
-            found.append(_shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
+            found.append(shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
         if "p2c" in self.terms:
             name = "position_query" if "position_query" in self.position_names else "query"
             queries = self._of_distances(name, table, steps - length)
-            found.append(ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
+            found.append(ops.swapaxes(shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
         return functools.reduce(ops.add, found) / self.divisor(query.shape[-1])
 
-    def call(self, inputs, mask=None, training=None, positions=None):
-        sequence, table = inputs
-        query, key, value = self.queries_keys_values(sequence)
-        if self.position_dropout > 0:
-            table = self.table_dropout(table, training=training)
-        scores = ops.einsum("blhk,bshk->bhls", query, key) / self.divisor(query.shape[-1])
-        scores = ops.cast(scores + self.position_scores(query, key, table), "float32")
-        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        if mask is not None:
-            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
-            scores = ops.where(mask, scores, -1e30)
-        # Keras warns of a softmax over one key, which a text of one token has.
-        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
-        probabilities = ops.cast(probabilities, query.dtype)
-        if self.attention_dropout > 0:
-            probabilities = self.dropout(probabilities, training=training)
-        attended = ops.einsum("bhls,bshk->blhk", probabilities, value)
-        return kernels.dense(self.output_dense, self._merge_heads(attended))
-
-    def compute_mask(self, inputs, mask=None):
-        return mask[0] if isinstance(mask, (list, tuple)) else mask
-
-    def compute_output_shape(self, input_shape):
-        return tuple(input_shape[0])
+    def prepared(self, shared: tuple, training: bool | None) -> tuple:
+        """The table, dropped in training."""
+        (table,) = shared
+        return (self.table_dropout(table, training=training) if self.position_dropout > 0 else table,)
 
     def get_config(self):
         config = super().get_config()
@@ -183,14 +164,3 @@ def rows_of_distances(buckets: int, reach: int) -> np.ndarray:
         logarithmic = np.ceil(share * np.float32(middle - 1)).astype("int64") + middle
         distances = np.where(np.abs(distances) <= middle, distances, np.sign(distances) * logarithmic)
     return np.clip(distances + span, 0, 2 * span - 1).astype("int32")
-
-
-def _shifted(scores):
-    """Column L − i + j of row i in column j: `(batch, heads, L, 2 · L)` to `(batch, heads, L, L)`.
-
-    The columns of a row are one place further left than those of the row before, so without the first L numbers, rows of 2 · L − 1
-    begin with them.
-    """
-    batch, heads, length, columns = ops.shape(scores)
-    flat = ops.reshape(scores, (batch, heads, length * columns))[:, :, length:]
-    return ops.reshape(flat, (batch, heads, length, columns - 1))[:, :, :, :length]

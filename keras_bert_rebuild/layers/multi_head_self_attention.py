@@ -105,12 +105,12 @@ class MultiHeadSelfAttention(CompositeLayer):
         """What scores of heads of this width are divided by."""
         return float(width) ** 0.5
 
-    def position_scores(self, query: Any, key: Any, table: Any) -> Any:
+    def position_scores(self, query: Any, key: Any, *shared: Any) -> Any:
         """What is added to the divided scores, `(batch, heads, length, length)`; None for nothing.
 
         Args:
             query, key: as from `queries_keys_values`.
-            table: the table of distances that layers share, `(rows, hidden)`, or None.
+            *shared: what layers share, such as a table of distances `(rows, hidden)`.
         """
         return None
 

@@ -27,7 +27,7 @@ def build_inputs(encoder, seq_len, padding_mask=False):
         padding_mask: whether an input of its own (nonzero at real tokens) marks padding, and not the id of padding.
     """
     names = ["Input-Token"]
-    if encoder.embedding.segments:
+    if encoder.reads_segments:
         names.append("Input-Segment")
     if encoder.embedding.tasks:
         names.append("Input-Task")
@@ -49,7 +49,7 @@ def build_encoder(encoder, inputs):
     """
     x, table = _build_embedding(encoder, inputs)
     blocks = {block.number: make_block(block, lambda: _kernel_settings(encoder)) for block in encoder.distinct}
-    outputs, context = [], Context(relative=_build_relative(encoder, x))
+    outputs, context = [], Context(shared=_build_shared(encoder, inputs, x))
     for block in encoder.blocks:
         x = run_block(blocks[block.number], x, context)
         outputs.append(x)
@@ -86,6 +86,10 @@ def _build_embedding(encoder, inputs):
     if embedding.tasks:
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
+    if embedding.query:
+        x = layers.QueryEmbedding(name="Embedding-Query", **({} if stddev is None else {"initializer": make_initializer(stddev)}))(
+            x
+        )
     steps = [make_dropout(embedding.dropout, "Embedding-Dropout")]
     if embedding.widened_first:
         settings = make_kernel_settings(stddev)
@@ -101,11 +105,16 @@ def _build_embedding(encoder, inputs):
     return x, table
 
 
-def _build_relative(encoder, x):
-    """The table of distances that the blocks share, `(rows, hidden)`; None if they read none."""
+def _build_shared(encoder, inputs, x):
+    """What the attention of all blocks reads besides the sequence: the vectors of distances, `(rows, hidden)`, and where the
+    segments of two tokens differ, `(batch, length, length)`; an empty tuple if it reads nothing."""
     relative, stddev = encoder.relative, encoder.initializer_range
     if relative is None:
-        return None
+        return ()
+    if relative.kind == "relative":
+        table = layers.DistanceEmbedding(reach=relative.reach or None, name=RELATIVE)(x)
+        table = make_dropout(encoder.embedding.dropout, f"{RELATIVE}-Dropout")(table)
+        return table, layers.SegmentDifference(name=f"{RELATIVE}-Segment")(inputs["Input-Segment"])
     settings = {} if stddev is None else {"embeddings_initializer": make_initializer(stddev)}
     table = layers.RelativeEmbedding(relative.rows, encoder.width, name=RELATIVE, **settings)(x)
-    return table if relative.norm is None else make_norm(relative.norm, f"{RELATIVE}-Norm")(table)
+    return (table if relative.norm is None else make_norm(relative.norm, f"{RELATIVE}-Norm")(table),)

@@ -60,8 +60,9 @@ class Context:
     training: bool | None = None
     """Whether dropout is applied."""
 
-    relative: Any = None
-    """The table of distances that blocks share, `(rows, hidden)`, for disentangled attention; in a graph, too."""
+    shared: tuple = ()
+    """What attention reads besides the sequence and all blocks share, as a table of distances `(rows, hidden)`, floats first; in a
+    graph, too."""
 
 
 # For a block in a graph.
@@ -108,9 +109,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     attention, feed_forward = block.attention, block.feed_forward
     rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta}
     window = {} if attention.window is None else {"window": attention.window}
-    kind = layers.MultiHeadSelfAttention
-    if attention.relative is not None:
-        kind = functools.partial(layers.DisentangledSelfAttention, **_of_distances(attention.relative, block.dropout))
+    kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
     sub_layers = [
         kind(
             attention.heads,
@@ -187,7 +186,7 @@ def run_block(block, x, context=IN_GRAPH):
 
     A convolution over the input of the block adds to its output: x = norm(x + act(Dropout(convolution(input)))).
 
-    With a context of no more than the table of distances this builds the graph. Outside a call of the model, `context.training` is
+    With a context of no more than what blocks share this builds the graph. Outside a call of the model, `context.training` is
     passed to every layer.
 
     Args:
@@ -224,25 +223,22 @@ def input_of(block):
     """
     half = block.halves[0]
     layer = half.sub_layer if block.order == "post" or half.norm is None else half.norm
-    return layer.input[0] if isinstance(layer.input, (list, tuple)) else layer.input  # with the table of distances
+    return layer.input[0] if isinstance(layer.input, (list, tuple)) else layer.input
 
 
-def relative_table(layers_by_name, x):
-    """The table of distances of a model, after its norm if there is one; None if its attention reads none.
+def shared_with(block):
+    """The symbolic tensors that the attention of a block reads besides the sequence, which all blocks share; a list.
 
     Args:
-        layers_by_name: the layers of a model by name.
-        x: the output of its embedding, of which nothing is read.
+        block: `BlockLayers`.
     """
-    if RELATIVE not in layers_by_name:
-        return None
-    table, norm = layers_by_name[RELATIVE](x), layers_by_name.get(f"{RELATIVE}-Norm")
-    return table if norm is None else norm(table)
+    read = block.halves[0].sub_layer.input
+    return list(read[1:]) if isinstance(read, (list, tuple)) else []
 
 
 def _read(layer, x, context):
-    """The input of a layer: disentangled attention also reads the table of distances."""
-    return x if context.relative is None or not layer.name.endswith(ATTENTION) else [x, context.relative]
+    """The input of a layer: some attention also reads what blocks share."""
+    return [x, *context.shared] if context.shared and layer.name.endswith(ATTENTION) else x
 
 
 def _of_attention(layer, context):
@@ -254,14 +250,17 @@ def _of_attention(layer, context):
 
 
 def _of_distances(relative, dropout):
-    """The arguments of disentangled attention; the table is dropped at the rate of the block."""
-    return {
-        "buckets": relative.buckets,
-        "reach": relative.reach,
-        "terms": relative.terms,
-        "share_keys": relative.shared_keys,
-        "position_dropout": dropout,
-    }
+    """The class of attention that reads distances; a learnt table is dropped at the rate of the block."""
+    if relative.kind == "relative":
+        return layers.RelativeSelfAttention
+    return functools.partial(
+        layers.DisentangledSelfAttention,
+        buckets=relative.buckets,
+        reach=relative.reach,
+        terms=relative.terms,
+        share_keys=relative.shared_keys,
+        position_dropout=dropout,
+    )
 
 
 def _make_adapter(size, activation, name):

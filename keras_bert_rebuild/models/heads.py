@@ -6,7 +6,7 @@ from collections import namedtuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.heads import CRF, HEADS, MEAN, POOLED, POOLER, TRANSFORM
+from keras_bert_rebuild.anatomy.heads import CRF, HEADS, LAST, MEAN, POOLER
 from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
 # What a head is built from: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero where a
@@ -14,13 +14,13 @@ from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_s
 HeadInputs = namedtuple("HeadInputs", ["encoder", "table", "positions", "read"])
 
 
-def build_mlm(inputs):
+def build_mlm(inputs, head):
     """`MLM`: the probability of every token, `(batch, length, vocabulary)`.
 
     Reference: Devlin et al., 2019, section 3.1; `get_masked_lm_output` of google-research/bert.
     """
     settings = {} if inputs.encoder.vocabulary_bias else {"use_bias": False}
-    x = layers.EmbeddingSimilarity(name="MLM-Sim", **settings)([inputs.read(TRANSFORM), inputs.table])
+    x = layers.EmbeddingSimilarity(name="MLM-Sim", **settings)([inputs.read(head.reads), inputs.table])
     return layers.Masked(name="MLM")([x, inputs.positions])
 
 
@@ -58,7 +58,7 @@ LAYERS = {name: head.layer for name, head in HEADS.items()}
 
 def before_logits(encoder):
     """Name of an output to the layers between the last encoder block and its logits; a model has no dropout layers for rate 0."""
-    return {head.layer: head.reads for head in encoder.heads.values() if head.reads} | {POOLER: POOLED}
+    return {head.layer: head.reads for head in encoder.heads.values() if head.reads}
 
 
 def build_heads(encoder, sequence, table, positions, heads):
@@ -91,6 +91,8 @@ def _make_layer(encoder, name):
         return make_dropout(encoder.head_dropout, name)
     if name == "Extract":
         return layers.Extract(index=0, name=name)
+    if name == LAST:
+        return layers.LastToken(name=name)
     if name == MEAN:
         return keras.layers.GlobalAveragePooling1D(name=name)
     if name == "MLM-Norm":
@@ -111,8 +113,8 @@ def _make_layer(encoder, name):
 def _build(inputs, name):
     head = inputs.encoder.heads[name]
     if head.layer == POOLER:
-        return inputs.read(POOLED)
-    return build_mlm(inputs) if name == "mlm" else build_last(inputs, head)
+        return inputs.read(head.reads)
+    return build_mlm(inputs, head) if name == "mlm" else build_last(inputs, head)
 
 
 def heads_of(model):

@@ -6,9 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.anatomy.heads import TRANSFORM
 from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
-from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
+from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
 from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
@@ -28,17 +29,24 @@ class PretrainingGraph:
     @functools.cached_property
     def without_last_layers(self) -> keras.Model:
         """The graph up to the last layers of the heads. Outputs: for MLM, the token table, then for the other heads."""
-        outputs = [self.model.get_layer("MLM-Dense").input, self.model.get_layer("Embedding-Token").output[1]]
+        hidden = self.transform[0].input if self.transform else self.model.get_layer("MLM-Sim").input[0]
+        outputs = [hidden, self.model.get_layer("Embedding-Token").output[1]]
         for head in self.other_heads:
             layer = self.model.get_layer(head)
             outputs.append(layer.input if isinstance(layer, Dense) else self.model.outputs[self.model.output_names.index(head)])
         return keras.Model(self.model.inputs, outputs)
 
     @functools.cached_property
+    def transform(self) -> list[Any]:
+        """The layers between the last block and the vocabulary; none in some families."""
+        present = {layer.name: layer for layer in self.model.layers}
+        return [present[name] for name in TRANSFORM if name in present]
+
+    @functools.cached_property
     def embedding(self) -> keras.Model:
-        """The graph up to the first encoder block, and the token table."""
+        """The graph up to the first encoder block, the token table, and what blocks share."""
         blocks = blocks_of(self.model)
-        outputs = [input_of(blocks[0]), self.model.get_layer("Embedding-Token").output[1]]
+        outputs = [input_of(blocks[0]), self.model.get_layer("Embedding-Token").output[1], *shared_with(blocks[0])]
         return keras.Model(self.model.inputs, outputs)
 
     @property
@@ -85,7 +93,7 @@ class PretrainingGraph:
         positions, labelled = slots_of(everywhere, plan.max_predictions)
         hidden = at_positions(hidden, positions)  # (B, L, D) → (B, slots, D)
         takes_logits = {head.name: head.takes_logits for head in plan.heads}
-        features = self.model.get_layer("MLM-Norm")(self.model.get_layer("MLM-Dense")(hidden))
+        features = functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
         if plan.chunk is None:
             mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
         else:

@@ -5,9 +5,9 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.heads import MEAN
+from keras_bert_rebuild.anatomy.heads import LAST, MEAN
 from keras_bert_rebuild.models.encoder import FINAL_NORM
-from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, relative_table, run_block
+from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, run_block
 from keras_bert_rebuild.models.heads import before_logits
 
 
@@ -16,7 +16,8 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
 
     Args:
         model: a model with a config, as from `build_model`.
-        embedding: the model of its graph up to the first block; its outputs are the sequence and the token table.
+        embedding: the model of its graph up to the first block; its outputs are the sequence, the token table and what blocks
+            share.
         inputs: those of the model.
         mask: `(batch, length)`, False at padding.
         heads: names of outputs besides the MLM head.
@@ -24,26 +25,27 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     Returns:
         The last block's output, the token table, and for each head the input of its last layer.
     """
-    x, table = embedding(inputs, training=True)
+    x, table, *shared = embedding(inputs, training=True)
     layers = {layer.name: layer for layer in model.layers}
-    table_of_distances = relative_table(layers, x)
-    shared = () if table_of_distances is None else (table_of_distances,)
+    # TensorFlow wants gradients for every argument, so that tensors without any, as the mask, are no arguments.
+    floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
+    others = shared[len(floats) :]
     for block in blocks_of(model):
-        x = rematerialised(block.layers, functools.partial(_run_block, block, mask))(x, *shared)
+        x = rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
     if FINAL_NORM in layers:
         x = layers[FINAL_NORM](x)
-    others, reads = [], before_logits(model.config.encoder())
+    answers, reads = [], before_logits(model.config.encoder())
     for head in heads:
         y = x
         for name in reads.get(head, ()):
-            settings = {"mask": mask} if name == MEAN else {"training": True}
+            settings = {"mask": mask} if name in (MEAN, LAST) else {"training": True}
             y = layers[name](y, **settings) if name in layers else y
-        others.append(y)
-    return x, table, *others
+        answers.append(y)
+    return x, table, *answers
 
 
-def _run_block(block, mask, x, relative=None):
-    return run_block(block, x, Context(mask=mask, training=True, relative=relative))
+def _run_block(block, mask, others, x, *floats):
+    return run_block(block, x, Context(mask=mask, training=True, shared=(*floats, *others)))
 
 
 def rematerialised(layers, function):

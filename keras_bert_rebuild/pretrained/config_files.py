@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families import CLASSES, FAMILIES, activations, bert, huggingface_of, own
+from keras_bert_rebuild.families import FAMILIES, activations, bert, googles, huggingface_of, own, suffixes_of
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 
@@ -47,6 +47,11 @@ def config_from_google(values, where="bert_config.json"):
         values: the dictionary in the file.
         where: the file, for errors.
     """
+    module = googles(values)
+    if module is not bert:
+        family = next(iter(module.MODEL_TYPES))
+        _check_fixed(module, values, where)
+        return _config({"family": family}, module.GOOGLE_CONFIG, activations.GOOGLE, values, where)
     missing = [name for name in GOOGLE_REQUIRED if name not in values]
     if missing:
         raise ValueError(f"{where} must have {', '.join(GOOGLE_REQUIRED)}; {', '.join(missing)} is missing.")
@@ -82,13 +87,7 @@ def config_from_huggingface(values, where="config.json"):
         raise ValueError(f"{where}: expected a model_type among {', '.join(FAMILIES)}; got {family!r:.80}.")
     module = FAMILIES[family]
     values = own(module, "in_one_spelling")(values, where)
-    other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
-    if other:
-        wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
-        raise ValueError(f"{where} describes another architecture: {wrong}.")
-    problem = own(module, "problem_of")(values)
-    if problem:
-        raise ValueError(f"{where} describes another architecture: {problem}.")
+    _check_fixed(module, values, where)
     defaults = {"family": family, **module.DEFAULTS, **module.CLASS_DEFAULTS[family]}
     defaults |= {"labels": _labels(values, where), "problem_type": values.get("problem_type")}
     defaults["crf"] = (
@@ -113,7 +112,7 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     if config.classifier_dropout is None and "classifier_dropout" in module.CLASS_DEFAULTS[config.family]:
         config = config.replace(classifier_dropout=config.hidden_dropout_prob)
     values = {
-        "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(heads)],
+        "architectures": [module.MODEL_TYPES[config.family] + _class_suffix(module, heads)],
         "model_type": config.family,
         **_values(config, module.CONFIG, activations.HUGGINGFACE),
         **own(module, "further_keys")(config),
@@ -138,7 +137,7 @@ def heads_of_class(values):
     module = FAMILIES[values.get("model_type", "bert")]
     names = values.get("architectures")
     for name in names if isinstance(names, list) else ():
-        for heads, suffix in CLASSES:
+        for heads, suffix in suffixes_of(module).items():
             if module.HUGGINGFACE.heads.keys() >= set(heads) and name in (
                 prefix + suffix for prefix in module.MODEL_TYPES.values()
             ):
@@ -146,12 +145,24 @@ def heads_of_class(values):
     return None
 
 
-def _class_suffix(heads):
-    for known, suffix in CLASSES:
-        if set(known) == set(heads):
+def _class_suffix(module, heads):
+    known = suffixes_of(module)
+    for of_class, suffix in known.items():
+        if set(of_class) == set(heads):
             return suffix
-    classes = "; ".join(" and ".join(known) or "none" for known, _ in CLASSES)
+    classes = "; ".join(" and ".join(of_class) or "none" for of_class in known)
     raise ValueError(f"expected the heads of one class of Hugging Face ({classes}); got {', '.join(heads)}.")
+
+
+def _check_fixed(module, values, where):
+    """Refuse values of a file that mean another architecture."""
+    other = [(key, fixed) for key, fixed in module.FIXED if values.get(key) not in (fixed, None)]
+    if other:
+        wrong = "; ".join(f"{key} must be {fixed!r}, got {values[key]!r:.80}" for key, fixed in other)
+        raise ValueError(f"{where} describes another architecture: {wrong}.")
+    problem = own(module, "problem_of")(values)
+    if problem:
+        raise ValueError(f"{where} describes another architecture: {problem}.")
 
 
 def _config(defaults, keys, activation_names, values, where):

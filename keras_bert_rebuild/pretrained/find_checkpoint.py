@@ -11,7 +11,7 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import TensorFlowCheck
 from keras_bert_rebuild.checkpoints.torch_file import INDEX as TORCH_INDEX
 from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.config import HEADS, BertConfig
-from keras_bert_rebuild.families import bert, huggingface_of, own, table_of
+from keras_bert_rebuild.families import google_table_of, huggingface_of, own, table_of
 from keras_bert_rebuild.families.bert_in_keras import KERAS_BERT, MODEL_GARDEN
 from keras_bert_rebuild.files.limits import limit
 from keras_bert_rebuild.files.printable import printable
@@ -147,13 +147,13 @@ def _heads_ruled_out(found, table, config, source):
 
 def _tensorflow(path, config):
     prefix = checkpoint_prefix(path)
-    names = ["bert_config.json", "config.json"]
+    names = ["bert_config.json", "xlnet_config.json", "config.json"]
     values, where = _config_beside(prefix, config, names, "the bert_config.json of a TensorFlow checkpoint")
     source = TensorFlowCheckpoint(prefix)
     config = values if isinstance(values, BertConfig) else config_from_google(values, where)
     _check_size(config, source, prefix, where)
     of_objects = any(name.endswith(".ATTRIBUTES/VARIABLE_VALUE") for name in source.names)
-    table, format = (MODEL_GARDEN, "Model Garden") if of_objects else (bert.GOOGLE, "Google")
+    table, format = (MODEL_GARDEN, "Model Garden") if of_objects else (google_table_of(config), "Google")
     heads = _heads_in(table, config, source)
     return Checkpoint(f"{format}, {prefix.name}", config, table, source, heads, prefix.parent, prefix)
 

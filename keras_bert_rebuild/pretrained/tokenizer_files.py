@@ -28,6 +28,7 @@ SENTENCEPIECE = {
     "albert": ("spiece.model", "AlbertTokenizer"),
     "xlm_roberta": ("sentencepiece.bpe.model", "XLMRobertaTokenizer"),
     "deberta_v2": ("spm.model", "DebertaV2Tokenizer"),
+    "xlnet": ("spiece.model", "XLNetTokenizer"),
 }
 
 
@@ -137,7 +138,7 @@ def _byte_level_bpe(tokenizer):
 
 def _sentencepiece(tokenizer):
     settings = {"added_tokens_decoder": added_tokens_decoder(tokenizer)}
-    if tokenizer.family == "albert":
+    if tokenizer.family in ("albert", "xlnet"):
         settings |= {"do_lower_case": tokenizer.lower, "keep_accents": not tokenizer.strip_accents}
     name, settings["tokenizer_class"] = SENTENCEPIECE[tokenizer.family]
     return {name: tokenizer.model_file}, settings
@@ -145,7 +146,8 @@ def _sentencepiece(tokenizer):
 
 def _pipeline(tokenizer):
     pipeline = json.dumps(tokenizer.pipeline, ensure_ascii=False).encode()
-    return {"tokenizer.json": pipeline}, {"tokenizer_class": "PreTrainedTokenizerFast"}
+    side = {"padding_side": "left"} if tokenizer.cls_last else {}
+    return {"tokenizer.json": pipeline}, {"tokenizer_class": "PreTrainedTokenizerFast", **side}
 
 
 _WRITERS: dict[type, Any] = {

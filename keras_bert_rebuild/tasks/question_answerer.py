@@ -165,11 +165,11 @@ class QuestionAnswerer(Task):
         if any(example.answers is None for example in examples):
             return Encoded(windows)
         offsets = [self._offsets(example, i) for i, example in enumerate(examples)]
-        targets = np.zeros((len(windows.ids), 2), "int32")
+        targets = np.array([[self._cls_of(windows, row)] * 2 for row in range(len(windows.ids))], "int32")
         for row, example in enumerate(windows.examples):
             if offsets[example] is not None:
                 found = span_of_tokens(windows.offsets[row], windows.sides[row] == 1, *offsets[example])
-                targets[row] = (0, 0) if found is None else found
+                targets[row] = targets[row] if found is None else found
         return Encoded(windows, targets)
 
     def loss(self) -> keras.losses.Loss:
@@ -193,7 +193,7 @@ class QuestionAnswerer(Task):
                 self.best,
                 self.max_answer_tokens,
             )
-            no_answer[number] = min(no_answer[number], float(logits[0].sum()))
+            no_answer[number] = min(no_answer[number], float(logits[self._cls_of(windows, row)].sum()))
         return [self._answer(*arguments) for arguments in zip(examples, spans, no_answer, strict=True)]
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
@@ -229,6 +229,10 @@ class QuestionAnswerer(Task):
     def _windows(self, examples):
         questions, contexts = [example.question for example in examples], [example.context for example in examples]
         return self.windows(questions, contexts, side=1, shortest=min(self.max_question_tokens, (self.max_len - 4) // 2))
+
+    def _cls_of(self, windows, row):
+        """The position of the class token in a row without padding."""
+        return len(windows.ids[row]) - 1 if getattr(self.tokenizer, "cls_last", False) else 0
 
     def _offsets(self, example, number):
         """The offsets of the first answer in characters, or None if there is none."""

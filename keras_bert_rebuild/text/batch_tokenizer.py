@@ -42,6 +42,9 @@ class BatchTokenizer(abc.ABC):
     second_segment = 1
     """Segment of the second text of a pair."""
 
+    cls_last = False
+    """Whether rows are `A <sep> B <sep> <cls>`, padded in front, and not `[CLS] A [SEP] B [SEP]`."""
+
     added_tokens: tuple[str, ...] = ()
     """Tokens that stand for themselves wherever they are written in a text."""
 
@@ -103,7 +106,7 @@ class BatchTokenizer(abc.ABC):
         Raises:
             ValueError: an argument is invalid.
         """
-        frame = rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment)
+        frame = rows_of.Frame(self.cls_id, self.sep_id, self.pad_id, self.separators, self.second_segment, self.cls_last)
         self._check(texts, pairs, max_len, truncation, stride, frame)
         with_offsets = return_offsets or is_pretokenized
         sides = [

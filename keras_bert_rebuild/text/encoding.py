@@ -7,6 +7,9 @@ import numpy as np
 
 from keras_bert_rebuild.text.flat_tokens import ragged_range
 
+# The segment of a class token after the texts.
+CLS_SEGMENT = 2
+
 TRUNCATIONS = ("longest_first", "only_first", "only_second")
 
 
@@ -18,7 +21,7 @@ class Encoding:
     """Token ids `(rows, length)`, int32."""
 
     segments: np.ndarray
-    """0 for the first text and for padding, 1 for the second (0 for RoBERTa), `(rows, length)`."""
+    """0 for the first text and for padding, 1 for the second (0 for RoBERTa), 2 for a class token at the end, `(rows, length)`."""
 
     mask: np.ndarray
     """1 at tokens, 0 at padding, `(rows, length)`."""
@@ -47,7 +50,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Frame:
-    """The special tokens around the texts of a row: `[CLS] A [SEP]`, `[CLS] A [SEP] B [SEP]`."""
+    """The special tokens around the texts of a row: `[CLS] A [SEP]`, `[CLS] A [SEP] B [SEP]`, or `A <sep> B <sep> <cls>`."""
 
     cls_id: int
     sep_id: int
@@ -58,6 +61,9 @@ class Frame:
 
     second_segment: int = 1
     """Segment of the second text and the separator after it."""
+
+    cls_last: bool = False
+    """Whether the class token is the last one, of segment 2, and padding is in front."""
 
     def size(self, sides):
         """The number of special tokens in a row of `sides` texts."""
@@ -136,15 +142,17 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
     width = _width(totals, pad_to)
     shape = (len(totals), width)
     columns = np.arange(width, dtype=np.int32)
-    mask = columns < totals.astype(np.int32)[:, None]
+    begin = width - totals if frame.cls_last and pad_to is not None else np.zeros_like(totals)
+    mask = (columns >= begin[:, None]) & (columns < (begin + totals)[:, None])
     encoding = Encoding(np.full(shape, frame.pad_id, np.int32), np.zeros(shape, np.int32), mask.astype(np.int32), rows.texts)
-    encoding.ids[:, :1] = frame.cls_id
     if sides[0].starts is not None:
         encoding.offsets, encoding.word_ids = np.zeros((*shape, 2), np.int32), np.full(shape, -1, np.int32)
     if max_context is not None:
         encoding.positions, encoding.max_context = np.full(shape, -1, np.int32), np.zeros(shape, bool)
     first = np.arange(len(totals)) * width
-    start = np.ones(len(totals), np.int64)
+    cls = begin + totals - 1 if frame.cls_last else begin
+    encoding.ids.ravel()[first + cls] = frame.cls_id
+    start = begin + (0 if frame.cls_last else 1)
     for side, flat in enumerate(sides):
         counts = rows.counts[:, side]
         # Indices into the flattened array of all rows: indexing the tokens costs less than a mask over every position.
@@ -165,6 +173,8 @@ def assemble(sides, rows, frame, pad_to, max_context=None):
         if side:
             encoding.segments[(columns >= start[:, None]) & mask] = frame.second_segment
         start = start + counts + separators
+    if frame.cls_last:
+        encoding.segments.ravel()[first + cls] = CLS_SEGMENT
     return encoding
 
 

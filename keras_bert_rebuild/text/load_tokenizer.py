@@ -15,7 +15,7 @@ from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 # Tokenizer, its files, and the model type that the settings next to these must name (None: any).
 KINDS = (
     (WordPieceTokenizer, ("vocab.txt",), None),
-    (SentencePieceTokenizer, ("spiece.model",), "albert"),
+    (SentencePieceTokenizer, ("spiece.model",), "albert or xlnet"),
     (SentencePieceTokenizer, ("sentencepiece.bpe.model",), "xlmroberta"),
     (SentencePieceTokenizer, ("spm.model",), "debertav2"),
     (ByteLevelBPETokenizer, ("vocab.json", "merges.txt"), None),
@@ -29,7 +29,7 @@ IN_JSON: dict[str, Any] = {
 
 # Which file to use in a folder with files of several kinds.
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
-PREFERRED |= {"debertav2": "spm.model"}
+PREFERRED |= {"debertav2": "spm.model", "xlnet": "spiece.model"}
 
 # These split words with code of their own, whatever files they have.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
@@ -39,6 +39,7 @@ CLASSES = (
     "albert", "bart", "basic", "bert", "camembert", "convbert", "data2vectext", "debertav2", "distilbert", "dprcontextencoder",
     "dprquestionencoder", "dprreader", "electra", "funnel", "ibert", "layoutlm", "layoutlmv2", "longformer", "lxmert", "mobilebert",
     "mpnet", "realm", "retribert", "roberta", "roformer", "splinter", "squeezebert", "xlmroberta",
+    "xlnet",
 )  # fmt: skip
 
 # Files and keys in which a checkpoint names its model.
@@ -55,8 +56,9 @@ def load_tokenizer(path: str | os.PathLike[str], **options: Any) -> BatchTokeniz
     """The tokenizer of a checkpoint, determined by its files.
 
     Args:
-        path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT), sentencepiece.bpe.model
-            (XLM-RoBERTa), spm.model (DeBERTa) or tokenizer.json (any of them, CamemBERT and others); or the path of such a file.
+        path: a folder with vocab.txt (BERT), vocab.json and merges.txt (RoBERTa), spiece.model (ALBERT, XLNet),
+            sentencepiece.bpe.model (XLM-RoBERTa), spm.model (DeBERTa) or tokenizer.json (any of them, CamemBERT and others); or
+            the path of such a file.
             tokenizer_config.json and config.json decide if the files are ambiguous.
         options: arguments of the tokenizer.
 
@@ -118,7 +120,7 @@ def _kinds_in(folder):
 
 
 def _fits(needed, names):
-    return needed is None or not names or needed in names
+    return needed is None or not names or not set(needed.split(" or ")).isdisjoint(names)
 
 
 def _check_program(folder, names):
@@ -132,8 +134,8 @@ def _check_program(folder, names):
         wrong = next((name for name in classes if name not in CLASSES), None)
     if wrong is not None:
         raise ValueError(
-            f"expected a tokenizer of BERT, RoBERTa, ALBERT, XLM-RoBERTa or DeBERTa; the settings of {folder} name {wrong!r}, "
-            "which splits words with code of its own."
+            f"expected a tokenizer of BERT, RoBERTa, ALBERT, XLNet, XLM-RoBERTa or DeBERTa; the settings of {folder} name "
+            f"{wrong!r}, which splits words with code of its own."
         )
 
 

@@ -21,8 +21,8 @@ SPECIAL_NAMES = ("cls", "sep", "pad", "unk", "mask")
 
 # Their usual forms in the vocabularies of BERT and RoBERTa.
 USUAL = {
-    "cls": ("[CLS]", "<s>"),
-    "sep": ("[SEP]", "</s>"),
+    "cls": ("[CLS]", "<s>", "<cls>"),
+    "sep": ("[SEP]", "</s>", "<sep>"),
     "pad": ("[PAD]", "<pad>"),
     "unk": ("[UNK]", "<unk>"),
     "mask": ("[MASK]", "<mask>"),
@@ -187,7 +187,7 @@ class PipelineTokenizer(BatchTokenizer):
         self.cls_id, self.sep_id, self.pad_id, self.unk_id = (ids[name] for name in SPECIAL_NAMES[:-1])
         self.mask_id = ids.get("mask")
         row = row or RowTokens("", "", *((2, 0) if self.special_tokens["cls"] == "<s>" else (1, 1)))
-        self.separators = row.separators
+        self.separators, self.cls_last = row.separators, row.cls_last
         self.second_segment = row.second_segment if second_segment is None else int(second_segment)
         special = set(self.special_tokens.values())
         rules = [added_token(each, where) for each in objects(self.pipeline, "added_tokens", where)]

@@ -1,4 +1,4 @@
-"""What ALBERT, XLM-RoBERTa and DeBERTa do with a SentencePiece model: their normalisation, special ids and character offsets."""
+"""What ALBERT, XLNet, XLM-RoBERTa and DeBERTa do with a SentencePiece model: normalisation, special ids and offsets."""
 
 import bisect
 import re
@@ -46,6 +46,9 @@ class Family:
     mask_takes_space: bool = True
     """Whether white space before a mask in a text belongs to it."""
 
+    cls_last: bool = False
+    """Whether rows end with the class token."""
+
 
 FAMILIES = {
     # `tokenization.py` of google-research/albert.
@@ -68,6 +71,13 @@ FAMILIES = {
         front=(), replaced=(), last=("[MASK]",),
         separators=1, second_segment=1,
         cleans=False, lower=False, strip_accents=False, splits_digit_commas=False, mask_takes_space=False,
+    ),
+    # `prepro_utils.py` of zihangdai/xlnet: the pieces of the model, the class token last in a row.
+    "xlnet": Family(
+        cls="<cls>", pad="<pad>", sep="<sep>", unk="<unk>", mask="<mask>",
+        front=(), replaced=(), last=(),
+        separators=1, second_segment=1, cls_last=True,
+        cleans=True, lower=False, strip_accents=True, splits_digit_commas=True,
     ),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""ALBERT's, XLM-RoBERTa's and DeBERTa's tokenizers for batches of texts."""
+"""ALBERT's, XLNet's, XLM-RoBERTa's and DeBERTa's tokenizers for batches of texts."""
 
 import importlib.util
 import itertools
@@ -24,7 +24,7 @@ _FOUND = -1
 
 
 class SentencePieceTokenizer(BatchTokenizer):
-    """Splits texts into the pieces of a SentencePiece model, many at a time, as ALBERT, XLM-RoBERTa or DeBERTa does.
+    """Splits texts into the pieces of a SentencePiece model, many at a time, as ALBERT, XLNet, XLM-RoBERTa or DeBERTa does.
 
     Words, for `word_ids`, are separated by spaces. Needs the sentencepiece package.
 
@@ -32,7 +32,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         model: the path of a spiece.model, sentencepiece.bpe.model or spm.model, or its bytes.
         family: `"albert"`: pairs `[CLS] A [SEP] B [SEP]`, texts in lower case and without accents; `"xlm_roberta"`: pairs
             `<s> A </s></s> B </s>` all of segment 0, unchanged texts, ids one above the model's; `"deberta_v2"`: pairs as ALBERT,
-            unchanged texts, the mask after all pieces.
+            unchanged texts, the mask after all pieces; `"xlnet"`: pairs `A <sep> B <sep> <cls>`, texts without accents.
         lower: lower-case texts; None for the family's default.
         strip_accents: decompose characters and drop accents; None for the family's default.
         added_tokens: further tokens, each with its id, that stand for themselves wherever they are written in a text: strings or
@@ -63,6 +63,7 @@ class SentencePieceTokenizer(BatchTokenizer):
         if (self.lower or self.strip_accents) and not self._family.cleans:
             raise ValueError(f"family {family!r} must not change texts; got lower {lower}, strip_accents {strip_accents}.")
         self.separators, self.second_segment = self._family.separators, self._family.second_segment
+        self.cls_last = self._family.cls_last
         self._model = _load(model)
         pieces = _vocabulary(self._model, self._family)
         given = sorted((added_tokens or {}).items(), key=lambda item: item[1])
@@ -88,9 +89,9 @@ class SentencePieceTokenizer(BatchTokenizer):
         """The tokenizer of a checkpoint.
 
         Args:
-            path: a folder with spiece.model (ALBERT), sentencepiece.bpe.model (XLM-RoBERTa) or spm.model (DeBERTa). Case and
-                accents of ALBERT are read from tokenizer_config.json, if there is one; added tokens are read from the files next
-                to the model.
+            path: a folder with spiece.model (ALBERT, XLNet), sentencepiece.bpe.model (XLM-RoBERTa) or spm.model (DeBERTa). Case
+                and accents of the first two are read from tokenizer_config.json, if there is one; added tokens are read from the
+                files next to the model.
             options: arguments of the class that override the files.
         """
         path = Path(path)
@@ -98,7 +99,9 @@ class SentencePieceTokenizer(BatchTokenizer):
             values = json_object(path / "tokenizer_config.json")
             accents = values.get("keep_accents")
             arguments = {"lower": values.get("do_lower_case"), "strip_accents": None if accents is None else not accents}
-            tokenizer = cls(path / "spiece.model", "albert", **{**arguments, **options})
+            model = _load(path / "spiece.model")
+            family = "xlnet" if model.id_to_piece(model.piece_to_id(FAMILIES["xlnet"].cls)) == FAMILIES["xlnet"].cls else "albert"
+            tokenizer = cls(model.serialized_model_proto(), family, **{**arguments, **options})
         elif (path / "sentencepiece.bpe.model").is_file():
             tokenizer = cls(path / "sentencepiece.bpe.model", "xlm_roberta", **options)
         elif (path / "spm.model").is_file():
@@ -201,9 +204,7 @@ def _load(model):
     except RuntimeError as error:
         raise ValueError(f"a SentencePiece model must be a file of that format; it cannot be read: {error}.") from error
     if any(map(processor.is_byte, range(len(processor)))):
-        raise ValueError(
-            "a SentencePiece model must have no pieces for bytes, as those of ALBERT, XLM-RoBERTa and DeBERTa; this one has some."
-        )
+        raise ValueError("a SentencePiece model must have no pieces for bytes, as those of the families here; this one has some.")
     return processor
 
 

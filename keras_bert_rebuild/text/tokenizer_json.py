@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.text.encoding import CLS_SEGMENT
 
 # Maximum characters of a word in WordPiece models with default rules: Hugging Face's default and Google's.
 USUAL_LONGEST_WORDS = (100, 200)
@@ -16,7 +17,7 @@ USUAL_LONGEST_WORDS = (100, 200)
 
 @dataclass(frozen=True)
 class RowTokens:
-    """The special tokens of `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`."""
+    """The special tokens of `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, or of `A <sep> <cls>` and `A <sep> B <sep> <cls>`."""
 
     cls: str
     sep: str
@@ -26,6 +27,9 @@ class RowTokens:
 
     second_segment: int
     """Segment of the second text of a pair."""
+
+    cls_last: bool = False
+    """Whether the class token is the last one, of segment 2."""
 
 
 def section(values, name, path):
@@ -121,6 +125,8 @@ def row_tokens(values, path):
         return RowTokens(cls[0], sep[0], *((1, 1) if kind == "BertProcessing" else (2, 0)))
     if kind == "TemplateProcessing":
         single, pair = (_template(processor, name, path) for name in ("single", "pair"))
+        if [single, pair] == _cls_last(*(name for name, _ in single[1:])):
+            return RowTokens(single[2][0], single[1][0], 1, 1, True)
         # A row is `cls A sep`, a pair `cls A sep ... sep B sep`.
         if [each[0] for each in single[1:2]] == ["$A"] and len(single) == 3:
             (cls, _), _, (sep, _) = single
@@ -132,9 +138,15 @@ def row_tokens(values, path):
                 if segments == [0] * (len(pair) - 2) + [second] * 2 and second in (0, 1):
                     return RowTokens(cls, sep, separators, second)
     raise ValueError(
-        f"the rows of {path} must be a token, a text and a token, such as [CLS] A [SEP] or with a second text; those of its "
+        f"the rows of {path} must be a token, a text and a token, such as [CLS] A [SEP] or A <sep> <cls>; those of its "
         f"post_processor of type {kind!r} differ."
     )
+
+
+def _cls_last(sep="", cls="", *_):
+    """The templates of one text and of a pair whose last token is that of the class."""
+    end = [(sep, 1), (cls, CLS_SEGMENT)]
+    return [[("$A", 0), (sep, 0), end[1]], [("$A", 0), (sep, 0), ("$B", 1), *end]]
 
 
 def _template(processor, name, path):

@@ -58,6 +58,10 @@ def sentencepiece(family, sentences=None, **options):
             "pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3, "normalization_rule_name": "nmt_nfkc",
             "pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]",
         },
+        "xlnet": {
+            "unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1, "normalization_rule_name": "nmt_nfkc",
+            "control_symbols": ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"], "user_defined_symbols": ["<eop>", "."],
+        },
     }[family]  # fmt: skip
     model = io.BytesIO()
     if sentences is None:

@@ -63,6 +63,9 @@ DEBERTA_ODD = {
 # A row for each distance, fewer than the text is long, without their norm; narrow embedding tables.
 DEBERTA_PLAIN = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 6, "norm_rel_ebd": "none", "embedding_size": 6}
 
+XLNET = {"vocab_size": 40, "d_model": 12, "n_layer": 2, "n_head": 3, "d_inner": 20}
+XLNET_ODD = {**XLNET, "ff_activation": "gelu_new", "clamp_len": 4, "layer_norm_eps": 1e-5, "pad_token_id": 0, "n_head": 2}
+
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
     "bert": ("Bert", "Model", BERT),
@@ -110,6 +113,14 @@ CASES = {
     ),
 }
 
+CASES |= {
+    "xlnet": ("XLNet", "Model", XLNET),
+    "xlnet_odd": ("XLNet", "Model", XLNET_ODD),
+    "xlnet_lm": ("XLNet", "LMHeadModel", {**XLNET, "mem_len": None}),
+    "xlnet_classification": ("XLNet", "ForSequenceClassification", {**XLNET_ODD, "summary_activation": "gelu", "num_labels": 3}),
+    "xlnet_answers": ("XLNet", "ForQuestionAnsweringSimple", XLNET),
+}
+
 
 # The prefix of "Config" and the rest of the class, a config; the classes of every family, and those of some.
 FAMILIES = {
@@ -122,6 +133,7 @@ FAMILIES = {
     "ModernBert": MODERN,
     "Electra": ELECTRA,
     "DebertaV2": DEBERTA,
+    "XLNet": XLNET,
 }
 KINDS = (
     "Model",
@@ -131,8 +143,9 @@ KINDS = (
     "ForQuestionAnswering",
     "ForMultipleChoice",
 )
+NAMES = {("XLNet", "ForMaskedLM"): "LMHeadModel", ("XLNet", "ForQuestionAnswering"): "ForQuestionAnsweringSimple"}
 PAIRS = [
-    *((family, kind) for family in FAMILIES for kind in KINDS),
+    *((family, NAMES.get((family, kind), kind)) for family in FAMILIES for kind in KINDS),
     ("Bert", "ForPreTraining"),
     ("Bert", "ForNextSentencePrediction"),
     ("Albert", "ForPreTraining"),
@@ -157,25 +170,36 @@ def random_model(family, kind, config):
 
 
 def make_inputs(model):
-    """Ids and segments of three lengths, padded to the longest."""
+    """Ids and segments of three lengths, padded to the longest, for XLNet in front."""
     rng, config = np.random.default_rng(3), model.config
     ids = np.full((3, 17), config.pad_token_id, "int64")
     for row, length in zip(ids, (17, 5, 11), strict=True):
         row[:length] = rng.integers(3, config.vocab_size, length)
-    segments = rng.integers(0, getattr(config, "type_vocab_size", 1) or 1, ids.shape) * (ids != config.pad_token_id)
+    if is_xlnet(config):
+        ids = np.stack([np.concatenate([row[row == config.pad_token_id], row[row != config.pad_token_id]]) for row in ids])
+    segments = rng.integers(0, segments_of(config) or 1, ids.shape) * (ids != config.pad_token_id)
     return ids, segments
+
+
+def is_xlnet(config):
+    return config.model_type == "xlnet"
+
+
+def segments_of(config):
+    """The segments that the model of a config tells apart; 0 for a model without."""
+    return 3 if is_xlnet(config) else getattr(config, "type_vocab_size", 0)
 
 
 def outputs_of(model, ids, segments):
     """The outputs of the model by name; probabilities where ours gives probabilities."""
     inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor((ids != model.config.pad_token_id).astype("int64"))}
-    if getattr(model.config, "type_vocab_size", 0):
+    if segments_of(model.config):
         inputs["token_type_ids"] = torch.tensor(segments)
     if "MultipleChoice" in type(model).__name__:  # the rows are the choices of one question
         inputs = {name: value[None] for name, value in inputs.items()}
     with torch.no_grad():
         outputs = model(**inputs)
-    arrays = {name: value.numpy() for name, value in outputs.items()}
+    arrays = {name: value.numpy() for name, value in outputs.items() if name != "mems"}
     if "last_hidden_state" in arrays:
         return [arrays[name] for name in ("last_hidden_state", "pooler_output") if name in arrays]
     if "prediction_logits" in arrays:
@@ -190,7 +214,7 @@ def outputs_of(model, ids, segments):
         return [logits[0][:, None]]
     if "NextSentence" in type(model).__name__:
         return [softmax(logits)]
-    return [softmax(logits) if "MaskedLM" in type(model).__name__ else logits]
+    return [softmax(logits) if type(model).__name__.endswith(("MaskedLM", "LMHeadModel")) else logits]
 
 
 def softmax(x):

@@ -9,7 +9,7 @@ from helpers import minilm, small_tokenizers
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken
 
-from keras_bert_rebuild import WordPieceTokenizer
+from keras_bert_rebuild import WordPieceTokenizer, load_tokenizer
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -65,6 +65,11 @@ def xlm_roberta():
     return _sentencepiece("xlm_roberta", transformers.XLMRobertaTokenizer, front)
 
 
+@pytest.fixture(scope="module")
+def xlnet():
+    return _sentencepiece("xlnet", transformers.XLNetTokenizer, ())
+
+
 def _sentencepiece(family, kind, front):
     """Ours and theirs; theirs from the pieces and scores, since from a file it takes user-defined pieces for special tokens."""
     file = small_tokenizers.sentencepiece(family)
@@ -114,13 +119,34 @@ def test_albert(albert):
     compare(*albert, lines)
 
 
+def test_xlnet(xlnet):
+    lines = [line for line in [*TEXT, *ORDERLY, *small_tokenizers.SENTENCES, *HOSTILE[3:7]] if not any(map(str.isdigit, line))]
+    compare(*xlnet, lines)
+
+
+@pytest.mark.parametrize("pairs", [None, ["old Marten", "x", "the lamps of the quay"]])
+def test_rows_of_xlnet_end_with_the_class_token_and_are_padded_in_front(xlnet, pairs, tmp_path):
+    ours, theirs = xlnet
+    texts = ["the harbour was quiet in the hour", "she", ""]
+    theirs.save_pretrained(tmp_path)
+    for tokenizer in (ours, load_tokenizer(tmp_path)):
+        for width in ("longest", 40):
+            padding = {"padding": True} if width == "longest" else {"padding": "max_length", "max_length": width}
+            expected = theirs(texts, pairs, return_token_type_ids=True, **padding)
+            encoding = tokenizer.encode_batch(texts, pairs, pad_to=width, return_offsets=True)
+            assert encoding.ids.tolist() == expected["input_ids"]
+            assert encoding.mask.tolist() == expected["attention_mask"]
+            assert (encoding.segments * encoding.mask).tolist() == (np.array(expected["token_type_ids"]) * encoding.mask).tolist()
+            assert (encoding.word_ids >= 0).tolist() == [[word is not None for word in expected.word_ids(row)] for row in range(3)]
+
+
 def test_xlm_roberta(xlm_roberta):
     # A letter and a mark that become one character have the offsets of the letter only in transformers.
     lines = [line for line in [*TEXT, *ORDERLY, *small_tokenizers.SENTENCES, *HOSTILE[3:8]] if "\u0301" not in line]
     compare(*xlm_roberta, lines)
 
 
-@pytest.mark.parametrize("name", ["wordpiece", "roberta", "albert", "xlm_roberta"])
+@pytest.mark.parametrize("name", ["wordpiece", "roberta", "albert", "xlm_roberta", "xlnet"])
 def test_pairs_and_truncation(request, name):
     ours, theirs = request.getfixturevalue(name)
     texts = ["the harbour was quiet in the hour", "she put the letter", "gulls " * 30, ""]

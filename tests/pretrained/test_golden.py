@@ -23,6 +23,7 @@ def test_every_family_has_golden_files():
         "modernbert",
         "roberta",
         "xlm",
+        "xlnet",
     }
 
 

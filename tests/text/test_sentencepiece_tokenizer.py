@@ -208,7 +208,7 @@ def test_empty_texts_give_empty_rows(tokenizer):
 
 
 def test_wrong_input_is_refused_in_a_sentence(models, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="family must be albert or xlm_roberta or deberta_v2; got 't5'"):
+    with pytest.raises(ValueError, match="family must be albert or xlm_roberta or deberta_v2 or xlnet; got 't5'"):
         SentencePieceTokenizer(models["albert"], "t5")
     with pytest.raises(ValueError, match="first pieces of the model must be <unk>, <s>, </s>; got <pad>"):
         SentencePieceTokenizer(models["albert"], "xlm_roberta")

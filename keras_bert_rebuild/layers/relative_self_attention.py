@@ -1,0 +1,89 @@
+"""Self-attention that compares contents with contents, with distances and with segments, as Transformer-XL and XLNet do."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.anatomy.attention_parts import RELATIVE_BIASES
+from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
+from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
+from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class RelativeSelfAttention(ScoredSelfAttention):
+    """`MultiHeadSelfAttention` whose scores also compare tokens with their distance i − j and with their segments.
+
+        score(i, j) = ((Q_i + u) · K_j  +  (Q_i + v) · R_(i−j)  +  (Q_i + w) · s_ij) / √K
+
+                       content to         content to            content to
+                       content            position              segment
+
+        R = sinusoids of the distances · W_R        s_ij = s_same if i and j are of one segment, else s_other
+
+    Its weights are those of `MultiHeadSelfAttention`, `position_key` with a `kernel` `(D, D)` and no bias, which is W_R, the biases
+    `content_bias`, `position_bias` and `segment_bias` `(D,)`, which are u, v and w, and `segment_embeddings` `(2, D)`, the vectors
+    of the same and of another segment. The paper's program calls them r_w_bias, r_r_bias, r_s_bias and seg_embed.
+
+    The scores of all distances, L to −L + 1, are one product, whose rows are shifted into place: no look-up per pair of tokens.
+
+    Args:
+        head_num: number of heads; must divide the hidden size.
+        use_bias, attention_dropout, **kwargs: those of `MultiHeadSelfAttention`.
+
+    Call arguments:
+        inputs: a list of the sequence `(batch, length, hidden)`, the sinusoids of a `DistanceEmbedding` `(2 · length, hidden)` and
+            where segments differ, from a `SegmentDifference`, `(batch, length, length)`.
+        mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
+        positions: not read, since only distances count.
+
+    Input shape: `[(batch, length, hidden), (2 · length, hidden), (batch, length, length)]`.
+    Output shape: `(batch, length, hidden)`.
+    Mask: keys at padding get a probability of exactly 0; that of the sequence is passed on.
+
+    Reference: Dai et al., 2019, section 3.3 (https://arxiv.org/abs/1901.02860); Yang et al., 2019, section 2.5 and appendix A.2
+    (https://arxiv.org/abs/1906.08237).
+    """
+
+    def build(self, input_shape):
+        sequence, table, _ = input_shape
+        super().build(sequence)
+        with_bias, self.use_bias = self.use_bias, False
+        self.position_key_dense = sub_dense(self, "position_key", table[-1], sequence[-1])
+        self.use_bias = with_bias
+        for name in RELATIVE_BIASES:
+            setattr(self, name, self._vectors(name, (sequence[-1],)))
+        self.segment_embeddings = self._vectors("segment_embeddings", (2, sequence[-1]))
+
+    def position_scores(self, query: Any, key: Any, table: Any, differ: Any) -> Any:
+        """The scores besides query · key, divided, `(batch, heads, length, length)`.
+
+        Args:
+            query, key: as from `queries_keys_values`.
+            table: the sinusoids, `(2 · length, hidden)`.
+            differ: where segments differ, `(batch, length, length)`.
+        """
+        content, position, segment = (self._by_heads(getattr(self, name), query.dtype) for name in RELATIVE_BIASES)
+        contents = ops.einsum("hk,bshk->bhs", content, key)[:, :, None, :]
+        rows = self._split_heads(kernels.dense(self.position_key_dense, table[None]))[0]  # (2 · L, D) → (2 · L, H, K)
+        distances = shifted(ops.einsum("blhk,mhk->bhlm", query + position, rows))
+        of_segment = ops.einsum("blhk,nhk->nbhl", query + segment, self._by_heads(self.segment_embeddings, query.dtype))
+        segments = ops.where(differ[:, None], of_segment[1][..., None], of_segment[0][..., None])
+        return (contents + distances + segments) / self.divisor(query.shape[-1])
+
+    def get_config(self):
+        config = super().get_config()
+        del config["history_only"]
+        return {**config, "dtype": sub_layer_dtype(self, [f"{name}_dense" for name in (*PROJECTIONS, "position_key")])}
+
+    def _vectors(self, name, shape):
+        initializer = self.kernel_initializer
+        initializer = initializer.clone() if isinstance(initializer, keras.initializers.Initializer) else initializer
+        return self.add_weight(shape=shape, initializer=initializer, name=name)
+
+    def _by_heads(self, vectors, dtype):
+        """`(..., D)` to `(..., heads, width of a head)`."""
+        vectors = ops.cast(ops.convert_to_tensor(vectors), dtype)
+        return ops.reshape(vectors, (*vectors.shape[:-1], self.head_num, vectors.shape[-1] // self.head_num))

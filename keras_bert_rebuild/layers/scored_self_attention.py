@@ -1,0 +1,59 @@
+"""Self-attention whose scores are sums of several terms, which no fused kernel computes."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
+
+
+class ScoredSelfAttention(MultiHeadSelfAttention):
+    """`MultiHeadSelfAttention` that adds `position_scores` to the divided products of queries and keys. Abstract.
+
+    Call arguments:
+        inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_scores`.
+        mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
+        positions: not read, since only distances count.
+    """
+
+    def prepared(self, shared: tuple, training: bool | None) -> tuple:
+        """What `position_scores` reads besides queries and keys, in training."""
+        return shared
+
+    def call(self, inputs, mask=None, training=None, positions=None):
+        sequence, *shared = inputs
+        query, key, value = self.queries_keys_values(sequence)
+        scores = ops.einsum("blhk,bshk->bhls", query, key) / self.divisor(query.shape[-1])
+        scores = ops.cast(scores + self.position_scores(query, key, *self.prepared(shared, training)), "float32")
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        if mask is not None:
+            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
+            scores = ops.where(mask, scores, -1e30)
+        # Keras warns of a softmax over one key, which a text of one token has.
+        probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+        probabilities = ops.cast(probabilities, query.dtype)
+        if self.attention_dropout > 0:
+            probabilities = self.dropout(probabilities, training=training)
+        attended = ops.einsum("bhls,bshk->blhk", probabilities, value)
+        return kernels.dense(self.output_dense, self._merge_heads(attended))
+
+    def compute_mask(self, inputs, mask=None):
+        return mask[0] if isinstance(mask, (list, tuple)) else mask
+
+    def compute_output_shape(self, input_shape):
+        return tuple(input_shape[0])
+
+
+def shifted(scores: Any) -> Any:
+    """Column L − i + j of row i in column j: `(batch, heads, L, L + S)` to `(batch, heads, L, S)`.
+
+    The columns of a row are one position further left than those of the row before, so without the first L numbers, rows of
+    L + S − 1 begin with them.
+
+    Args:
+        scores: those of L queries with the distances S to −L + 1.
+    """
+    batch, heads, length, columns = ops.shape(scores)
+    flat = ops.reshape(scores, (batch, heads, length * columns))[:, :, length:]
+    return ops.reshape(flat, (batch, heads, length, columns - 1))[:, :, :, : columns - length]

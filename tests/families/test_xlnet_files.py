@@ -1,0 +1,215 @@
+"""XLNet's files: Hugging Face's folder, Google's checkpoint, Keras's file, the tokenizer, and the configs that are refused."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+from helpers import small_tokenizers
+from helpers.reference import weights_of as values_of
+from helpers.run_model import answers
+from helpers.small_tasks import trained
+from safetensors.numpy import load_file
+
+from keras_bert_rebuild import (
+    QuestionAnswerer,
+    TextClassifier,
+    build_model,
+    from_pretrained,
+    load_task,
+    load_tokenizer,
+    save_pretrained,
+    show_attention,
+)
+from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
+from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.families.xlnet import XLNetConfig
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface
+from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
+
+CONFIG = XLNetConfig(
+    vocab_size=31,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=20,
+    max_position_embeddings=24,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    classifier_dropout=0.0,
+    labels=("a", "b"),
+)
+ODD = CONFIG.replace(clamp_len=4, hidden_act="gelu", num_attention_heads=2, pad_token_id=0, mem_len=7, reuse_len=3)
+PAD = 5
+
+
+def random_model(config, rng, heads=("mlm",)):
+    model = build_model(config, heads)
+    for variable in model.weights:
+        variable.assign(0.3 * rng.normal(size=variable.shape).astype("float32"))
+    return model
+
+
+@pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ("question_answering",), ()])
+def test_weights_round_trip_bit_exactly(rng, tmp_path, heads):
+    model = random_model(ODD, rng, heads)
+    save_pretrained(model, tmp_path)
+    back = from_pretrained(tmp_path)
+    assert heads_of(back) == heads
+    assert back.config.replace(labels=ODD.labels) == model.config
+    for path, value in values_of(model).items():
+        np.testing.assert_array_equal(values_of(back)[path], value)
+
+
+def test_a_keras_file_restores_the_model_and_its_config(rng, tmp_path):
+    model = random_model(ODD, rng)
+    ids, segments = rng.integers(0, 31, (2, 2, 7)).astype("int32")
+    model.save(tmp_path / "xlnet.keras")
+    back = keras.saving.load_model(tmp_path / "xlnet.keras")
+    assert back.config == ODD
+    np.testing.assert_array_equal(answers(back, ids, segments)[0], answers(model, ids, segments)[0])
+
+
+def test_its_names_have_the_shapes_of_a_file_and_the_part_of_every_head(rng, tmp_path):
+    model = random_model(CONFIG, rng)
+    save_pretrained(model, tmp_path)
+    arrays, weights = load_file(tmp_path / "model.safetensors"), values_of(model)
+    rows = weight_names(CONFIG, ("mlm",))
+    assert {row.name: row.their_shape for row in rows if row.parameters} == {name: array.shape for name, array in arrays.items()}
+    of_head = {row.path.rpartition("Attention/")[2]: arrays[row.name][row.of_head(1)] for row in rows if "Encoder-2-M" in row.path}
+    layer = "Encoder-2-MultiHeadSelfAttention"
+    np.testing.assert_array_equal(of_head["query/kernel"][:, 0], weights[f"{layer}/query/kernel"][:, 4:8])
+    np.testing.assert_array_equal(of_head["output/kernel"][:, 0].T, weights[f"{layer}/output/kernel"][4:8])
+    np.testing.assert_array_equal(of_head["segment_bias"][0], weights[f"{layer}/segment_bias"][4:8])
+    np.testing.assert_array_equal(of_head["segment_embeddings"][:, 0], weights[f"{layer}/segment_embeddings"][:, 4:8])
+
+
+def google_arrays(weights, layers, heads):
+    """The arrays of a model under the names of zihangdai/xlnet, biases stacked over the layers."""
+
+    def by_heads(array):
+        return array.reshape(*array.shape[:-1], heads, -1)
+
+    top = "model/transformer"
+    yield f"{top}/word_embedding/lookup_table", weights["Embedding-Token/embeddings"]
+    yield f"{top}/mask_emb/mask_emb", weights["Embedding-Query/vector"][None]
+    yield "model/lm_loss/bias", weights["MLM-Sim/bias"]
+    yield "global_step", np.zeros((), "int64")
+    attention = [f"Encoder-{n + 1}-MultiHeadSelfAttention" for n in range(layers)]
+    for ours, theirs in (("content_bias", "r_w_bias"), ("position_bias", "r_r_bias"), ("segment_bias", "r_s_bias")):
+        yield f"{top}/{theirs}", np.stack([by_heads(weights[f"{name}/{ours}"]) for name in attention])
+    yield f"{top}/seg_embed", np.stack([by_heads(weights[f"{name}/segment_embeddings"]) for name in attention])
+    for n, name in enumerate(attention):
+        at, inner = f"{top}/layer_{n}", f"Encoder-{n + 1}-FeedForward"
+        for ours, theirs in (("query", "q"), ("key", "k"), ("value", "v"), ("position_key", "r")):
+            yield f"{at}/rel_attn/{theirs}/kernel", by_heads(weights[f"{name}/{ours}/kernel"])
+        yield f"{at}/rel_attn/o/kernel", by_heads(weights[f"{name}/output/kernel"].T)
+        for norm, theirs in ((f"{name}-Norm", "rel_attn"), (f"{inner}-Norm", "ff")):
+            for end in ("gamma", "beta"):
+                yield f"{at}/{theirs}/LayerNorm/{end}", weights[f"{norm}/{end}"]
+        for ours, theirs in (("intermediate", "layer_1"), ("output", "layer_2")):
+            for end in ("kernel", "bias"):
+                yield f"{at}/ff/{theirs}/{end}", weights[f"{inner}/{ours}/{end}"]
+
+
+def test_googles_checkpoint_is_read(rng, tmp_path):
+    model = random_model(CONFIG.replace(hidden_act="gelu"), rng)
+    weights = values_of(model)
+    write_tensorflow_checkpoint(tmp_path / "xlnet_model.ckpt", google_arrays(weights, 2, 3))
+    values = {"d_head": 4, "d_inner": 20, "d_model": 12, "ff_activation": "gelu", "n_head": 3, "n_layer": 2, "n_token": 31}
+    (tmp_path / "xlnet_config.json").write_text(json.dumps({**values, "untie_r": True}))
+    back = from_pretrained(tmp_path)
+    assert heads_of(back) == ("mlm",)
+    assert (back.config.family, back.config.hidden_act, back.load_report.unused) == ("xlnet", "gelu", [])
+    for path, value in weights.items():
+        np.testing.assert_array_equal(values_of(back)[path], value, err_msg=path)
+    with pytest.raises(ValueError, match="untie_r must be True, got False"):
+        config_from_google({**values, "untie_r": False})
+    with pytest.raises(ValueError, match="Google's format has no names for the family xlnet"):
+        save_pretrained(back, tmp_path / "again", format="google")
+
+
+def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
+    (tmp_path / "spiece.model").write_bytes(small_tokenizers.sentencepiece("xlnet"))
+    (tmp_path / "config.json").write_text('{"model_type": "xlnet"}')
+    tokenizer = load_tokenizer(tmp_path)
+    rows = tokenizer.encode_batch(["the harbour", "she"], ["gulls", "nets by the wall"], pad_to="longest")
+    assert (rows.ids[:, -1] == tokenizer.cls_id).all()
+    assert (rows.segments[:, -1] == 2).all()
+    assert (rows.mask[:, -1] == 1).all()
+    assert {0, 1} <= set(rows.segments[0].tolist())
+    apart = tokenizer.encode_batch(["the harbour", "she"], ["gulls", "nets by the wall"])
+    for row, mask, alone in zip(rows.ids, rows.mask, apart.ids, strict=True):
+        assert row[mask == 1].tolist() == alone.tolist()
+        assert (row[mask == 0] == tokenizer.pad_id).all()
+    model = random_model(CONFIG.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_id), rng, ())
+    save_pretrained(model, tmp_path / "saved", vocabulary=tokenizer)
+    back = load_tokenizer(tmp_path / "saved")
+    assert back == tokenizer
+    assert show_attention(model, back, "the harbour was quiet", "she put the letter").html.startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attn_type": "uni"}, "attn_type must be 'bi', got 'uni'"),
+        ({"bi_data": True}, "bi_data must be False, got True"),
+        ({"same_length": True}, "same_length must be False, got True"),
+        ({"untie_r": False}, "untie_r must be True, got False"),
+        ({"summary_type": "mean"}, "summary_type must be 'last', got 'mean'"),
+        ({"summary_use_proj": False}, "summary_use_proj must be True, got False"),
+        ({"summary_activation": None}, "summary_activation must name an activation; got None"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings must be True, got False"),
+        ({"d_head": 32}, "d_head must be d_model / n_head; got 32 for 1024 and 16"),
+        ({"d_model": 15, "n_head": 3}, "hidden_size must be even"),
+        ({"clamp_len": "far"}, "clamp_len must be a whole number from -1 to 1048576; got 'far'"),
+        ({"mem_len": -3}, "mem_len must be a whole number from 0 to 1048576; got -3"),
+        ({"use_mems_eval": "yes"}, "use_mems_eval must be True or False; got 'yes'"),
+        ({"architectures": ["XLNetForQuestionAnswering"]}, "architectures must be of a class without beam search"),
+    ],
+)
+def test_settings_that_are_not_computed_are_refused_in_a_sentence(changes, said):
+    with pytest.raises(ValueError, match=said) as error:
+        config_from_huggingface({"model_type": "xlnet", **changes})
+    assert "\n" not in str(error.value)
+
+
+def test_fields_that_it_does_not_have_are_refused():
+    for changes in ({"type_vocab_size": 2}, {"position_offset": 2}, {"num_hidden_groups": 1}, {"embedding_size": 8}):
+        with pytest.raises(ValueError, match="as XLNet has no other; got"):
+            CONFIG.replace(**changes)
+
+
+def test_memories_of_any_length_are_written_as_no_limit():
+    config = config_from_huggingface({"model_type": "xlnet", "mem_len": None})
+    assert (config.mem_len, config_from_huggingface({"model_type": "xlnet"}).mem_len) == (0, 512)
+
+
+@pytest.fixture
+def tokenizer():
+    return SentencePieceTokenizer(small_tokenizers.sentencepiece("xlnet"), "xlnet")
+
+
+def test_a_text_classifier_learns_and_is_saved(tokenizer, tmp_path):
+    keras.utils.set_random_seed(1)
+    texts = [f"the {name} stood along the {place}" for name in ("gulls", "boats") for place in ("wall", "row", "harbour")]
+    config = CONFIG.replace(vocab_size=len(tokenizer), max_position_embeddings=48)
+    task = TextClassifier.from_encoder(build_model(config), tokenizer, labels=["gulls", "boats"])
+    first, last = trained(task, [ClassifiedText(text, label=text.split()[1]) for text in texts], epochs=30, rate=1e-2)
+    assert last < 0.1 * first
+    task.save(tmp_path / "task")
+    assert load_task(tmp_path / "task")(texts) == task(texts)
+
+
+def test_no_answer_is_the_class_token_at_the_end(tokenizer):
+    config = CONFIG.replace(vocab_size=len(tokenizer), max_position_embeddings=48)
+    task = QuestionAnswerer.from_encoder(build_model(config), tokenizer)
+    context = "the gulls stood along the wall"
+    encoded = task.encode([Question("1", "where?", context, [(4, "gulls")]), Question("2", "who?", "the boats", [])])
+    (answered, without), rows = encoded.targets.tolist(), encoded.windows.ids
+    assert without == [len(rows[1]) - 1] * 2
+    assert rows[1][without[0]] == tokenizer.cls_id
+    first, last = (encoded.windows.offsets[0][i].tolist() for i in answered)
+    assert context[first[0] : last[1]] == "gulls"
