@@ -98,23 +98,30 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         return float(width * (1 + len(self.terms))) ** 0.5
 
     def position_scores(self, query: Any, key: Any, table: Any) -> Any:
-        """The two last terms of the scores, divided, `(batch, heads, length, length)`.
+        """The two last terms of the scores, divided and added, `(batch, heads, length, length)`.
 
         Args:
             query, key: as from `queries_keys_values`.
             table: `(rows, hidden)`.
         """
+        return functools.reduce(ops.add, self._terms(query, key, table).values()) / self.divisor(query.shape[-1])
+
+    def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
+        """The same, each by its name."""
+        return {term: scores / self.divisor(query.shape[-1]) for term, scores in self._terms(query, key, table).items()}
+
+    def _terms(self, query, key, table):
         length = ops.shape(query)[1]
         steps = ops.arange(2 * length, dtype="int32")
-        found = []
+        found = {}
         if "c2p" in self.terms:
             keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
-            found.append(_shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
+            found["c2p"] = _shifted(ops.einsum("blhk,mhk->bhlm", query, keys))
         if "p2c" in self.terms:
             name = "position_query" if "position_query" in self.position_names else "query"
             queries = self._of_distances(name, table, steps - length)
-            found.append(ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
-        return functools.reduce(ops.add, found) / self.divisor(query.shape[-1])
+            found["p2c"] = ops.swapaxes(_shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2)  # (B, H, S, L) → (B, H, L, S)
+        return found
 
     def call(self, inputs, mask=None, training=None, positions=None):
         sequence, table = inputs

@@ -114,6 +114,11 @@ class MultiHeadSelfAttention(CompositeLayer):
         """
         return None
 
+    def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
+        """The terms of `position_scores` by their names; one, "positions", if it is not a sum, and none if nothing is added."""
+        scores = self.position_scores(query, key, table)
+        return {} if scores is None else {"positions": scores}
+
     def visible_keys(self, length: Any) -> Any:
         """Which keys a query may attend to by their distance, `(length, length)`; None if all of them."""
         if not self.history_only and self.window is None:
