@@ -48,7 +48,9 @@ def positions_of(encoder):
     turned = Counter((block.attention.rotary.theta, block.attention.window) for block in encoder.blocks if block.attention.rotary)
     if turned:
         bases = [f"{name_of(theta)}" + ("" if len(turned) == 1 else f" ({_reach(window)})") for theta, window in turned]
-        found.append(f"rotary, theta {', '.join(bases)}")
+        rotary = [block.attention.rotary for block in encoder.blocks if block.attention.rotary]
+        more = dict.fromkeys(words for each in rotary for words in _different(each, ("kind", "rows", "theta")))
+        found.append(", ".join([f"rotary, theta {', '.join(bases)}", *more]))
     shared = [block.attention.relative for block in encoder.blocks if block.attention.relative]
     found += [_position_words(positions) for positions in dict.fromkeys([*shared, *filter(None, [encoder.relative])])]
     return " and ".join(found) or NONE

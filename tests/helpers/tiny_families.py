@@ -1,5 +1,9 @@
 """A tiny config of every family, and what the table in docs/checkpoints.md says of each; `families_page.py` writes the table."""
 
+import contextlib
+
+import pytest
+
 from helpers.small_tasks import VOCABULARY
 from keras_bert_rebuild.config import HEADS
 from keras_bert_rebuild.explain.config_at import released
@@ -39,13 +43,21 @@ CAPABILITIES = {
 
 _IN_GRAPH = "a SavedModel takes text, and TensorFlow has the operations of WordPiece alone"
 
-# File of a family and capability to why it is not there. Everything else is tried by tests.
+# File of a family and capability to why it is not there. Everything else is tried by tests, and that this is refused.
 MISSING = {
     ("roberta", "SavedModel"): _IN_GRAPH,
     ("albert", "SavedModel"): _IN_GRAPH,
     ("deberta_v2", "SavedModel"): _IN_GRAPH,
     ("modernbert", "SavedModel"): _IN_GRAPH,
 }
+
+
+@contextlib.contextmanager
+def tried(module, capability):
+    """Where a capability is tried: without an error if the table claims it for the family, else with a refusal."""
+    missing = (name_of_module(module), capability) in MISSING
+    with pytest.raises(ValueError, match=r"\w\.$") if missing else contextlib.nullcontext():
+        yield
 
 
 def modules():
