@@ -28,6 +28,7 @@ LENGTH_AXES = {
     "values": (3,),
     "inputs": (2,),
     "outputs": (2,),
+    "terms": (4, 5),
 }
 
 
@@ -72,8 +73,7 @@ class AttentionMaps:
     """`(layers, batch, heads, length, head width)`, with `vectors`; the same for `keys` and `values`."""
 
     keys: np.ndarray | None = None
-    """See `queries`: probabilities = softmax(queries · keys / scale) over the keys that may be attended to; attention
-    that reads distances adds their scores."""
+    """See `queries`: probabilities = softmax(queries · keys / scale + terms) over the keys that may be attended to."""
 
     values: np.ndarray | None = None
     """See `queries`: a head returns probabilities · values."""
@@ -83,6 +83,18 @@ class AttentionMaps:
 
     outputs: np.ndarray | None = None
     """The output of each layer, after its feed-forward half, `(layers, batch, length, hidden)`, with `vectors`."""
+
+    terms: np.ndarray | None = None
+    """What is added to queries · keys / scale, `(layers, batch, terms, heads, query, key)`, with `vectors`; None if nothing is."""
+
+    term_names: tuple = ()
+    """The names of `terms`, such as "c2p", content to position, and "p2c", position to content, of disentangled attention."""
+
+    windows: tuple | None = None
+    """For each layer the tokens on either side that a query may attend to; None for a layer without a window."""
+
+    thetas: tuple | None = None
+    """For each layer the base of its rotary positions, by which `queries` and `keys` are rotated; None for one without."""
 
     def of_text(self, row: int) -> Self:
         """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
@@ -161,20 +173,30 @@ def attention_maps(
             layer = of_layer[i]
             read = read_by_attention(encoder, encoder.blocks[i], x)
             projected = layer.queries_keys_values(read)
-            added = layer.position_scores(*projected[:2], *shared)
-            added = None if added is None else _array(added)[:, chosen_heads]
+            terms = layer.position_terms(*projected[:2], *shared)
             query, key, value = (_by_heads(array)[:, chosen_heads] for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
             scale = layer.divisor(query.shape[-1])
-            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible, scale, added))
+            scaled = np.broadcast_arrays(*(_array(term)[:, chosen_heads] / np.float32(scale) for term in terms.values()))
+            added = np.stack(scaled, 1) if terms else None
+            summed = None if added is None else added.sum(1)
+            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible, scale, summed))
             if vectors:
-                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs)), strict=True):
+                for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs), added), strict=True):
                     if array is not None:
                         found[name].append(array)
         x = outputs
     order = [sorted(chosen_layers).index(i) for i in chosen_layers]
     arrays = {name: np.stack([values[i] for i in order]) for name, values in found.items() if values}
-    return AttentionMaps(layers=chosen_layers, heads=chosen_heads, scale=scale, **{**vars(rows), **arrays})
+    return AttentionMaps(
+        layers=chosen_layers,
+        heads=chosen_heads,
+        scale=scale,
+        term_names=tuple(terms),
+        windows=tuple(of_layer[i].window for i in chosen_layers),
+        thetas=tuple(of_layer[i].rotary_theta for i in chosen_layers),
+        **{**vars(rows), **arrays},
+    )
 
 
 def attention_probabilities(queries, keys, mask, visible=None, scale=None, added=None):

@@ -15,17 +15,17 @@ from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
 BYTES = 7_100_000
 
 
-def map_bytes(length, width, bytes_each):
-    """Bytes of one head: its map, and its queries and keys in float16."""
-    return length * length * bytes_each + 2 * length * width * 2
+def map_bytes(length, width, bytes_each, terms=0):
+    """Bytes of one head: its map, and in float16 its queries, its keys and what is added to their products."""
+    return length * length * (bytes_each + 2 * terms) + 2 * length * width * 2
 
 
-def precision_that_fits(maps, length, width):
+def precision_that_fits(maps, length, width, terms=0):
     """The finest precision of `pack` in which this number of maps fits: "uint16" or "root8"."""
-    return "uint16" if maps * map_bytes(length, width, 2) <= BYTES else "root8"
+    return "uint16" if maps * map_bytes(length, width, 2, terms) <= BYTES else "root8"
 
 
-def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=None):
+def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=None, terms=0):
     """Layers and heads whose maps fit into a page, spread evenly over the model.
 
     All of them if possible; otherwise the same share of layers and of heads, including the first and the last if two fit.
@@ -35,12 +35,13 @@ def heads_that_fit(layer_count, head_count, length, width, layers=None, heads=No
         length: tokens of the text.
         width: width of a head.
         layers, heads: those to show in any case, whatever their size.
+        terms: what is added to query · key, such as two terms of disentangled attention.
 
     Returns:
         Two tuples of numbers.
     """
     layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
-    maps_that_fit = max(int(BYTES // map_bytes(length, width, 1)), 1)
+    maps_that_fit = max(int(BYTES // map_bytes(length, width, 1, terms)), 1)
     share = min((maps_that_fit / (layer_count * head_count)) ** 0.5, 1)
     if layers is None:
         maximum = round(layer_count * share) if heads is None else maps_that_fit // max(len(heads), 1)
@@ -54,6 +55,15 @@ def _spread(count, maximum):
     chosen = min(max(maximum, 1), count)
     return tuple(round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen))
 
+
+# What the terms of disentangled attention are called on the page (He et al., 2021, section 3.1).
+TERM_WORDS = {
+    "c2p": "content to position (c2p)",
+    "p2c": "position to content (p2c)",
+    "content": "bias of the content (r_w)",
+    "position": "content to position (r_r)",
+    "segment": "content to segment (r_s)",
+}
 
 # The parts of the script, in order.
 SCRIPTS = (
@@ -113,10 +123,11 @@ def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None)
             f"anatomy must be of the text of the maps, {length} tokens; it is that of another text, {len(anatomy.tokens)} tokens."
         )
     width = 0 if maps.queries is None else maps.queries.shape[-1]
-    precision = precision_that_fits(layers * heads, length, width)
+    precision = precision_that_fits(layers * heads, length, width, len(maps.term_names))
     arrays = {"probabilities": pack(maps.probabilities[:, 0], precision)}
     if width:
         arrays |= {field: pack(getattr(maps, field)[:, 0], "float16") for field in ("queries", "keys")}
+        arrays |= {} if maps.terms is None else {"terms": pack(maps.terms[:, 0], "float16")}
     if anatomy is not None:
         arrays |= _embedding_arrays(anatomy)
     return {
@@ -131,7 +142,9 @@ def page_data(maps, anatomy=None, *, name="", layer_count=None, head_count=None)
         "headCount": head_count or max(maps.heads) + 1,
         "scale": float(maps.scale),
         "historyOnly": _history_only(maps.probabilities),
-        "windows": _windows(maps.probabilities),
+        "windows": _windows(maps.probabilities) if maps.windows is None else list(maps.windows),
+        "thetas": None if maps.thetas is None or not any(maps.thetas) else list(maps.thetas),
+        "terms": [TERM_WORDS.get(name, name) for name in maps.term_names],
         "patterns": _patterns(maps),
         "embeddings": None if anatomy is None else _embeddings(anatomy),
         "offBy": {field: PRECISIONS[array["precision"]][1] for field, array in arrays.items()},

@@ -34,9 +34,14 @@ def as_markdown(explanation):
 
 def as_json(explanation):
     """The numbers of an explanation as JSON, without rounding."""
+    return json.dumps(explanation_values(explanation), indent=2, ensure_ascii=False) + "\n"
+
+
+def explanation_values(explanation):
+    """The numbers of an explanation as a dictionary for JSON."""
     totals = {name: explanation.total(name) for name in ("params", "bytes", "forward", "train", "kept")}
     config = {name: getattr(value, "__name__", value) for name, value in asdict(explanation.config).items()}  # functions by name
-    values = {
+    return {
         "config": config,
         "heads": list(explanation.heads),
         "dtype": explanation.dtype,
@@ -45,4 +50,3 @@ def as_json(explanation):
         "steps": [asdict(step) for step in explanation.steps],
         "corrections": list(explanation.corrections),
     }
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"

@@ -129,7 +129,8 @@ def _letters(explanation, width):
     return grid
 
 
-def _table(*columns):
+def make_table(*columns):
+    """An empty table with columns, pairs of a heading and the options of `add_column`."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False, header_style="bold")
     for name, options in columns:
         table.add_column(name, **options)
@@ -138,7 +139,7 @@ def _table(*columns):
 
 def _parameters(explanation, width):
     wide = width >= WIDE
-    table = _table(("", RIGHT), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", RIGHT), ("share", RIGHT))
+    table = make_table(("", RIGHT), ("step", {"ratio": 1, "overflow": "fold"}), ("parameters", RIGHT), ("share", RIGHT))
     if wide:
         table.add_column("", no_wrap=True, min_width=BAR)
     table.expand = True
@@ -181,7 +182,7 @@ def _step(step, room):
 
 def _work(explanation):
     columns = (("weights", RIGHT), ("forward", RIGHT), ("training", RIGHT), ("activations", RIGHT))
-    table = _table(("", RIGHT), ("step", {}), *columns)
+    table = make_table(("", RIGHT), ("step", {}), *columns)
     for _, steps in parts_of(explanation):
         for step in steps:
             table.add_row(_number(step), Text(step.name), *amounts_of(step))

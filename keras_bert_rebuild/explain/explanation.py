@@ -7,89 +7,11 @@ import keras
 from keras_bert_rebuild.anatomy.part import HEAD
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import DTYPES, Explanation, account
+from keras_bert_rebuild.explain.corrections import corrections_of
 from keras_bert_rebuild.explain.encoder_walk import find_encoder, models_in
 from keras_bert_rebuild.explain.steps import steps_of
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_of_layers import config_of_layers
-
-
-def _activation(encoder):
-    """The name of the activation of the feed-forward halves; "" for a function, and without blocks."""
-    activation = encoder.blocks[0].feed_forward.activation if encoder.blocks else ""
-    return activation if isinstance(activation, str) else ""
-
-
-# The encoders that a sentence applies to, and the sentence.
-CORRECTIONS = (
-    (
-        lambda encoder: encoder.blocks and encoder.blocks[0].order == "post",
-        "Rows: the article counts 9 rows of the summary for a block, 9 · 12 = 108. A block has {rows}, and {rows} · {blocks} "
-        "= {all_rows}.",
-    ),
-    (
-        lambda encoder: encoder.embedding.segments > 1,
-        "Step 3: other articles say that segment vectors are all zeros or all ones. 0 and 1 are the ids; the {segments} vectors "
-        "of {E} are learnt.",
-    ),
-    (
-        lambda encoder: encoder.embedding.positions.kind == "table",
-        "Step 4: other articles say that positions are not trained. The table is a weight like any other, {P} · {E} numbers.",
-    ),
-    (
-        lambda encoder: encoder.embedding.norm is not None and encoder.embedding.norm.bias,
-        "Step 5: the article says that a normalisation learns mean and deviation. Those are computed for every token; a factor "
-        "(gamma) and a summand (beta) are learnt for each of the {E} features.",
-    ),
-    (
-        lambda encoder: encoder.embedding.scale != 1,
-        "Step 2: the vector of a token is multiplied by {scale} before its positional encoding is added (Vaswani et al., 2017, "
-        "section 3.4).",
-    ),
-    (
-        lambda encoder: encoder.embedding.positions.kind == "sinusoidal",
-        "Step 4: the article learns a table of positions. Here the positional encoding is computed, PE(pos, 2i) = "
-        "sin(pos / 10000^(2i / {E})) and PE(pos, 2i + 1) = cos(pos / 10000^(2i / {E})): no parameters, and any length (Vaswani et "
-        "al., 2017, section 3.5).",
-    ),
-    (
-        lambda encoder: encoder.embedding.norm is None,
-        "Step 5: the article normalises the embedding. Here the first encoder block reads the sum itself.",
-    ),
-    (
-        lambda encoder: encoder.blocks and not encoder.blocks[0].attention.bias,
-        "Step 6: the article adds biases to queries, keys, values and the output of attention. Here these four are products alone.",
-    ),
-    (
-        lambda encoder: encoder.relative is not None and encoder.relative.kind == "relative",
-        "Steps 3, 4 and 6: the article adds vectors of segments and positions to the embedding. Here attention compares them: "
-        "a score is ((q + r_w) · k + (q + r_r) · r + (q + r_s) · s) / √({D} / {A}), with r of the distance i - j, and s of the "
-        "same or of another segment (Dai et al., 2019, section 3.3; Yang et al., 2019, section 2.5).",
-    ),
-    (
-        lambda encoder: _activation(encoder) not in ("relu", ""),
-        "Step 8: the article has a ReLU between the two layers. The function here is {activation}.",
-    ),
-)
-
-
-def corrections_of(config):
-    """The sentences that apply to a config, a tuple of strings."""
-    encoder = config.encoder()
-    embedding, distinct = encoder.embedding, encoder.distinct
-    rows = 8 if distinct and distinct[0].dropout > 0 else 6
-    words = {
-        "rows": rows,
-        "blocks": len(distinct),
-        "all_rows": rows * len(distinct),
-        "P": f"{embedding.positions.rows:,}",
-        "E": f"{embedding.width:,}",
-        "segments": embedding.segments,
-        "D": encoder.width,
-        "A": encoder.blocks[0].attention.heads if encoder.blocks else 0,
-        "scale": f"{embedding.scale:.4g}",
-        "activation": distinct[0].feed_forward.activation if distinct else None,
-    }
-    return tuple(sentence.format(**words) for applies, sentence in CORRECTIONS if applies(encoder))
 
 
 def explain(
@@ -142,7 +64,7 @@ def explain(
         raise ValueError(f"explain expected a BertConfig or a model; got {type(model_or_config).__name__}.")
     dtype = "float32" if dtype is None else dtype
     steps, letters = account(config, heads, batch, length, predictions, dtype, others)
-    return Explanation(config, tuple(heads), letters, dtype, steps, corrections_of(config))
+    return Explanation(config, tuple(heads), letters, dtype, steps, corrections_of(config, heads))
 
 
 def _of_model(model):

@@ -98,7 +98,8 @@ def show_attention(
     blocks = [encoder.layers[ATTENTION.format(number)] for number in encoder.blocks]
     head_count = min(block.head_num for block in blocks)
     width = blocks[0].query_dense.units // blocks[0].head_num
-    layers, heads = heads_that_fit(len(blocks), head_count, len(anatomy.tokens), width, layers, heads)
+    terms = len(getattr(blocks[0], "terms", ()))
+    layers, heads = heads_that_fit(len(blocks), head_count, len(anatomy.tokens), width, layers, heads, terms)
     maps = attention_maps(
         model,
         texts=[text],
@@ -106,7 +107,7 @@ def show_attention(
         tokenizer=tokenizer,
         layers=layers,
         heads=heads,
-        vectors="Embedding-Relative" not in encoder.layers,  # the page computes scores from queries and keys alone
+        vectors=True,
         max_len=max_len,
     )
     name = model.name if name is None else name

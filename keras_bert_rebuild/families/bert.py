@@ -1,4 +1,4 @@
-"""BERT: the names in its checkpoints and configs, and its released sizes.
+"""BERT: learned positions and segments, norms after the halves; the names in its checkpoints and configs, its released sizes.
 
 Reference: Devlin et al., 2019 (https://arxiv.org/abs/1810.04805); names as in google-research/bert and in Hugging Face's files.
 """

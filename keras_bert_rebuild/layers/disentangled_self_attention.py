@@ -1,6 +1,5 @@
 """Self-attention that compares contents with contents, contents with distances, and distances with contents."""
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,8 +97,8 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         """What scores of heads of this width are divided by."""
         return float(width * (1 + len(self.terms))) ** 0.5
 
-    def position_scores(self, query: Any, key: Any, table: Any) -> Any:
-        """The two last terms of the scores, divided, `(batch, heads, length, length)`.
+    def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
+        """Content to position and position to content, those of `terms`.
 
         Args:
             query, key: as from `queries_keys_values`.
@@ -107,15 +106,15 @@ class DisentangledSelfAttention(ScoredSelfAttention):
         """
         length = ops.shape(query)[1]
         steps = ops.arange(2 * length, dtype="int32")
-        found = []
+        found = {}
         if "c2p" in self.terms:
             keys = self._of_distances("position_key" if "position_key" in self.position_names else "key", table, length - steps)
-            found.append(shifted(ops.einsum("blhk,mhk->bhlm", query, keys)))
+            found["c2p"] = shifted(ops.einsum("blhk,mhk->bhlm", query, keys))
         if "p2c" in self.terms:
             name = "position_query" if "position_query" in self.position_names else "query"
             queries = self._of_distances(name, table, steps - length)
-            found.append(ops.swapaxes(shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2))  # (B, H, S, L) → (B, H, L, S)
-        return functools.reduce(ops.add, found) / self.divisor(query.shape[-1])
+            found["p2c"] = ops.swapaxes(shifted(ops.einsum("bshk,mhk->bhsm", key, queries)), -1, -2)  # (B, H, S, L) → (B, H, L, S)
+        return found
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
         """The table, dropped in training."""

@@ -105,14 +105,14 @@ class MultiHeadSelfAttention(CompositeLayer):
         """What scores of heads of this width are divided by."""
         return float(width) ** 0.5
 
-    def position_scores(self, query: Any, key: Any, *shared: Any) -> Any:
-        """What is added to the divided scores, `(batch, heads, length, length)`; None for nothing.
+    def position_terms(self, query: Any, key: Any, *shared: Any) -> dict[str, Any]:
+        """What is added to queries · keys before the division, `(batch, heads, length, length)` by its name; nothing here.
 
         Args:
             query, key: as from `queries_keys_values`.
             *shared: what layers share, such as a table of distances `(rows, hidden)`.
         """
-        return None
+        return {}
 
     def visible_keys(self, length: Any) -> Any:
         """Which keys a query may attend to by their distance, `(length, length)`; None if all of them."""

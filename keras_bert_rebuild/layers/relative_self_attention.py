@@ -57,8 +57,8 @@ class RelativeSelfAttention(ScoredSelfAttention):
             setattr(self, name, self._vectors(name, (sequence[-1],)))
         self.segment_embeddings = self._vectors("segment_embeddings", (2, sequence[-1]))
 
-    def position_scores(self, query: Any, key: Any, table: Any, differ: Any) -> Any:
-        """The scores besides query · key, divided, `(batch, heads, length, length)`.
+    def position_terms(self, query: Any, key: Any, table: Any, differ: Any) -> dict[str, Any]:
+        """What is added to queries · keys: the bias of contents, and the terms of positions and of segments.
 
         Args:
             query, key: as from `queries_keys_values`.
@@ -71,7 +71,7 @@ class RelativeSelfAttention(ScoredSelfAttention):
         distances = shifted(ops.einsum("blhk,mhk->bhlm", query + position, rows))
         of_segment = ops.einsum("blhk,nhk->nbhl", query + segment, self._by_heads(self.segment_embeddings, query.dtype))
         segments = ops.where(differ[:, None], of_segment[1][..., None], of_segment[0][..., None])
-        return (contents + distances + segments) / self.divisor(query.shape[-1])
+        return {"content": contents, "position": distances, "segment": segments}
 
     def get_config(self):
         config = super().get_config()

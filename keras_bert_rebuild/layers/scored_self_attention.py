@@ -1,5 +1,6 @@
 """Self-attention whose scores are sums of several terms, which no fused kernel computes."""
 
+import functools
 from typing import Any
 
 from keras import ops
@@ -9,23 +10,24 @@ from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAtt
 
 
 class ScoredSelfAttention(MultiHeadSelfAttention):
-    """`MultiHeadSelfAttention` that adds `position_scores` to the divided products of queries and keys. Abstract.
+    """`MultiHeadSelfAttention` that adds its `position_terms` to the products of queries and keys. Abstract.
 
     Call arguments:
-        inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_scores`.
+        inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_terms`.
         mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
         positions: not read, since only distances count.
     """
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
-        """What `position_scores` reads besides queries and keys, in training."""
+        """What `position_terms` reads besides queries and keys, in training."""
         return shared
 
     def call(self, inputs, mask=None, training=None, positions=None):
         sequence, *shared = inputs
         query, key, value = self.queries_keys_values(sequence)
-        scores = ops.einsum("blhk,bshk->bhls", query, key) / self.divisor(query.shape[-1])
-        scores = ops.cast(scores + self.position_scores(query, key, *self.prepared(shared, training)), "float32")
+        divisor = self.divisor(query.shape[-1])
+        added = functools.reduce(ops.add, self.position_terms(query, key, *self.prepared(shared, training)).values())
+        scores = ops.cast(ops.einsum("blhk,bshk->bhls", query, key) / divisor + added / divisor, "float32")
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         if mask is not None:
             mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)

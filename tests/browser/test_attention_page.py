@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import minilm
 from helpers.attention_arrays import random_anatomy, random_maps
+from helpers.attention_models import TEXT, attention_model
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
 from keras_bert_rebuild.explain.attention_page import attention_page
@@ -159,6 +160,57 @@ def test_neurons_add_up_to_the_share(browser, pair):
     assert abs(number(product.split("=")[1]) - expected) <= abs(expected) / 500 + 1e-3
     browser.hover(".neuronstage .lines")
     browser.picture("neurons")
+    browser.check_quiet()
+
+
+def test_layers_with_windows_and_rotary_positions_say_so(browser, tmp_path, rng):
+    model, tokenizer = attention_model("windows", rng)
+    show_attention(model, tokenizer, TEXT, path=tmp_path / "page.html")
+    maps = attention_maps(model, texts=[TEXT], tokenizer=tokenizer, vectors=True).of_text(0)
+    browser.open(tmp_path / "page.html")
+    for layer, kind in (
+        (1, "window of 6: ±3 · rotary positions, theta 10,000"),
+        (3, "every token · rotary positions, theta 160,000"),
+    ):
+        browser.click(f"#panel-heads .choice [data-item='{layer}']")
+        assert browser.text("#panel-heads .kind") == kind
+    browser.tab("model")
+    browser.hover(browser.all(".cell")[3])
+    assert browser.text("#panel-model .kind").startswith("window of 6: ±3")
+    browser.picture("windows-all-heads")
+    browser.tab("neurons")
+    browser.click("#panel-neurons [aria-label='Layer'] [data-item='1']")
+    browser.click(".neuronstage .queries .row", 5)
+    browser.hover(browser.all(".neuronstage .keys .row")[11])
+    assert browser.text("[data-step='place']") == "outside of the window"
+    browser.hover(browser.all(".neuronstage .keys .row")[4])
+    shown = number(browser.text("[data-step='share']"))
+    head = browser.js(
+        "return Number(document.querySelector(\"#panel-neurons [aria-label='Head'] [aria-checked='true']\").textContent)"
+    )
+    assert abs(shown - maps.probabilities[1, 0, head, 5, 4]) < 2e-2
+    browser.picture("windows-neurons")
+    browser.check_quiet()
+
+
+def test_the_three_terms_of_disentangled_attention_add_up(browser, tmp_path, rng):
+    model, tokenizer = attention_model("distances", rng)
+    show_attention(model, tokenizer, TEXT, path=tmp_path / "page.html")
+    maps = attention_maps(model, texts=[TEXT], tokenizer=tokenizer, vectors=True).of_text(0)
+    browser.open(tmp_path / "page.html")
+    assert not browser.all(".kind")[1:]
+    browser.tab("neurons")
+    for layer, head, query, key in ((0, 2, 5, 4), (3, 1, 2, 9)):
+        browser.click(f"#panel-neurons [aria-label='Layer'] [data-item='{layer}']")
+        browser.click(f"#panel-neurons [aria-label='Head'] [data-item='{head}']")
+        browser.click(".neuronstage .queries .row", query)
+        browser.hover(browser.all(".neuronstage .keys .row")[key])
+        terms = maps.terms[layer, 0, :, head, query, key] * maps.scale
+        dot = maps.queries[layer, 0, head, query] @ maps.keys[layer, 0, head, key]
+        shown = [number(browser.text(f"[data-step='{step}']")) for step in ("dot", "term0", "term1", "sum", "score")]
+        np.testing.assert_allclose(shown, [dot, *terms, dot + terms.sum(), (dot + terms.sum()) / maps.scale], rtol=4e-3, atol=2e-2)
+        assert abs(number(browser.text("[data-step='share']")) - maps.probabilities[layer, 0, head, query, key]) < 2e-2
+    browser.picture("terms-neurons")
     browser.check_quiet()
 
 

@@ -39,6 +39,21 @@ def test_foreign_names_next_to_ours(capsys):
     assert "| bert/encoder/layer_11/attention/self/query/kernel | (768, 768) | columns 0–63 head 0, … 704–767 head 11 |" in out
 
 
+def test_two_models_are_compared_in_every_format(capsys, tmp_path):
+    _, table, _ = run(capsys, "bert-base-uncased", "modernbert-base", "--batch", "8", "--length", "64")
+    assert "B  modernbert-base · modernbert without heads: 149,014,272 parameters" in table
+    assert "8 texts of 64 tokens, float32" in table
+    _, markdown, _ = run(capsys, "bert-base-uncased", "modernbert-base", "--format", "markdown")
+    assert "| positions | learned table of 512 | rotary, theta 160,000 (global), 10,000 (windows of 128) |" in markdown
+    save_pretrained(small_model(), tmp_path / "model", "huggingface")
+    _, text, _ = run(capsys, tmp_path / "model", "modernbert-base", "--heads", "mlm", "--format", "json")
+    values = json.loads(text)
+    assert (values["A"]["heads"], values["B"]["totals"]["params"]) == (["mlm"], values["totals"]["params"][1])
+    assert run(capsys, "bert-base-uncased", "bert-base-uncased")[1].endswith(
+        "Nothing changed: both have the same anatomy and the same steps.\n"
+    )
+
+
 def test_folders_config_files_and_keras_files(capsys, tmp_path):
     model = small_model()
     count = f"{model.count_params():,} parameters"
@@ -62,6 +77,9 @@ def test_folders_config_files_and_keras_files(capsys, tmp_path):
         (["bert-base-uncased", "--heads", "cls"], "heads must be a list of some of pooler"),
         (["albert-base-v2", "--names", "google"], "Google's names are those of BERT"),
         (["bert-base-uncased", "--dtype", "int3"], "dtype must be one of float32"),
+        (["bert-base-uncased", "nowhere"], "expected a folder, a file, or one of bert-base-uncased, "),
+        (["bert-base-uncased", "modernbert-base", "--length", "600"], "at most 512, the maximum of bert-base-uncased; got 600"),
+        (["bert-base-uncased", "modernbert-base", "--names", "huggingface"], "--names is for one model"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(capsys, arguments, message):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import minilm
 from helpers.attention_arrays import random_anatomy, random_maps
+from helpers.attention_models import TEXT, attention_model
 from helpers.small import small_model, spread
 
 from keras_bert_rebuild import Tokenizer, WordPieceTokenizer, attention_maps, from_pretrained, show_attention
@@ -186,3 +187,36 @@ def test_without_matplotlib_the_error_is_one_sentence(monkeypatch, rng):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"needs matplotlib: pip install matplotlib\."):
         plot_attention(random_maps(rng), 0, 0)
+
+
+@pytest.mark.parametrize(("kind", "terms"), [("windows", ()), ("distances", ("c2p", "p2c"))])
+def test_the_page_has_all_that_a_score_is_made_of(kind, terms, rng):
+    """softmax(query · key / scale + terms) within the window is the share of the model, from the arrays of the page alone."""
+    model, tokenizer = attention_model(kind, rng)
+    maps = attention_maps(model, texts=[TEXT], tokenizer=tokenizer, vectors=True).of_text(0)
+    data, _ = data_of(show_attention(model, tokenizer, TEXT).html)
+    windowed = kind == "windows"
+    assert maps.term_names == terms
+    assert (data["windows"], data["thetas"]) == (
+        ([None, 3, 3, None], [160_000, 10_000, 10_000, 160_000]) if windowed else ([None] * 4, None)
+    )
+    assert data["terms"] == ["content to position (c2p)", "position to content (p2c)"][: len(terms)]
+    arrays = {name: unpack(array) for name, array in data["arrays"].items()}
+    scores = arrays["queries"] @ np.swapaxes(arrays["keys"], -1, -2) / data["scale"]
+    if terms:
+        assert np.abs(arrays["terms"]).max(axis=(0, 2, 3, 4)).min() > 0.1
+        scores = scores + arrays["terms"].sum(1)
+    length = scores.shape[-1]
+    far = np.abs(np.arange(length)[:, None] - np.arange(length))
+    for layer, window in enumerate(data["windows"]):
+        scores[layer][:, far > (length if window is None else window)] = -np.inf
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(shares / shares.sum(-1, keepdims=True), maps.probabilities[:, 0], atol=5e-3)
+    assert np.abs(maps.probabilities - 1 / length).max() > 0.2
+
+
+def test_a_window_wider_than_the_text_is_on_the_page(rng):
+    maps = replace(random_maps(rng), windows=(None, 64))
+    assert page_data(maps)["windows"] == [None, 64]
+    fewer, more = heads_that_fit(12, 12, 512, 64, terms=2), heads_that_fit(12, 12, 512, 64)
+    assert len(fewer[0]) < len(more[0])

@@ -12,11 +12,13 @@ with open(texts, encoding="utf-8") as file:
     texts = json.load(file)
 model = tf.saved_model.load(folder)
 answers = dict(model.signatures["serving_default"](text=tf.constant(texts)))
-pairs = model.signatures["pairs"](text=tf.constant(texts), second_text=tf.constant(texts[::-1]))
-answers |= {f"pair_{name}": value for name, value in pairs.items()}
+if "pairs" in model.signatures:  # a model without segments has none
+    pairs = model.signatures["pairs"](text=tf.constant(texts), second_text=tf.constant(texts[::-1]))
+    answers |= {f"pair_{name}": value for name, value in pairs.items()}
 # Not UTF-8, and no texts at all.
 model.signatures["serving_default"](text=tf.constant([b"\xff\xfe word"]))
-ids = model.signatures["ids"](input_ids=tf.constant([[2, 6, 7, 3]]), token_type_ids=tf.zeros((1, 4), tf.int32))
+arrays = {"input_ids": tf.constant([[2, 6, 7, 3]]), "token_type_ids": tf.zeros((1, 4), tf.int32)}
+ids = model.signatures["ids"](**{name: arrays[name] for name in model.signatures["ids"].structured_input_signature[1]})
 answers |= {f"ids_{name}": value for name, value in ids.items()}
 assert not [name for name in sys.modules if name.startswith("keras_bert")]
 np.savez(

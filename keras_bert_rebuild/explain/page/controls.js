@@ -35,7 +35,27 @@ function layerChoice() {
     const text = `${LAYERS} of the ${data.layerCount} layers and ${HEADS} of the ${data.headCount} heads are on this page.`;
     made.group.append(element("span", { className: "note", text }));
   }
+  if (kindsDiffer) {
+    const kind = element("span", { className: "note kind" });
+    made.group.append(kind);
+    const { draw } = made;
+    made.draw = () => {
+      draw();
+      kind.textContent = kindOfLayer(state.layer);
+    };
+    made.draw();
+  }
   return made;
+}
+
+// What a layer sees and how it knows positions, for models with windows or rotary positions.
+const kindsDiffer = Boolean(data.thetas) || data.windows.some((window) => window !== null);
+
+function kindOfLayer(layer) {
+  const window = data.windows[layer];
+  const theta = data.thetas && data.thetas[layer];
+  const seen = window === null ? "every token" : `window of ${2 * window}: \u00b1${window}`;
+  return theta ? `${seen} \u00b7 rotary positions, theta ${theta.toLocaleString("en")}` : seen;
 }
 
 function headChoice() {

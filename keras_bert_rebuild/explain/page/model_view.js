@@ -35,7 +35,8 @@ function modelView(panel) {
   const cells = [];
   data.layers.forEach((number_, layer) => {
     const row = element("div", { className: "gridrow", attributes: { role: "row" } });
-    row.append(element("span", { className: "axis", text: String(number_), attributes: { role: "rowheader", "aria-label": `Layer ${number_}` } }));
+    const kind_ = kindsDiffer ? `: ${kindOfLayer(layer)}` : "";
+    row.append(element("span", { className: "axis", text: String(number_), title: `Layer ${number_}${kind_}`, attributes: { role: "rowheader", "aria-label": `Layer ${number_}${kind_}` } }));
     data.heads.forEach((headNumber, head) => {
       const picture = element("canvas");
       const found = patternsOf(layer, head);
@@ -56,6 +57,7 @@ function modelView(panel) {
   const settle = roving(grid, { columns: () => HEADS });
 
   const title = element("h3");
+  const kind = element("p", { className: "note kind" });
   const large = element("canvas", { className: "large", attributes: { role: "img", "aria-label": "The map of one head, large" } });
   const pair = element("p", { className: "note pair", text: "\u00a0" });
   const patterns = patternList();
@@ -69,7 +71,7 @@ function modelView(panel) {
   toNeurons.addEventListener("click", open("neurons"));
   toNeurons.hidden = !data.arrays.queries;
   const side = element("aside", { className: "side" });
-  side.append(element("div", { className: "row-title" }, title, toHeads, toNeurons), large, pair, patterns.list);
+  side.append(element("div", { className: "row-title" }, title, toHeads, toNeurons), kind, large, pair, patterns.list);
   side.append(element("p", { className: "note", text: "Rows are the tokens that look, columns those looked at. The notch is where attention spread evenly would be." }));
   const left = element("div", { className: "left scroll" }, grid);
   panel.append(element("div", { className: "controls" }, chips.group), element("div", { className: "split" }, left, side));
@@ -109,6 +111,7 @@ function modelView(panel) {
     settle();
     chips.draw();
     title.textContent = `Layer ${data.layers[layer]}, head ${data.heads[head]}`;
+    kind.textContent = kindsDiffer ? kindOfLayer(layer) : "";
     large.style.setProperty("--accent", headColour(head));
     drawMap(large, layer, head, 316);
     patterns.draw(layer, head);

@@ -46,9 +46,12 @@ function neuronSteps() {
   const neuron = element("p", { className: "note pair", text: "\u00a0" });
   const list = element("dl", { className: "steps" });
   const values = {};
+  const parts = Math.round(data.scale ** 2 / WIDTH);
   const names = [
-    ["dot", "sum of the products"],
-    ["score", `divided by \u221a${WIDTH} = ${number(data.scale, 3)}`],
+    ["dot", data.terms.length ? "content to content" : "sum of the products"],
+    ...data.terms.map((text, term) => [`term${term}`, text]),
+    ...(data.terms.length ? [["sum", "sum of these"]] : []),
+    ["score", `divided by \u221a${parts > 1 ? `(${parts}\u00b7${WIDTH})` : WIDTH} = ${number(data.scale, 3)}`],
     ["place", "among all keys"],
     ["share", "softmax: share of attention"],
   ];
@@ -64,27 +67,33 @@ function neuronSteps() {
     if (at !== state.neuron) change({ neuron: at });
   });
   canvas.addEventListener("pointerleave", () => change({ neuron: null }));
-  const draw = ({ dots, scores, shares }) => {
+  const draw = ({ dots, sums, scores, shares }) => {
     const q = vectorAt(queryVectors, state.query);
     const k = vectorAt(keyVectors, state.key);
     const products = Array.from(q, (value, i) => value * k[i]);
     title.textContent = `${labels[state.query]} \u2192 ${labels[state.key]}`;
+    const rotated = data.thetas && data.thetas[state.layer] ? ", rotated by its position" : "";
     drawBars(canvas, [
-      { label: "query", values: [...q] },
-      { label: "key", values: [...k] },
+      { label: `query${rotated}`, values: [...q] },
+      { label: `key${rotated}`, values: [...k] },
       { label: "query \u00d7 key, and the running sum", values: products, sum: true },
     ]);
     const i = state.neuron;
     neuron.textContent = i === null ? "\u00a0" : `neuron ${i}:  ${number(q[i])} \u00d7 ${number(k[i])} = ${number(products[i])}`;
     const seen = Number.isFinite(scores[state.key]);
     values.dot.textContent = seen ? number(dots[state.key], 3) : "\u2013";
+    if (data.terms.length) {
+      const terms = termsOf(state.query, state.key);
+      terms.forEach((term, i) => (values[`term${i}`].textContent = seen ? number(term, 3) : "\u2013"));
+      values.sum.textContent = seen ? number(sums[state.key], 3) : "\u2013";
+    }
     values.score.textContent = seen ? number(scores[state.key], 3) : "\u2013";
     const rank = seen ? 1 + scores.filter((score) => score > scores[state.key]).length : 0;
     values.place.textContent = seen ? `${rank} of ${scores.filter(Number.isFinite).length}` : state.key < dots.length ? "outside of the window" : "may not look ahead";
     values.share.textContent = seen ? number(shares[state.key], 4) : "0";
     values.share.style.color = headColour(state.head);
     const given = number(share(state.layer, state.head, state.query, state.key), 4);
-    own.textContent = `Computed here from queries and keys in float16. The model\u2019s own share: ${given}`;
+    own.textContent = `Computed here from ${data.terms.length ? "queries, keys and terms" : "queries and keys"} in float16. The model\u2019s own share: ${given}`;
   };
   return { box, draw };
 }

@@ -2,6 +2,7 @@
 
 let queryVectors = null;
 let keyVectors = null;
+let termScores = null;
 const WIDTH = data.arrays.queries ? data.arrays.queries.shape[3] : 0;
 
 const vectorAt = (vectors, token) => {
@@ -9,7 +10,14 @@ const vectorAt = (vectors, token) => {
   return vectors.subarray(begin, begin + WIDTH);
 };
 
-// What the head makes of a query: products, score and share for every key that it may look at.
+// What is added to query · key for a pair, on the scale of the products: a number for each of data.terms.
+const termsOf = (query, key) =>
+  data.terms.map((_, term) => {
+    const begin = ((state.layer * data.terms.length + term) * HEADS + state.head) * LENGTH + query;
+    return termScores[begin * LENGTH + key] * data.scale;
+  });
+
+// What the head makes of a query: products, sums with the terms, score and share for every key that it may look at.
 function scoresOf(query) {
   const q = vectorAt(queryVectors, query);
   const last = data.historyOnly ? query + 1 : LENGTH;
@@ -21,10 +29,11 @@ function scoresOf(query) {
     dots.push(dot);
   }
   const window = data.windows[state.layer];
-  const scores = dots.map((dot, key) => (window === null || Math.abs(key - query) <= window ? dot / data.scale : -Infinity));
+  const sums = dots.map((dot, key) => (termScores ? termsOf(query, key).reduce((sum, term) => sum + term, dot) : dot));
+  const scores = sums.map((sum, key) => (window === null || Math.abs(key - query) <= window ? sum / data.scale : -Infinity));
   const top = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
-  return { dots, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
+  return { dots, sums, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
 }
 
 // A signed value as the colour of a cell, for a largest value of `most`.
@@ -60,7 +69,7 @@ function numberColumn() {
   let rows = [];
   return {
     column,
-    draw: (keys, { dots, scores, shares }) => {
+    draw: (keys, { sums, scores, shares }) => {
       if (built !== keys) {
         built = keys;
         rows = keys.map((key) => {
@@ -74,9 +83,9 @@ function numberColumn() {
       }
       column.style.setProperty("--accent", headColour(state.head));
       keys.forEach((key, i) => {
-        const [dot, score, bar, value] = rows[i].children;
+        const [sum, score, bar, value] = rows[i].children;
         const seen = Number.isFinite(scores[key]);
-        dot.textContent = seen ? number(dots[key], 2) : "";
+        sum.textContent = seen ? number(sums[key], 2) : "";
         score.textContent = seen ? number(scores[key], 2) : "";
         bar.firstChild.style.width = seen ? `${100 * shares[key]}%` : "0";
         value.textContent = seen ? number(shares[key], 4) : "";
@@ -90,9 +99,10 @@ function neuronView(panel) {
   const waiting = element("p", { className: "note", text: "Unpacking queries and keys \u2026" });
   panel.append(waiting);
   let draw = () => {};
-  Promise.all([array("queries"), array("keys")]).then(([queries, keys]) => {
+  Promise.all([array("queries"), array("keys"), data.arrays.terms ? array("terms") : null]).then(([queries, keys, terms]) => {
     queryVectors = queries;
     keyVectors = keys;
+    termScores = terms;
     waiting.remove();
     draw = builtNeuronView(panel);
     change({});

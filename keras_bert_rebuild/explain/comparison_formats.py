@@ -1,0 +1,152 @@
+"""A comparison as tables for the terminal, as Markdown and as JSON."""
+
+import io
+import json
+from dataclasses import asdict
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.text import Text
+
+from keras_bert_rebuild.explain.explain_formats import explanation_values
+from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table, short, title_of
+
+# What is shown of a model or step, and its unit.
+AMOUNTS = (("params", ""), ("train", "FLOP"), ("memory", "B"))
+
+# The sign and colour of a step's status.
+SAME = "same"
+SIGNS = {SAME: ("=", "dim"), "changed": ("~", "yellow"), "only in A": ("-", "red"), "only in B": ("+", "green")}
+LEGEND = "= the same, ~ changed, - only in A, + only in B. B : A is the number of B divided by that of A."
+OF_AMOUNTS = (
+    "operations: multiplications and additions of matrix products in a step of training. memory: its weights, gradients and the "
+    "two moments of Adam, and what it retains for its backward pass, without fused attention or rematerialisation."
+)
+TITLES = {"params": "parameters", "train": "operations", "memory": "memory"}
+UNCHANGED = "Nothing changed: both have the same anatomy and the same steps."
+
+
+def as_text(comparison, width=100):
+    """The tables as plain text.
+
+    Args:
+        comparison: a `Comparison`.
+        width: of a line, in characters.
+    """
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(as_tables(comparison, width))
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip().splitlines()) + "\n"
+
+
+def as_tables(comparison, width):
+    """The tables for `rich`: totals, what changed in words, and the steps.
+
+    Args:
+        comparison: a `Comparison`.
+        width: of the terminal, in characters; lines wrap by themselves.
+    """
+    titles = [Text.assemble((letter, "bold cyan"), f"  {title}") for letter, title in zip("AB", _titles(comparison), strict=True)]
+    if not _differs(comparison):
+        return Group(*titles, Text(f"\n{UNCHANGED}", style="bold green"))
+    parts = [
+        *titles,
+        Text(f"\n{_batch(comparison)}", style="bold yellow"),
+        _totals(comparison),
+        Padding(Text(OF_AMOUNTS, "dim"), (1, 0)),
+    ]
+    if comparison.changes:
+        table = make_table(("what changed", {"style": "bold"}), ("A", {"ratio": 1, "overflow": "fold"}), ("B", {"ratio": 1}))
+        table.expand = True
+        for change in comparison.changes:
+            table.add_row(Text(change.subject), Text(change.first), Text(change.second))
+        parts += [table, Text()]
+    return Group(*parts, *(_steps(comparison, name, unit) for name, unit in AMOUNTS), Text(LEGEND, "dim"))
+
+
+def as_markdown(comparison):
+    """The tables of a comparison in Markdown."""
+    lines = [f"**{letter}** {title}  " for letter, title in zip("AB", _titles(comparison), strict=True)]
+    if not _differs(comparison):
+        return "\n".join([*lines, "", UNCHANGED]) + "\n"
+    lines += ["", f"**{_batch(comparison)}**", "", "| | A | B | B : A |", "|:--|--:|--:|--:|"]
+    lines += [f"| {TITLES[name]} | {' | '.join(_row(comparison.totals(name), unit))} |" for name, unit in AMOUNTS]
+    lines += ["", OF_AMOUNTS]
+    if comparison.changes:
+        lines += ["", "| what changed | A | B |", "|:--|:--|:--|"]
+        lines += [f"| {change.subject} | {change.first} | {change.second} |" for change in comparison.changes]
+    heads = [f"{TITLES[name]} {letter}" for name, _ in AMOUNTS for letter in ("A", "B", "B : A")]
+    lines += ["", f"| | | step | {' | '.join(heads)} |", f"|:-:|--:|:--{'|--:' * len(heads)}|"]
+    for step in comparison.steps:
+        numbers = [cell for name, unit in AMOUNTS for cell in _row(step.amounts(name), unit)]
+        lines.append(f"| {SIGNS[step.status][0]} | {step.article or ''} | {step.name} | {' | '.join(numbers)} |")
+    return "\n".join([*lines, "", LEGEND]) + "\n"
+
+
+def as_json(comparison):
+    """The numbers and words of a comparison as JSON, without rounding."""
+    names = ("params", "bytes", "forward", "train", "kept", "memory")
+    sides = [
+        {"name": name, **explanation_values(explanation)}
+        for name, explanation in zip(comparison.names, (comparison.first, comparison.second), strict=True)
+    ]
+    values = {
+        "A": sides[0],
+        "B": sides[1],
+        "totals": {name: comparison.totals(name) for name in names},
+        "ratios": {name: comparison.ratio(name) for name in names},
+        "changes": [asdict(change) for change in comparison.changes],
+        "steps": [
+            {
+                "role": step.role,
+                "part": step.part,
+                "name": step.name,
+                "status": step.status,
+                **{name: step.amounts(name) for name in names},
+            }
+            for step in comparison.steps
+        ],
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def _differs(comparison):
+    return bool(comparison.changes) or any(step.status != SAME for step in comparison.steps)
+
+
+def _titles(comparison):
+    explained = zip(comparison.names, (comparison.first, comparison.second), strict=True)
+    return [
+        f"{name} · {title_of(explanation)}" if name != explanation.config.family else title_of(explanation)
+        for name, explanation in explained
+    ]
+
+
+def _batch(comparison):
+    """The batch of both, and both dtypes if they differ."""
+    words, other = batch_of(comparison.first), comparison.second.dtype
+    return words if comparison.first.dtype == other else f"{words} for A, {other} for B"
+
+
+def _row(amounts, unit):
+    """Both numbers and their ratio as cells: parameters in full, others short, nothing for 0."""
+    cells = [("" if not amount else f"{amount:,}" if not unit else short(amount, unit)) for amount in amounts]
+    return [*cells, f"{amounts[1] / amounts[0]:.2f}" if all(amounts) else ""]
+
+
+def _totals(comparison):
+    table = make_table(("", {}), ("A", RIGHT), ("B", RIGHT), ("B : A", RIGHT))
+    for name, unit in AMOUNTS:
+        table.add_row(Text(TITLES[name]), *_row(comparison.totals(name), unit))
+    return table
+
+
+def _steps(comparison, name, unit):
+    """One amount of every step that has it in A or B."""
+    table = make_table(("", {}), ("", RIGHT), (TITLES[name], {"min_width": 22}), ("A", RIGHT), ("B", RIGHT), ("B : A", RIGHT))
+    for step in comparison.steps:
+        if any(step.amounts(name)) or (name == "params" and step.status != SAME):
+            sign, colour = SIGNS[step.status]
+            table.add_row(Text(sign, colour), str(step.article or ""), Text(step.name, colour), *_row(step.amounts(name), unit))
+    table.add_section()
+    table.add_row("", "", *(Text(text, style="bold green") for text in ("all", *_row(comparison.totals(name), unit))))
+    return Group(table, Text())
