@@ -147,6 +147,9 @@ class BertConfig:
     crf: bool = False
     """Whether the head "token_classification" ends in a `ConditionalRandomField`."""
 
+    dropout_before_pooler: bool = False
+    """Whether the head "classification" also drops numbers of the first token before its dense layer, as RoBERTa and ELECTRA do."""
+
     def __init_subclass__(cls, families: Sequence[str] = (), **kwargs: Any) -> None:
         """Families whose anatomy has additional fields have their own class, which names them."""
         super().__init_subclass__(**kwargs)
@@ -156,8 +159,9 @@ class BertConfig:
         if isinstance(self.labels, str):
             raise ValueError(f"labels must be a list of names; got the string {self.labels!r}.")
         check_limit("labels", len(self.labels), "labels")
-        if not isinstance(self.crf, bool):
-            raise ValueError(f"crf must be True or False; got {self.crf!r}.")
+        for name in ("crf", "dropout_before_pooler"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False; got {getattr(self, name)!r:.80}.")
         # Lists, as from JSON, would make the config unhashable.
         object.__setattr__(self, "labels", tuple(self.labels))
         for name, minimum in WHOLE_NUMBERS:

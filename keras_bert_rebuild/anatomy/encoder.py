@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.anatomy.heads import HEADS, heads_with_dropout_before_pooler
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def bert_encoder(config):
             )
             for layer in range(config.num_hidden_layers)
         ),
-        heads=HEADS,
+        heads=HEADS if not config.dropout_before_pooler else heads_with_dropout_before_pooler(),
         labels=len(config.labels),
         crf=config.crf,
         head_dropout=config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout,

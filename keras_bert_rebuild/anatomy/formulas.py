@@ -3,7 +3,7 @@
 import math
 import re
 
-# Each letter and what it counts. E, U, C, K, B and N are not in the article.
+# Each letter and what it counts. E, U, R, C, K, B, N, V and M are not in the article.
 LETTERS = (
     ("T", "tokens of the vocabulary"),
     ("H", "hidden size"),
@@ -20,7 +20,12 @@ LETTERS = (
     ("B", "texts of a batch"),
     ("S", "tokens of a text"),
     ("N", "tokens of a text that are predicted"),
+    ("V", "keys that a token with a window is compared with"),
+    ("M", "how often such a key is read"),
 )
+
+# Texts of more than this many windows are computed in bands: `kernels.table.WINDOWS`, as a test checks.
+WINDOWS = 8
 
 # The only factor that is not a letter or a number: the width of a head.
 HEAD_WIDTH = "(D/A)"
@@ -45,8 +50,26 @@ def letters_of(encoder, batch=1, length=1, predictions=1):
         "S": length,
         "N": predictions,
         **({} if encoder.relative is None else {"R": encoder.relative.rows}),
+        **band_letters(encoder, length),
         **blocks,
     }
+
+
+def band_letters(encoder, length):
+    """The letters of attention within a window, as a dictionary; empty if no block has one, and for the first one if they differ.
+
+    Args:
+        encoder: an `Encoder`.
+        length: tokens of a text.
+
+    Returns:
+        "V", the keys that a query is compared with, and "M", how often a key is read: in bands of three blocks of a window each, or
+        all keys once if the text is short.
+    """
+    window = next((block.attention.window for block in encoder.blocks if block.attention.window is not None), None)
+    if window is None:
+        return {}
+    return {"V": 3 * max(window, 1), "M": 3} if length > WINDOWS * window else {"V": length, "M": 1}
 
 
 def value(formula, letters):

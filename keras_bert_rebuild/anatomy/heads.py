@@ -138,6 +138,16 @@ HEADS = {
 ON_POOLER = tuple(name for name, head in HEADS.items() if head.pooled)
 
 
+def heads_with_dropout_before_pooler():
+    """Heads of which "classification" drops before and after the dense layer on the first token, as RoBERTa's and ELECTRA's.
+
+    Returns:
+        A dictionary as `HEADS`.
+    """
+    first, *others = HEADS["classification"].reads
+    return {**HEADS, "classification": replace(HEADS["classification"], reads=(first, f"{first}-Dropout", *others))}
+
+
 def heads_through_transform(pooling):
     """Heads whose vectors all go through the transform of the MLM head, as those of ModernBERT.
 

@@ -8,6 +8,7 @@ from keras_bert_rebuild.anatomy.encoder import Positions
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
+from keras_bert_rebuild.anatomy.windows import in_window
 
 # The halves of a block, and what may be added to both, by the ends of the names of their layers.
 ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
@@ -28,6 +29,8 @@ def parts_of(encoder, heads):
         part for block in sorted(encoder.distinct, key=lambda block: not block.first_norm) for part in block_parts(block)
     )
     runs = Counter(part for block in encoder.blocks for part in block_parts(block))
+    layers = [part.layer for part in distinct]  # parts of one layer, such as attention with and without a window, side by side
+    distinct = {part: distinct[part] for part in sorted(distinct, key=lambda part: layers.index(part.layer))}
     parts = [
         *((part, 1, 1) for part in _before_blocks(encoder)),
         *((part, distinct[part], runs[part]) for part in distinct),
@@ -84,13 +87,8 @@ def adapted_patterns():
     return tuple(f"{layer}/({'|'.join(names)})/kernel$" for layer, names in modules.items())
 
 
-_TOKENS = Part(
-    2,
-    EMBEDDING,
-    "Token embedding",
-    "Embedding-Token",
-    (Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL))),),
-)
+_TABLE = Weight("embeddings", ("T", "E"), ((MODEL, None), (None, MODEL)))
+_TOKENS = Part(2, EMBEDDING, "Token embedding", "Embedding-Token", (_TABLE,))
 _POSITIONS = Part(4, EMBEDDING, "Position embedding", "Embedding-Position", (Weight("embeddings", ("P", "E")),), spelling="E·P")
 _QUERY = Part(None, EMBEDDING, "Query vector", "Embedding-Query", (Weight("vector", ("1", "E")),))
 _SCALE = Part(None, EMBEDDING, "Scaling", "Embedding-Scale")
@@ -155,6 +153,7 @@ def block_parts(block):
     """The parts of a block in the order in which they run."""
     relative = block.attention.relative
     attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias, relative)
+    attention = attention if block.attention.window is None else in_window(attention)
     for half, article in ((attention, 7), (feed_forward, 9)):
         norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
         has_norm = half is feed_forward or block.first_norm

@@ -107,7 +107,7 @@ def parts_of(explanation):
         steps = list(steps)
         heading = part
         if part == BLOCK:
-            blocks, runs = steps[0].blocks, steps[0].runs
+            blocks, runs = (max(getattr(step, name) for step in steps) for name in ("blocks", "runs"))  # the first may norm less
             heading = f"{part} × {blocks:,}" if blocks == runs else f"{part} × {blocks:,}, run {runs:,} times"
         yield heading, steps
 

@@ -10,7 +10,7 @@ import keras
 from keras_bert_rebuild.anatomy.formulas import filled_in, value
 from keras_bert_rebuild.anatomy.heads import POOLER
 from keras_bert_rebuild.anatomy.part import BLOCK, EMBEDDING, HEAD, formula_of
-from keras_bert_rebuild.anatomy.parts import CONVOLUTION, block_parts
+from keras_bert_rebuild.anatomy.parts import ATTENTION, CONVOLUTION, block_parts
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.diagram import Box, Diagram, Line, Words
 from keras_bert_rebuild.explain.explanation import explain
@@ -78,7 +78,7 @@ def _whole(explanation):
     for i, step in enumerate(reversed([step for step in of[EMBEDDING] if step.name.endswith("of distances")])):
         parts.append(Box(WIDTH - 190, last.y - i * (TALL + GAP), 170, TALL, step.name, _detail(step), "embedding"))
     if encoder.blocks:
-        last = _folded_blocks(parts, last, encoder, {step.layer: step for step in of[BLOCK]})
+        last = _folded_blocks(parts, last, encoder, of[BLOCK])
     for step in of[BLOCK]:
         if "{n}" not in step.layer:
             last = _under(parts, last, step.name, _detail(step), "norm")
@@ -90,16 +90,18 @@ def _whole(explanation):
 
 
 def _folded_blocks(parts, above, encoder, steps):
-    """One block in a frame for all of them."""
+    """One block in a frame for all of them; attention with and without a window is drawn once."""
+    runs_of = {layer: sum(step.runs for step in steps if step.layer == layer) for layer in {step.layer for step in steps}}
+    steps = {step.layer: step for step in steps}
     runs, top = len(encoder.blocks), above.below + GAP
     inside = []
 
     def detail(part):
-        step = steps[part.layer]
-        return _detail(step) + (f", in {step.runs} of {runs} blocks" if step.runs < runs else "")
+        times = runs_of[part.layer]
+        return _detail(steps[part.layer]) + (f", in {times} of {runs} blocks" if times < runs else "")
 
     def draw(x, part):
-        return _under(inside, x, part.name, detail(part), part.name.lower())
+        return _under(inside, x, steps[part.layer].name, detail(part), "attention" if ATTENTION in part.layer else "feed-forward")
 
     entrance = Box(MIDDLE - 130, top + 34 - GAP, 260, 0)
     last = _draw_block(inside, inside, _fullest(encoder), entrance, draw, detail, (MIDDLE - 172, MIDDLE - 172, MIDDLE + 200))
@@ -147,7 +149,7 @@ def _block(explanation):
         for weight in part.weights:
             details.setdefault(weight.role.partition("/")[0], []).append(weight)
         details = {module: counted(weights) for module, weights in details.items()}
-        return (_attention if part.name == "Attention" else _feed_forward)(parts, x, block, encoder.width, details)
+        return (_attention if ATTENTION in part.layer else _feed_forward)(parts, x, block, encoder.width, details)
 
     last = _draw_block(parts, ways, block, came, draw, lambda part: counted(part.weights), (66, 190, WIDTH - 60))
     return Diagram(WIDTH, last.below + 40, (*parts, *ways), "An encoder block")

@@ -19,6 +19,7 @@ DEFAULTS: dict = {
     "hidden_act": "gelu_erf",
     "mlm_act": "gelu_erf",
     "pooler_act": "gelu_erf",
+    "dropout_before_pooler": True,
 }
 
 # Only tables of another width are projected.

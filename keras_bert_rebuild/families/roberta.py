@@ -18,6 +18,7 @@ DEFAULTS: dict = {
     "layer_norm_eps": 1e-5,
     "pad_token_id": 1,
     "mlm_act": "gelu_erf",  # whatever hidden_act is
+    "dropout_before_pooler": True,
 }
 
 # The defaults of the config classes are BERT's sizes and epsilon, which no released model has.

@@ -13,6 +13,7 @@ from keras_bert_rebuild.kernels.operations import (
     replica_count,
     sum_over_replicas,
     unclipped,
+    windowed_attention,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "replica_count",
     "sum_over_replicas",
     "unclipped",
+    "windowed_attention",
 ]

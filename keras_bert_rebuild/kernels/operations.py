@@ -48,6 +48,46 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     return ops.einsum("bhls,bshk->blhk", probabilities, value)
 
 
+def windowed_attention(
+    query: Any, key: Any, value: Any, mask: Any, window: int, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None
+) -> Any:
+    """`attention` in which a query attends only to keys at most `window` tokens away, and to no key gives zeros.
+
+    The plain form compares every query with every key.
+
+    Args:
+        query, key, value, mask, causal, dropout, seeds: as for `attention`.
+        window: tokens on either side that a query attends to.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    kernel = choose("windowed_attention", query, window)
+    return (within_window if kernel is None else kernel)(query, key, value, mask, window, causal, dropout, seeds)
+
+
+def within_window(query: Any, key: Any, value: Any, mask: Any, window: int, causal: bool, dropout: float, seeds: Any) -> Any:
+    """The plain form of `windowed_attention`."""
+    positions = ops.arange(ops.shape(query)[1])
+    ahead = positions[None, :] - positions[:, None]
+    visible = ops.abs(ahead) <= window
+    if causal:
+        visible = ops.logical_and(visible, ahead <= 0)
+    mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
+    return attention_of_pairs(query, key, value, ops.logical_and(mask, visible), dropout, seeds)
+
+
+def attention_of_pairs(query: Any, key: Any, value: Any, mask: Any, dropout: float, seeds: Any) -> Any:
+    """`attention` with zeros for queries that attend to no key, of which backends make different means.
+
+    Args:
+        query, key, value, dropout, seeds: as for `attention`; there may be more keys than queries.
+        mask: bool, `(batch, 1, queries, keys)`.
+    """
+    attended = attention(query, key, value, mask, dropout=dropout, seeds=seeds)
+    return ops.where(ops.any(mask, axis=-1)[:, 0, :, None, None], attended, ops.zeros_like(attended))
+
+
 def dropout(x: Any, rate: float, seeds: Any, noise_shape: Any = None) -> Any:
     """x / (1 − rate) where a number is kept, else 0.
 

@@ -43,6 +43,15 @@ def _drops_probabilities(query, mask, causal, dropout):
     return dropout > 0
 
 
+# Lengths that are this many windows or fewer are compared as a whole.
+WINDOWS = 8
+
+
+def _is_long(query, window):
+    length = query.shape[1]
+    return length is None or length > WINDOWS * window
+
+
 def _is_below_one(rate):
     return rate < 1
 
@@ -73,6 +82,15 @@ def _among_replicas():
 
 
 STEP = "A pretraining step beside transformers and KerasHub"
+WINDOWED = "Attention within a window"
+
+# The same form on every backend.
+IN_BANDS = (
+    "compares a query with three windows of keys, not with all: memory grows with length x window",
+    WINDOWED,
+    f"more than {WINDOWS} times as many tokens as the window has on either side, or a graph of TensorFlow for any number of them",
+    _is_long,
+)
 
 TABLE = (
     Kernel(
@@ -93,6 +111,7 @@ TABLE = (
         "in training with attention dropout",
         _drops_probabilities,
     ),
+    *(Kernel("windowed_attention", backend, "bands.attend_in_bands", *IN_BANDS) for backend in ("tensorflow", "jax", "torch")),
     Kernel(
         "dropout",
         "tensorflow",

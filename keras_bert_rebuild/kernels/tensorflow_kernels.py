@@ -135,7 +135,7 @@ def _drop(x, keep, gain):
 def attention_with_dropout(query, key, value, mask, rate, seed):
     """`attend_with_dropout` with numbers drawn at a rate from a seed, as `drop` does."""
     batch, length, heads, _ = ops.shape(query)
-    keep, gain = draw((batch, heads, length, length), rate, seed)
+    keep, gain = draw((batch, heads, length, ops.shape(key)[1]), rate, seed)
     return attend_with_dropout(query, key, value, mask, keep, gain)
 
 
@@ -145,9 +145,9 @@ def attend_with_dropout(query, key, value, mask, keep, gain):
     Queries, keys, values and `keep` are retained for the backward pass; the probabilities are recomputed.
 
     Args:
-        query, key, value: `(batch, length, heads, width)`.
-        mask: bool, broadcast to `(batch, heads, length, length)`; False where a key is not attended to.
-        keep, gain: as from `draw`, `(batch, heads, length, length)` and a number.
+        query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
+        mask: bool, broadcast to `(batch, heads, queries, keys)`; False where a key is not attended to.
+        keep, gain: as from `draw`, `(batch, heads, queries, keys)` and a number.
 
     Returns:
         `(batch, length, heads, width)`.

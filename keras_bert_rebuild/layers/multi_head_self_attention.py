@@ -1,5 +1,6 @@
 """Self-attention with several heads."""
 
+import functools
 from typing import Any
 
 import keras
@@ -135,10 +136,8 @@ class MultiHeadSelfAttention(CompositeLayer):
             raise ValueError(
                 f"{self.name}: a mask must be (batch, length) or (batch, 1, length, length); got shape {tuple(mask.shape)}."
             )
-        if self.window is not None:
-            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
-            mask = ops.logical_and(mask, self.visible_keys(ops.shape(query)[1])[None, None])
-        attended = kernels.attention(
+        attend = kernels.attention if self.window is None else functools.partial(kernels.windowed_attention, window=self.window)
+        attended = attend(
             query,
             key,
             value,

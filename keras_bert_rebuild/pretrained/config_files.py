@@ -8,7 +8,7 @@ from keras_bert_rebuild.files.json_text import json_object
 from keras_bert_rebuild.files.limits import check_limit
 
 # Fields that do not change what a trained model computes, so a format need not represent them.
-WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf")
+WITHOUT_EFFECT = ("initializer_range", "labels", "problem_type", "classifier_dropout", "family", "crf", "dropout_before_pooler")
 
 # Google's bert_config.json has the same keys as Hugging Face's, without those below, whose values are fixed in its code.
 GOOGLE_CONFIG = tuple(row for row in bert.CONFIG if row[0] not in ("classifier_dropout", "layer_norm_eps", "pad_token_id"))

@@ -41,6 +41,8 @@ def forward_flops(config, work, pair_head=True):
         per prediction            2 (D E + E V)           transform and vocabulary
         per example               2 (D² + 2 D)            pooler and pair head
 
+    Attention within a window has 4 L V D instead, by the V keys that a token is compared with in a text of mean length.
+
     Args:
         config: a `BertConfig`.
         work: a `Work`.
@@ -49,7 +51,7 @@ def forward_flops(config, work, pair_head=True):
     Reference: Kaplan et al., 2020, section 2.1 (https://arxiv.org/abs/2001.08361).
     """
     encoder = config.encoder()
-    letters = letters_of(encoder)
+    letters = letters_of(encoder, length=math.ceil(work.tokens / max(work.examples, 1)))
     parts = parts_of(encoder, ("mlm", "nsp") if pair_head else ("mlm",))
     return sum(_of_work(term, letters, work) * runs for part, _, runs in parts for term in part.operations.split(" + "))
 
@@ -58,6 +60,9 @@ def _of_work(term, letters, work):
     """The value of a product of letters for this work."""
     factors = term.split("·")
     tokens, predictions = factors.count("S"), factors.count("N")
+    if letters.get("V") == letters["S"]:  # short texts, compared as a whole
+        tokens += factors.count("V")
+        factors = [factor for factor in factors if factor != "V"]
     rows = work.predictions if predictions else (work.examples, work.tokens, work.squares)[tokens]
     return rows * value("·".join(factor for factor in factors if factor not in ("B", "S", "N")), letters)
 

@@ -6,10 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keras_bert_rebuild import BertConfig, build_model
-from keras_bert_rebuild.anatomy.formulas import LETTERS, value
+from keras_bert_rebuild.anatomy.formulas import LETTERS, letters_of, value
 from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.anatomy.part import Weight, formula_of
-from keras_bert_rebuild.anatomy.parts import adapted_patterns, every_part, num_params, parts_of, weights_of
+from keras_bert_rebuild.anatomy.parts import ATTENTION, adapted_patterns, every_part, num_params, parts_of, weights_of
+from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.kernels.table import WINDOWS, choose
 
 ROWS = [part for part in every_part() if part.weights]
 
@@ -33,6 +35,21 @@ def test_blocks_that_differ_are_counted_separately():
     placed = {part.layer: (blocks, runs) for part, blocks, runs in parts_of(config.encoder(), ())}
     assert placed["Encoder-{n}-FeedForward"] == (2, 4)
     assert placed["Embedding-Token"] == (1, 1)
+
+
+@pytest.mark.parametrize("window", [1, 3, 64])
+def test_attention_within_a_window_counts_what_is_computed(window):
+    config = ModernBertConfig(num_hidden_layers=3, global_attn_every_n_layers=3, local_attention=2 * window)
+    attention = {part.name: (part, runs) for part, _, runs in parts_of(config.encoder(), ()) if part.layer.endswith(ATTENTION)}
+    assert [runs for _, runs in attention.values()] == [2, 1]
+    part = attention["Attention within a window"][0]
+    for length in (WINDOWS * window, WINDOWS * window + 1):
+        letters = letters_of(config.encoder(), length=length)
+        in_bands = choose("windowed_attention", np.zeros((1, length, 1, 1), "float32"), window) is not None
+        keys = 3 * window if in_bands else length
+        assert value(part.operations, letters) == 8 * length * 768**2 + 4 * length * keys * 768
+        assert value(part.kept, letters) == (3 + 2 * (3 if in_bands else 1)) * length * 768 + 12 * length * keys
+        assert in_bands == (length > WINDOWS * window)
 
 
 @pytest.mark.parametrize("head", HEADS)

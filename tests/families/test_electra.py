@@ -238,3 +238,18 @@ def test_its_onnx_export_gives_the_same_logits(rng):
     (answer,) = session.run(None, dict.fromkeys(session.input_names, ids.astype("int64") * 0) | {"input_ids": ids.astype("int64")})
     expected = model.predict([ids, ids * 0], verbose=0)
     np.testing.assert_allclose(answer[ids != 0], expected[ids != 0], atol=2e-5)
+
+
+@pytest.mark.parametrize("family", ["electra", "roberta", "bert"])
+def test_its_classifier_drops_before_and_after_its_dense_layer(family):
+    config = config_from_huggingface({"model_type": family, **SIZES, "max_position_embeddings": 24, "classifier_dropout": 0.5})
+    model = build_model(config.replace(labels=("a", "b")), ["classification", "multiple_choice"])
+    rows = [layer.name for layer in model.layers]
+    assert ("Extract-Dropout" in rows) == config.dropout_before_pooler == (family != "bert")
+    assert model.get_layer("Classification-Dropout").rate == 0.5
+    without = build_model(config.replace(labels=("a", "b"), dropout_before_pooler=False), ["classification", "multiple_choice"])
+    without.set_weights(model.get_weights())
+    ids = np.random.default_rng(3).integers(1, 40, (2, 7)).astype("int32")
+    inputs = [ids, np.zeros_like(ids)]
+    for one, other in zip(model(inputs, training=False), without(inputs, training=False), strict=True):
+        np.testing.assert_array_equal(keras.ops.convert_to_numpy(one), keras.ops.convert_to_numpy(other))

@@ -32,6 +32,7 @@ from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
+from keras_bert_rebuild.kernels import table
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface, config_to_huggingface
@@ -213,6 +214,43 @@ def test_padding_changes_no_answer_and_texts_may_be_longer_than_windows(config, 
         (padded,), (alone,) = answers(model, ids), answers(model, ids[1:, :9])
         got = padded[1] if padded.ndim == 2 else padded[1, :9]
         np.testing.assert_allclose(got, alone[0], atol=2e-5)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_bands_change_no_answer_and_no_step(pooling, rng, ids, monkeypatch):
+    config = CONFIG.replace(classifier_pooling=pooling)
+    weights, labels = random_model(config, ("classification",), rng).get_weights(), np.array([0, 2])
+    found = []
+    for windows in (table.WINDOWS, 0):
+        monkeypatch.setattr(table, "WINDOWS", windows)
+        model = build_model(config, ("classification",))
+        model.set_weights(weights)
+        compile_model(model, optimizer=keras.optimizers.SGD(0.1), jit_compile=False)
+        given = np.concatenate([ids, ids[:, ::-1]])  # padding after the tokens and before them
+        before = answers(model, given)
+        model.train_on_batch(given, np.concatenate([labels, labels]))
+        found.append([*before, attention_maps(model, given[:1]).probabilities, *model.get_weights()])
+    for plain, bands in zip(*found, strict=True):
+        np.testing.assert_allclose(bands, plain, atol=1e-5)
+
+
+def test_long_texts_cost_what_their_windows_do():
+    config = ModernBertConfig()
+    short, long = (explain(config, ("mlm",), length=length, predictions=1) for length in (4096, 8192))
+    retained = {step.name: long_step.kept / step.kept for step, long_step in zip(short.steps, long.steps, strict=True) if step.kept}
+    assert retained["Attention within a window"] == 2
+    assert retained["Attention"] > 3.5
+    assert "V = 192  keys that a token with a window is compared with" in str(long)
+    for explained, length in ((short, 4096), (long, 8192)):
+        assert explained.total("forward") == forward_flops(config, Work(length, length**2, 1, 1), pair_head=False)
+    memory = [
+        step_memory(config, PretrainSettings(batch_size=1, seq_len=length, max_predictions=1), "cpu", 1).activations
+        for length in (4096, 8192)
+    ]
+    every = config.replace(global_attn_every_n_layers=1)
+    whole = step_memory(every, PretrainSettings(batch_size=1, seq_len=8192, max_predictions=1), "cpu", 1).activations
+    assert memory[1] < 0.5 * whole
+    assert "Encoder block × 22" in str(short)
 
 
 def test_maps_end_at_the_window(rng, ids):

@@ -31,6 +31,13 @@ def attention(rng, dtype, mask=MASK, dropout=0.0, causal=False):
     return lambda query, key, value: of_tensors(query, key, value), [rng.standard_normal((2, 6, 3, 8)) for _ in range(3)]
 
 
+def windowed_attention(rng, dtype, causal=False):
+    """Attention within a window of one token on either side, over 12 tokens, some of which have nothing but padding in theirs."""
+    mask = ops.convert_to_tensor(np.arange(12) < np.array([12, 7])[:, None])
+    of_tensors = functools.partial(kernels.windowed_attention, mask=mask, window=1, causal=causal)
+    return lambda query, key, value: of_tensors(query, key, value), [rng.standard_normal((2, 12, 3, 8)) for _ in range(3)]
+
+
 def dropout(rng, dtype, noise_shape=None):
     seeds = keras.random.SeedGenerator(3)
     return lambda x: kernels.dropout(x, NEARLY_NONE, seeds, noise_shape), [rng.standard_normal((2, 6, 8))]
@@ -83,6 +90,7 @@ CASES = {
             "causal with dropout": {"causal": True, "dropout": NEARLY_NONE},
         },
     ),
+    "windowed_attention": (windowed_attention, {"a mask of keys": {}, "causal": {"causal": True}}),
     "dropout": (dropout, {"all numbers": {}, "rows": {"noise_shape": (None, 1, 8)}}),
     "in_one_kernel": (in_one_kernel, {f.__name__: {"function": f} for f in (gelu, gelu_erf, quick_gelu, norm)}),
     "dense": (dense, {"bias": {}, "no bias": {"use_bias": False}, "softmax": {"activation": "softmax"}}),

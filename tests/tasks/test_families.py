@@ -14,10 +14,18 @@ ROBERTA = {
     "pad_token_id": 1,
     "type_vocab_size": 1,
     "mlm_act": "gelu_erf",
+    "dropout_before_pooler": True,
 }
 DISTILBERT = {"family": "distilbert", "type_vocab_size": 0, "pooler_act": "relu"}
 ALBERT = {"family": "albert", "embedding_size": 8, "num_hidden_groups": 1}
-ELECTRA = {"family": "electra", "embedding_size": 8, "mlm_act": "gelu_erf", "pooler_act": "gelu_erf", "hidden_act": "gelu_erf"}
+ELECTRA = {
+    "family": "electra",
+    "embedding_size": 8,
+    "mlm_act": "gelu_erf",
+    "pooler_act": "gelu_erf",
+    "hidden_act": "gelu_erf",
+    "dropout_before_pooler": True,
+}
 TEXT = "The harbour was quiet, in London: naïve café! " * 3
 
 

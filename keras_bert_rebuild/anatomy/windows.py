@@ -1,0 +1,23 @@
+"""What attention within a window computes and retains."""
+
+from dataclasses import replace
+
+from keras_bert_rebuild.anatomy.part import COMPUTE, FLOAT32, PRODUCT, Held
+
+
+def in_window(attention):
+    """The `Part` of attention within a window, from that of attention to all tokens."""
+    queries, scores, sums, *others = attention.held
+    return replace(
+        attention,
+        name="Attention within a window",
+        operations="8·B·S·D·D + 4·B·S·V·D",
+        kept="3·B·S·D + 2·M·B·S·D + A·B·S·V",
+        held=(
+            replace(queries, dtype=PRODUCT, times="1 + 2·M"),
+            Held(scores.what, ("S", "V"), FLOAT32, "A", scores=True),
+            sums,
+            *others,
+        ),
+        working=(Held("attention: probabilities and two gradients", ("S", "V"), COMPUTE, "3·A", scores=True),),
+    )
