@@ -55,6 +55,9 @@ class Positions:
     norm: Norm | None = None
     """The norm of the table of distances."""
 
+    factor: float = 1.0
+    """For rotary positions, what positions are divided by."""
+
 
 # What disentangled attention adds to the scores of contents: content to position, and position to content.
 TERMS = ("c2p", "p2c")
@@ -125,6 +128,9 @@ class FeedForward:
     bias: bool = True
     dropout: float = 0.0
     """Dropout rate of the values between the two layers."""
+
+    output_bias: bool | None = None
+    """Whether the second layer has a bias; None for `bias`."""
 
 
 @dataclass(frozen=True)

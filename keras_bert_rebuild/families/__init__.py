@@ -1,11 +1,22 @@
 """The differences between the families, as data without code."""
 
-from keras_bert_rebuild.families import albert, bert, deberta_v2, distilbert, electra, modernbert, roberta, transformer
+from keras_bert_rebuild.families import (
+    albert,
+    bert,
+    deberta_v2,
+    distilbert,
+    electra,
+    gte,
+    modernbert,
+    nomic_bert,
+    roberta,
+    transformer,
+)
 
 # Hugging Face's name of a family to the module with its data.
 FAMILIES = {
     model_type: module
-    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert)
+    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert, nomic_bert, gte)
     for model_type in module.MODEL_TYPES
 }
 

@@ -63,6 +63,11 @@ DEBERTA_ODD = {
 # A row for each distance, fewer than the text is long, without their norm; narrow embedding tables.
 DEBERTA_PLAIN = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 6, "norm_rel_ebd": "none", "embedding_size": 6}
 
+# Rotary positions, the second with those that GTE's own code calls "ntk".
+NOMIC = {**BERT, "hidden_size": 24}
+GTE = {**BERT, "hidden_size": 24, "pad_token_id": 1}
+SCALED = {"rope_parameters": {"rope_type": "linear", "factor": 1.7, "rope_theta": 77.0}}
+
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
     "bert": ("Bert", "Model", BERT),
@@ -108,6 +113,12 @@ CASES = {
         "ForQuestionAnswering",
         {**DEBERTA_ODD, "relative_attention": False, "pos_att_type": None, "norm_rel_ebd": "none"},
     ),
+    "nomic": ("NomicBert", "Model", NOMIC),
+    "nomic_masked_lm": ("NomicBert", "ForMaskedLM", {**NOMIC, **ODD, **SCALED}),
+    "nomic_classification": ("NomicBert", "ForSequenceClassification", {**NOMIC, "num_labels": 3}),
+    "gte": ("Gte", "Model", {**GTE, **SCALED}),
+    "gte_masked_lm": ("Gte", "ForMaskedLM", {**GTE, "type_vocab_size": 0}),
+    "gte_tokens": ("Gte", "ForTokenClassification", {**GTE, **ODD, "num_labels": 5}),
 }
 
 
@@ -122,6 +133,8 @@ FAMILIES = {
     "ModernBert": MODERN,
     "Electra": ELECTRA,
     "DebertaV2": DEBERTA,
+    "NomicBert": NOMIC,
+    "Gte": GTE,
 }
 KINDS = (
     "Model",
@@ -132,7 +145,7 @@ KINDS = (
     "ForMultipleChoice",
 )
 PAIRS = [
-    *((family, kind) for family in FAMILIES for kind in KINDS),
+    *((family, kind) for family in FAMILIES for kind in KINDS if hasattr(transformers, family + kind)),
     ("Bert", "ForPreTraining"),
     ("Bert", "ForNextSentencePrediction"),
     ("Albert", "ForPreTraining"),

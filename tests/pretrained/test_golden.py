@@ -20,7 +20,9 @@ def test_every_family_has_golden_files():
         "deberta",
         "distilbert",
         "electra",
+        "gte",
         "modernbert",
+        "nomic",
         "roberta",
         "xlm",
     }
