@@ -79,7 +79,8 @@ def in_one_spelling(values: Mapping[str, Any], where: Any) -> dict[str, Any]:
     own = values.get("model_type") == "new"
     activation = {"mlm_act": values.get("hidden_act")} if own else {}
     values = {key: value for key, value in values.items() if key != "mlm_act"} | activation
-    return rotary_bert.with_rotary_values(values, GteConfig, where, theta=10_000.0 if own else GteConfig.rope_theta)
+    theta = 10_000.0 if own else GteConfig.rope_theta
+    return rotary_bert.with_rotary_values(values, GteConfig, where, theta=theta, kinds=("linear", "ntk"))
 
 
 further_keys = rotary_bert.rotary_keys

@@ -1,5 +1,6 @@
 """BERTs with rotary positions and a gate: what the families of Nomic and GTE have in common."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +67,14 @@ def rotary_encoder(config: RotaryBertConfig, *, biased: bool, inner_dropout: flo
     )
 
 
-def with_rotary_values(values: dict[str, Any], config: type[RotaryBertConfig], where: Any, *, theta: float) -> dict[str, Any]:
+def with_rotary_values(
+    values: Mapping[str, Any],
+    config: type[RotaryBertConfig],
+    where: Any,
+    *,
+    theta: float,
+    kinds: tuple[str, ...] = ("linear",),
+) -> dict[str, Any]:
     """The values of a config.json with `rope_theta` and `rope_factor` for every spelling of rotary positions.
 
     Positions of the type "linear" are divided by `factor`. The type "ntk" of GTE's own code multiplies the base by `factor` and
@@ -77,6 +85,7 @@ def with_rotary_values(values: dict[str, Any], config: type[RotaryBertConfig], w
         config: the class with the defaults of sizes that the file does not give.
         where: the file, for errors.
         theta: the base if the file gives none.
+        kinds: the types besides "default" that the family has.
 
     Raises:
         ValueError: rotary positions of another kind, or a width of heads that is not hidden_size / num_attention_heads.
@@ -90,17 +99,16 @@ def with_rotary_values(values: dict[str, Any], config: type[RotaryBertConfig], w
     known = all(type(size) is int and size > 0 for size in sizes)
     if values.get("head_dim") is not None and (not known or sizes[0] != values["head_dim"] * sizes[1]):
         raise ValueError(f"{where}: head_dim must be hidden_size / num_attention_heads; got {values['head_dim']!r:.80}.")
-    kind, factor = rotary.get("rope_type", rotary.get("type", "default")), rotary.get("factor")
+    kind, factor = rotary.get("rope_type", rotary.get("type", "default")), rotary.get("factor", 1)
     base = next((each for each in (rotary.get("rope_theta"), values.get("rope_theta")) if each is not None), theta)
     unread = {key: value for key, value in rotary.items() if key not in ("rope_type", "type", "rope_theta", "factor")}
     unread = {key: value for key, value in unread.items() if value is not None and (key, value) != ("partial_rotary_factor", 1)}
-    scaled = kind in ("linear", "ntk") and is_number(factor) and 1 <= factor <= MAX_FACTOR
-    if unread or not (scaled or (kind == "default" and factor in (None, 1))):
+    most = MAX_FACTOR if kind in kinds else 1 if kind == "default" else 0
+    if unread or not is_number(factor) or not 1 <= factor <= most:
         raise ValueError(
-            f"{where}: rotary positions must have the type 'default', or 'linear' or 'ntk' with a factor of at least 1, and no other "
+            f"{where}: rotary positions must have the type default, or {' or '.join(kinds)} with a factor of at least 1, and no other "
             f"settings; got {rotary!r:.120}."
         )
-    factor = 1.0 if kind == "default" else float(factor)
     if kind == "ntk" and known and is_number(base):
         base, factor = base * factor, factor ** (2 * sizes[1] / sizes[0])
     return {**values, "rope_theta": base, "rope_factor": factor}

@@ -45,7 +45,7 @@ class CompositeLayer(keras.layers.Layer):
 def sub_dense(layer, name, input_size, units, activation=None, use_bias=None):
     """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`.
 
-    It has a bias if `use_bias` says so, or if that is None and `layer` has biases.
+    `use_bias` decides for it alone; None: it has a bias if `layer` has biases.
     """
     options = {option: _clone(getattr(layer, option)) for option in OPTIONS}
     if name == "output" and layer.output_initializer is not None:
