@@ -10,8 +10,11 @@ import torch
 import transformers
 from helpers.run_model import answers
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
 
-from keras_bert_rebuild import attention_maps, from_pretrained, save_pretrained
+from keras_bert_rebuild import attention_maps, from_pretrained, load_task, save_pretrained
+from keras_bert_rebuild.cli.main import main
 
 FAMILIES = {"NomicBert": cases.NOMIC, "Gte": cases.GTE}
 SETTINGS = (
@@ -166,3 +169,42 @@ def test_gradients_of_a_step_agree(family, kind, tmp_path):
     assert set(found) == set(gradients)
     for name, gradient in gradients.items():
         np.testing.assert_allclose(found[name], gradient, atol=1e-4 * max(1, gradient.abs().max().item()), err_msg=name)
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{letter}" for letter in "abcdefgh"), "search", "query", ":", "##s"]
+TEXTS = ["worda wordb", "WORDC", "wordd " * 30, "worde wordfs wordg", "wordi wordzz"]
+
+
+def wordpiece(folder):
+    """The tokenizer of Nomic's models."""
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    return transformers.BertTokenizerFast(str(folder / "vocab.txt"), do_lower_case=True, model_max_length=24)
+
+
+def unigram(folder):
+    """That of GTE's multilingual model."""
+    letters = [(letter, -4.0) for letter in sorted({*"".join(TEXTS), "▁", ":"} - {" "})]
+    front = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    pieces = [*front, ("▁word", -1.0), ("▁worda", -1.5), *letters, ("<mask>", 0.0)]
+    return transformers.XLMRobertaTokenizer(vocab=pieces, model_max_length=24)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize(("family", "tokenizer"), [("NomicBert", wordpiece), ("Gte", unigram)])
+def test_folders_of_sentence_transformers_give_their_vectors(family, tokenizer, pooling, tmp_path):
+    encoder = tmp_path / "encoder"
+    cases.random_model(family, "Model", FAMILIES[family]).save_pretrained(encoder)
+    tokenizer(encoder).save_pretrained(encoder)
+    torch.manual_seed(3)
+    modules = [st.Transformer(str(encoder)), st.Pooling(24, pooling_mode=pooling), st.Normalize()]
+    prompts = {"query": "search query: "} if family == "NomicBert" else None
+    theirs = SentenceTransformer(modules=modules, prompts=prompts, default_prompt_name="query" if prompts else None, device="cpu")
+    theirs.save(str(tmp_path / "sentences"))
+    expected = theirs.encode(TEXTS)
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    output = tmp_path / "vectors.npy"
+    assert main(["embed", str(tmp_path / "texts.txt"), "--model", str(tmp_path / "sentences"), "--output", str(output)]) == 0
+    np.testing.assert_allclose(np.load(output), expected, atol=1e-5)
+    if pooling == "mean" and prompts is None:
+        task, short = load_task(tmp_path / "sentences", kind="embedding"), [0, 1, 3, 4]  # it reads the whole of long texts
+        np.testing.assert_allclose(task([TEXTS[i] for i in short]), expected[short], atol=1e-5)
