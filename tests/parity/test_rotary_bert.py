@@ -15,6 +15,7 @@ from sentence_transformers.sentence_transformer import modules as st
 
 from keras_bert_rebuild import attention_maps, from_pretrained, load_task, save_pretrained
 from keras_bert_rebuild.cli.main import main
+from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 
 FAMILIES = {"NomicBert": cases.NOMIC, "Gte": cases.GTE}
 SETTINGS = (
@@ -208,3 +209,28 @@ def test_folders_of_sentence_transformers_give_their_vectors(family, tokenizer, 
     if pooling == "mean" and prompts is None:
         task, short = load_task(tmp_path / "sentences", kind="embedding"), [0, 1, 3, 4]  # it reads the whole of long texts
         np.testing.assert_allclose(task([TEXTS[i] for i in short]), expected[short], atol=1e-5)
+
+
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+
+
+@pytest.mark.parametrize("family", ["gte", "nomic_bert"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"rope_theta": 500.0},
+        {"rope_theta": 500.0, "rope_scaling": LINEAR},
+        {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 2.0}},
+        {"rope_theta": 500.0, "rope_scaling": {**LINEAR, "rope_theta": 9.0}},
+        {"rope_theta": 500.0, "rope_parameters": {"rope_theta": 9.0}},
+        {"rope_parameters": LINEAR},
+        {"rope_parameters": {"rope_theta": 3.0, "partial_rotary_factor": 1.0}},
+    ],
+)
+def test_rotary_positions_mean_the_same_wherever_the_file_says_them(family, given, tmp_path):
+    values = {"model_type": family, **given}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    expected = transformers.AutoConfig.from_pretrained(tmp_path).rope_parameters
+    got = config_from_huggingface(values)
+    assert (got.rope_theta, got.rope_factor) == (expected["rope_theta"], expected.get("factor", 1.0))
