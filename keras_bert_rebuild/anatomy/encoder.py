@@ -61,6 +61,9 @@ class Positions:
     reused: int = 0
     """Those of a segment that may become memories; 0 for all."""
 
+    factor: float = 1.0
+    """For rotary positions, what positions are divided by."""
+
 
 # What disentangled attention adds to the scores of contents: content to position, and position to content.
 TERMS = ("c2p", "p2c")
@@ -131,6 +134,9 @@ class FeedForward:
     bias: bool = True
     dropout: float = 0.0
     """Dropout rate of the values between the two layers."""
+
+    output_bias: bool | None = None
+    """Whether the second layer has a bias; None for `bias`."""
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,8 @@ def _embedding_parts(encoder):
 
 def block_parts(block):
     """The parts of a block in the order in which they run."""
-    relative = block.attention.relative
-    attention, feed_forward = _halves(block.feed_forward.gated, block.attention.bias, block.feed_forward.bias, relative)
+    inner, relative = block.feed_forward, block.attention.relative
+    attention, feed_forward = _halves(inner.gated, block.attention.bias, inner.bias, relative, inner.output_bias)
     attention = attention if block.attention.window is None else in_window(attention)
     for half, article in ((attention, 7), (feed_forward, 9)):
         norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
@@ -205,8 +205,9 @@ def _spelled(encoder, part):
     return part if encoder.embedding.widened else in_letters(part, E="H")
 
 
-def _halves(gated, bias, feed_forward_bias=None, relative=None):
+def _halves(gated, bias, feed_forward_bias=None, relative=None, output_bias=None):
     biases = bias if feed_forward_bias is None else feed_forward_bias
+    output_bias = biases if output_bias is None else output_bias
     projections = [
         dense_weights(name, "D", "D", bias, COLUMNS, ALONG, heads=(1, 0), adapter=name in ("query", "value"))
         for name in ("query", "key", "value")
@@ -237,7 +238,7 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None):
         BLOCK,
         "Feed-forward",
         f"Encoder-{{n}}-{FEED_FORWARD}",
-        (*gate, *inner, *dense_weights("output", "FFD", "H", biases, ROWS)),
+        (*gate, *inner, *dense_weights("output", "FFD", "H", output_bias, ROWS)),
         operations="6·B·S·H·FFD" if gated else "4·B·S·H·FFD",
         kept="B·S·H + 4·B·S·FFD" if gated else "B·S·H + 2·B·S·FFD",
         held=(Held("values before the activation", ("S", "FFD"), times="2" if gated else "1"),),

@@ -189,13 +189,13 @@ LAYERS = {
     layers.Embedding: (embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
     layers.Extract: (_extract, "index"),
-    layers.FeedForward: (_feed_forward, "units activation use_bias gated"),
+    layers.FeedForward: (_feed_forward, "units activation use_bias gated use_output_bias"),
     layers.LastToken: (last_token, ""),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
     layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
     layers.MaskedGlobalMaxPool1D: (_greatest, ""),
-    layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window"),
+    layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window rotary_factor"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
     layers.QueryEmbedding: (_first, ""),
@@ -220,7 +220,7 @@ def _any_mask(graph, inputs):
 
 def _angles(graph, layer, x, width):
     """Cosines and sines of rotary positions, `(length, width)`."""
-    speeds = [float(layer.rotary_theta) ** -(2 * i / width) for i in range(width // 2)] * 2
+    speeds = [float(layer.rotary_theta) ** -(2 * i / width) / layer.rotary_factor for i in range(width // 2)] * 2
     offsets = graph.node("Unsqueeze", graph.node("Cast", token_offsets(graph, x), to=1), graph.scalars(-1))  # 1: float32
     angles = graph.node("Mul", offsets, graph.constant(speeds))
     return graph.node("Cos", angles), graph.node("Sin", angles)

@@ -1,11 +1,23 @@
 """The differences between the families, as data without code."""
 
-from keras_bert_rebuild.families import albert, bert, deberta_v2, distilbert, electra, modernbert, roberta, transformer, xlnet
+from keras_bert_rebuild.families import (
+    albert,
+    bert,
+    deberta_v2,
+    distilbert,
+    electra,
+    gte,
+    modernbert,
+    nomic_bert,
+    roberta,
+    transformer,
+    xlnet,
+)
 
 # Hugging Face's name of a family to the module with its data.
 FAMILIES = {
     model_type: module
-    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert, xlnet)
+    for module in (bert, roberta, distilbert, albert, electra, deberta_v2, modernbert, nomic_bert, gte, xlnet)
     for model_type in module.MODEL_TYPES
 }
 

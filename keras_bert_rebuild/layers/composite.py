@@ -42,15 +42,18 @@ class CompositeLayer(keras.layers.Layer):
         return {"activation": keras.activations.serialize(self.activation), "use_bias": self.use_bias, **options}
 
 
-def sub_dense(layer, name, input_size, units, activation=None):
-    """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`."""
+def sub_dense(layer, name, input_size, units, activation=None, use_bias=None):
+    """A built `Dense` called `name`, with the initializers, regularizers, constraints and dtype of `layer`.
+
+    `use_bias` decides for it alone; None: it has a bias if `layer` has biases.
+    """
     options = {option: _clone(getattr(layer, option)) for option in OPTIONS}
     if name == "output" and layer.output_initializer is not None:
         options["kernel_initializer"] = _clone(layer.output_initializer)
     dense = keras.layers.Dense(
         units,
         activation=activation,
-        use_bias=layer.use_bias,
+        use_bias=layer.use_bias if use_bias is None else use_bias,
         **options,
         dtype=layer.dtype_policy,
         trainable=layer.trainable,  # a layer loaded as frozen is frozen before it has sub-layers

@@ -33,6 +33,7 @@ class FeedForward(CompositeLayer):
         gated: whether there is a gate.
         output_initializer: of the kernel of `output`; None for `kernel_initializer`.
         dropout_rate: rate in [0, 1) at which intermediate activations are dropped in training; BERT uses none.
+        use_output_bias: whether the second layer has a bias; None for `use_bias`.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -55,6 +56,7 @@ class FeedForward(CompositeLayer):
         bias_constraint: Any = None,
         dropout_rate: float = 0.0,
         gated: bool = False,
+        use_output_bias: bool | None = None,
         **kwargs: Any,
     ) -> None:
         if not 0 <= dropout_rate < 1:
@@ -64,13 +66,14 @@ class FeedForward(CompositeLayer):
         self.units = units
         self.dropout_rate = dropout_rate
         self.gated = gated
+        self.use_output_bias = use_output_bias
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
         if self.gated:
             self.gate_dense = sub_dense(self, "gate", hidden_size, self.units)
         self.intermediate_dense = sub_dense(self, "intermediate", hidden_size, self.units)
-        self.output_dense = sub_dense(self, "output", self.units, hidden_size)
+        self.output_dense = sub_dense(self, "output", self.units, hidden_size, use_bias=self.use_output_bias)
         if self.dropout_rate > 0:
             self.dropout = Dropout(self.dropout_rate, dtype=self.dtype_policy, name="dropout")
         self.built = True
@@ -100,4 +103,5 @@ class FeedForward(CompositeLayer):
             **self.dense_config(),
             "dropout_rate": self.dropout_rate,
             **({"gated": True} if self.gated else {}),
+            **({} if self.use_output_bias is None else {"use_output_bias": self.use_output_bias}),
         }

@@ -35,6 +35,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         attention_dropout: rate in [0, 1) at which attention probabilities are dropped in training. keras_bert has none.
         rotary_theta: base of the rotary positions of queries and keys; None for none.
         window: tokens on either side that a token attends to; None for all.
+        rotary_factor: what positions are divided by before they rotate.
         output_initializer: of the kernel of `output`; None for `kernel_initializer`.
 
     Call arguments:
@@ -65,6 +66,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         attention_dropout: float = 0.0,
         rotary_theta: float | None = None,
         window: int | None = None,
+        rotary_factor: float = 1.0,
         **kwargs: Any,
     ) -> None:
         if not 0 <= attention_dropout < 1:
@@ -76,6 +78,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         self.attention_dropout = attention_dropout
         self.rotary_theta = rotary_theta
         self.window = window
+        self.rotary_factor = rotary_factor
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
@@ -98,7 +101,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         value = self._split_heads(kernels.dense(self.value_dense, inputs))
         if self.rotary_theta is not None:
             offsets = ops.arange(ops.shape(inputs)[1]) if positions is None else positions
-            rotation = angles(offsets, query.shape[-1], self.rotary_theta)
+            rotation = angles(offsets, query.shape[-1], self.rotary_theta, self.rotary_factor)
             query, key = rotate(query, *rotation), rotate(key, *rotation)
         return query, key, value
 
@@ -158,6 +161,7 @@ class MultiHeadSelfAttention(CompositeLayer):
             "attention_dropout": self.attention_dropout,
             **({} if self.rotary_theta is None else {"rotary_theta": self.rotary_theta}),
             **({} if self.window is None else {"window": self.window}),
+            **({} if self.rotary_factor == 1 else {"rotary_factor": self.rotary_factor}),
         }
 
     def _split_heads(self, x):

@@ -77,15 +77,16 @@ def speeds(width):
     return (10000.0 ** -(np.arange(width) // 2 * 2 / width)).astype("float32")
 
 
-def angles(positions, width, theta):
+def angles(positions, width, theta, factor=1.0):
     """The cosines and sines of the rotation of heads, float32 `(..., length, 1, width)`.
 
     Args:
         positions: of the tokens, `(length,)` or `(batch, length)`.
         width: of a head, even.
         theta: pair i rotates by theta^(-2i / width) per position.
+        factor: what positions are divided by.
     """
-    frequencies = np.float32(theta) ** -(np.arange(0, width, 2, dtype="float32") / width)
+    frequencies = np.float32(theta) ** -(np.arange(0, width, 2, dtype="float32") / width) / np.float32(factor)
     phases = ops.expand_dims(ops.cast(positions, "float32"), -1) * ops.convert_to_tensor(frequencies)
     phases = ops.expand_dims(ops.concatenate([phases, phases], -1), -2)
     return ops.cos(phases), ops.sin(phases)

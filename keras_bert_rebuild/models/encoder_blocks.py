@@ -107,7 +107,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     """
     name = f"Encoder-{block.number}" if name is None else name
     attention, feed_forward = block.attention, block.feed_forward
-    rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta}
+    rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta, "rotary_factor": attention.rotary.factor}
     window = {} if attention.window is None else {"window": attention.window}
     kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
     sub_layers = [
@@ -130,6 +130,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
             trainable=trainable,
             name=f"{name}-{FEED_FORWARD}",
             **({"dropout_rate": feed_forward.dropout} if feed_forward.dropout else {}),
+            **({} if feed_forward.output_bias is None else {"use_output_bias": feed_forward.output_bias}),
             **kernel_settings(),
         ),
     ]

@@ -29,7 +29,14 @@ FIELDS = (
 )
 
 # Settings of the layers of a block that `BertConfig` has no field for, and what BERT has.
-FIXED = (("use_bias", True), ("gated", False), ("rotary_theta", None), ("window", None), ("center", True))
+FIXED = (
+    ("use_bias", True),
+    ("gated", False),
+    ("use_output_bias", None),
+    ("rotary_theta", None),
+    ("window", None),
+    ("center", True),
+)
 
 # What keras_bert called its two forms of gelu in 0.66 to 0.70.
 OLD_ACTIVATIONS = {"gelu_tensorflow": "gelu_erf", "gelu_fallback": "gelu"}

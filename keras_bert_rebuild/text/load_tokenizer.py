@@ -31,6 +31,9 @@ IN_JSON: dict[str, Any] = {
 PREFERRED = {"bert": "vocab.txt", "albert": "spiece.model", "roberta": "vocab.json", "xlmroberta": "sentencepiece.bpe.model"}
 PREFERRED |= {"debertav2": "spm.model", "xlnet": "spiece.model"}
 
+# Models with the tokenizer of another one where their settings name no class.
+BORROWED = {"gte": "xlmroberta", "nomicbert": "bert"}
+
 # These split words with code of their own, whatever files they have.
 REFUSED = ("bertjapanese", "bertweet", "phobert", "herbert")
 
@@ -148,4 +151,4 @@ def _name(folder, file, key):
     """One name: `xlmroberta` for `XLMRobertaTokenizerFast` and `xlm-roberta`; empty for a generic class."""
     name = str(json_object(folder / file).get(key) or "").lower().replace("-", "").replace("_", "")
     name = name.removesuffix("fast").removesuffix("tokenizer")
-    return "" if name in ("pretrained", "tokenizersbackend") else name
+    return "" if name in ("pretrained", "tokenizersbackend") else BORROWED.get(name, name)

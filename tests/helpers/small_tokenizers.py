@@ -1,8 +1,9 @@
 """Tokenizer files small enough to be trained in a test."""
 
 import io
+import json
 
-from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE
 
 SENTENCES = [
@@ -74,3 +75,23 @@ def sentencepiece(family, sentences=None, **options):
         **{"vocab_size": 160, **special, **options},
     )
     return model.getvalue()
+
+
+def gemmas():
+    """A pipeline as that of Gemma 2 and mmBERT: `▁` for spaces, merges in whole texts, bytes for letters that it does not have."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
+    added = ["[multimodal]", "<unused0>", "\n\n", "▁▁", "<table>"]
+    tokenizer = Tokenizer(BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    known = [*special, *added, *(f"<0x{byte:02X}>" for byte in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=420, special_tokens=known, limit_alphabet=60, show_progress=False)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    values = json.loads(tokenizer.to_str())
+    tokenizer = Tokenizer.from_str(json.dumps({**values, "added_tokens": []}))
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in special])
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in added])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    ends = [(token, tokenizer.token_to_id(token)) for token in ("<bos>", "<eos>")]
+    tokenizer.post_processor = processors.TemplateProcessing("<bos> $A <eos>", "<bos> $A <eos> $B:1 <eos>:1", ends)
+    return tokenizer

@@ -65,6 +65,10 @@ DEBERTA_PLAIN = {**DEBERTA, "position_buckets": -1, "max_relative_positions": 6,
 
 XLNET = {"vocab_size": 40, "d_model": 12, "n_layer": 2, "n_head": 3, "d_inner": 20}
 XLNET_ODD = {**XLNET, "ff_activation": "gelu_new", "clamp_len": 4, "layer_norm_eps": 1e-5, "pad_token_id": 0, "n_head": 2}
+# Rotary positions, the second with those that GTE's own code calls "ntk".
+NOMIC = {**BERT, "hidden_size": 24}
+GTE = {**BERT, "hidden_size": 24, "pad_token_id": 1}
+SCALED = {"rope_parameters": {"rope_type": "linear", "factor": 1.7, "rope_theta": 77.0}}
 
 # Name of a case, the prefix of "Config" and the rest of the class, the config.
 CASES = {
@@ -111,6 +115,12 @@ CASES = {
         "ForQuestionAnswering",
         {**DEBERTA_ODD, "relative_attention": False, "pos_att_type": None, "norm_rel_ebd": "none"},
     ),
+    "nomic": ("NomicBert", "Model", NOMIC),
+    "nomic_masked_lm": ("NomicBert", "ForMaskedLM", {**NOMIC, **ODD, **SCALED}),
+    "nomic_classification": ("NomicBert", "ForSequenceClassification", {**NOMIC, "num_labels": 3}),
+    "gte": ("Gte", "Model", {**GTE, **SCALED}),
+    "gte_masked_lm": ("Gte", "ForMaskedLM", {**GTE, "type_vocab_size": 0}),
+    "gte_tokens": ("Gte", "ForTokenClassification", {**GTE, **ODD, "num_labels": 5}),
 }
 
 CASES |= {
@@ -134,6 +144,8 @@ FAMILIES = {
     "Electra": ELECTRA,
     "DebertaV2": DEBERTA,
     "XLNet": XLNET,
+    "NomicBert": NOMIC,
+    "Gte": GTE,
 }
 KINDS = (
     "Model",
@@ -145,7 +157,12 @@ KINDS = (
 )
 NAMES = {("XLNet", "ForMaskedLM"): "LMHeadModel", ("XLNet", "ForQuestionAnswering"): "ForQuestionAnsweringSimple"}
 PAIRS = [
-    *((family, NAMES.get((family, kind), kind)) for family in FAMILIES for kind in KINDS),
+    *(
+        (family, NAMES.get((family, kind), kind))
+        for family in FAMILIES
+        for kind in KINDS
+        if hasattr(transformers, family + NAMES.get((family, kind), kind))
+    ),
     ("Bert", "ForPreTraining"),
     ("Bert", "ForNextSentencePrediction"),
     ("Albert", "ForPreTraining"),

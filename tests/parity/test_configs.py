@@ -65,7 +65,9 @@ ABSENT = {
     "conv_kernel_size": 0,
     "conv_act": "tanh",
 }
-KEYS = [(family, key) for family, module in FAMILIES.items() for _, key in module.CONFIG]
+# Those of transformers: "new" is the name in GTE's own code.
+KNOWN = {family: module for family, module in FAMILIES.items() if family in transformers.CONFIG_MAPPING}
+KEYS = [(family, key) for family, module in KNOWN.items() for _, key in module.CONFIG]
 
 
 def compared(folder, family, values):
@@ -79,7 +81,7 @@ def compared(folder, family, values):
     assert got == expected
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KNOWN)
 def test_an_empty_file_means_the_same(tmp_path, family):
     compared(tmp_path, family, {"model_type": family})
 
@@ -101,6 +103,6 @@ def test_a_file_without_one_key_means_the_same(tmp_path, family, key):
     compared(tmp_path, family, {"model_type": family, **said})
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "xlnet"])  # transformers refuses them for XLNet
+@pytest.mark.parametrize("family", [family for family in KNOWN if family != "xlnet"])  # transformers refuses them for XLNet
 def test_the_common_names_of_sizes_mean_the_same(tmp_path, family):
     compared(tmp_path, family, {"model_type": family, "hidden_size": 24, "num_hidden_layers": 4, "num_attention_heads": 2})

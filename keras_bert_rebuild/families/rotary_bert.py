@@ -1,0 +1,124 @@
+"""BERTs with rotary positions and a gate: what the families of Nomic and GTE have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.families.modernbert_config import MAX_THETA
+from keras_bert_rebuild.files.finite import is_number
+
+# The largest number that positions are divided by.
+MAX_FACTOR = 1e6
+
+# Read here after `in_one_spelling`, written by `rotary_keys`.
+ALIASES: tuple = (("rope_theta", "rope_theta"), ("rope_factor", "rope_factor"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryBertConfig(BertConfig):
+    """BERT's fields, and those of rotary positions."""
+
+    rope_theta: float = 10_000.0
+    """Base of the rotary positions."""
+
+    rope_factor: float = 1.0
+    """What positions are divided by before they rotate."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, minimum, most in (("rope_theta", "above 0", MAX_THETA), ("rope_factor", "of at least 1", MAX_FACTOR)):
+            value = getattr(self, name)
+            if not is_number(value) or not (0 < value <= most if name == "rope_theta" else 1 <= value <= most):
+                raise ValueError(f"{name} must be a number {minimum} and at most {most:,.0f}; got {value!r:.80}.")
+            object.__setattr__(self, name, float(value))
+        for name in ("embedding_size", "num_hidden_groups", "position_offset"):
+            if getattr(self, name):
+                raise ValueError(f"{name} must not be set, since {self.family} has no such part; got {getattr(self, name)!r:.80}.")
+        if self.hidden_size % (2 * self.num_attention_heads) and not self.hidden_size % self.num_attention_heads:
+            width = self.hidden_size // self.num_attention_heads
+            raise ValueError(f"the width of a head must be even for rotary positions; got {width}.")
+
+
+def rotary_encoder(config: RotaryBertConfig, *, biased: bool, inner_dropout: float) -> Encoder:
+    """The anatomy: BERT's blocks with rotary positions for a table of positions, and with gates.
+
+    Args:
+        config: its config.
+        biased: whether the four projections of attention and the output of the feed-forward half have biases; its other layers
+            have none.
+        inner_dropout: rate at which gated values are dropped in training.
+
+    Reference: Su et al., 2021 (https://arxiv.org/abs/2104.09864), rotary positions; Shazeer, 2020
+    (https://arxiv.org/abs/2002.05202), gates.
+    """
+    bert = bert_encoder(config)
+    positions = Positions("rotary", config.max_position_embeddings, theta=config.rope_theta, factor=config.rope_factor)
+    heads, activation, dropout = config.num_attention_heads, config.attention_act, config.attention_probs_dropout_prob
+    attention = Attention(heads, activation, dropout, bias=biased, rotary=positions)
+    feed_forward = FeedForward(
+        config.intermediate_size, config.hidden_act, gated=True, bias=False, dropout=inner_dropout, output_bias=biased or None
+    )
+    return replace(
+        bert,
+        embedding=replace(bert.embedding, positions=positions, normalised_first=True),
+        blocks=tuple(replace(block, attention=attention, feed_forward=feed_forward) for block in bert.blocks),
+    )
+
+
+def with_rotary_values(
+    values: Mapping[str, Any],
+    config: type[RotaryBertConfig],
+    where: Any,
+    *,
+    theta: float,
+    kinds: tuple[str, ...] = ("linear",),
+) -> dict[str, Any]:
+    """The values of a config.json with `rope_theta` and `rope_factor` for every spelling of rotary positions.
+
+    Positions of the type "linear" are divided by `factor`. The type "ntk" of GTE's own code multiplies the base by `factor` and
+    divides positions by factor^(2 / width of a head), at every length.
+
+    Args:
+        values: the dictionary in the file.
+        config: the class with the defaults of sizes that the file does not give.
+        where: the file, for errors.
+        theta: the base if the file gives none.
+        kinds: the types besides "default" that the family has.
+
+    Raises:
+        ValueError: rotary positions of another kind, or a width of heads that is not hidden_size / num_attention_heads.
+    """
+    values = dict(values)
+    given = [values.pop(key, None) or {} for key in ("rope_scaling", "rope_parameters")]
+    if any(not isinstance(each, dict) for each in given) or (all(given) and given[0] != given[1]):
+        raise ValueError(f"{where}: rope_parameters must be an object, and rope_scaling the same or none; got {given!r:.80}.")
+    rotary = given[0] or given[1]
+    sizes = [values.get(key) or getattr(config, key) for key in ("hidden_size", "num_attention_heads")]
+    known = all(type(size) is int and size > 0 for size in sizes)
+    if values.get("head_dim") is not None and (not known or sizes[0] != values["head_dim"] * sizes[1]):
+        raise ValueError(f"{where}: head_dim must be hidden_size / num_attention_heads; got {values['head_dim']!r:.80}.")
+    kind, factor = rotary.get("rope_type", rotary.get("type", "default")), rotary.get("factor", 1)
+    base = next((each for each in (rotary.get("rope_theta"), values.get("rope_theta")) if each is not None), theta)
+    unread = {key: value for key, value in rotary.items() if key not in ("rope_type", "type", "rope_theta", "factor")}
+    unread = {key: value for key, value in unread.items() if value is not None and (key, value) != ("partial_rotary_factor", 1)}
+    most = MAX_FACTOR if kind in kinds else 1 if kind == "default" else 0
+    if unread or not is_number(factor) or not 1 <= factor <= most:
+        raise ValueError(
+            f"{where}: rotary positions must have the type default, or {' or '.join(kinds)} with a factor of at least 1, and no other "
+            f"settings; got {rotary!r:.120}."
+        )
+    if kind == "ntk" and known and is_number(base):
+        base, factor = base * factor, factor ** (2 * sizes[1] / sizes[0])
+    return {**values, "rope_theta": base, "rope_factor": factor}
+
+
+def rotary_keys(config: RotaryBertConfig) -> dict[str, Any]:
+    """What config.json says of rotary positions.
+
+    Args:
+        config: its config.
+    """
+    scaled = {"rope_type": "default"} if config.rope_factor == 1 else {"rope_type": "linear", "factor": config.rope_factor}
+    return {"rope_parameters": {**scaled, "rope_theta": config.rope_theta}, "tie_word_embeddings": True}
