@@ -28,7 +28,7 @@ class PretrainingGraph:
     @functools.cached_property
     def without_last_layers(self) -> keras.Model:
         """The graph up to the last layers of the heads. Outputs: for MLM, the token table, then for the other heads."""
-        outputs = [self.model.get_layer("MLM-Dense").input, self.model.get_layer("Embedding-Token").output[1]]
+        outputs = [self.model.get_layer("MLM-Dense").input, self._table]
         for head in self.other_heads:
             layer = self.model.get_layer(head)
             outputs.append(layer.input if isinstance(layer, Dense) else self.model.outputs[self.model.output_names.index(head)])
@@ -38,8 +38,12 @@ class PretrainingGraph:
     def embedding(self) -> keras.Model:
         """The graph up to the first encoder block, and the token table."""
         blocks = blocks_of(self.model)
-        outputs = [input_of(blocks[0]), self.model.get_layer("Embedding-Token").output[1]]
-        return keras.Model(self.model.inputs, outputs)
+        return keras.Model(self.model.inputs, [input_of(blocks[0]), self._table])
+
+    @property
+    def _table(self):
+        """The token table in this graph; a shared embedding is in others too."""
+        return self.model.get_layer("MLM-Sim").input[1]
 
     @property
     def vocab_size(self) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from keras import ops
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
+from keras_bert_rebuild.anatomy.part import EMBEDDING
 from keras_bert_rebuild.anatomy.parts import parts_of
 
 
@@ -29,7 +30,7 @@ class Work:
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
-def forward_flops(config, work, pair_head=True):
+def forward_flops(config, work, pair_head=True, heads=None):
     """Multiplications and additions of the matrix products of a forward pass with an MLM head.
 
     The operations of the anatomy, where the square of the tokens of a text is `squares`, and the texts of a batch are `examples`:
@@ -43,12 +44,13 @@ def forward_flops(config, work, pair_head=True):
         config: a `BertConfig`.
         work: a `Work`.
         pair_head: whether there is an NSP or SOP head.
+        heads: the names of the heads instead; None for "mlm" and that one.
 
     Reference: Kaplan et al., 2020, section 2.1 (https://arxiv.org/abs/2001.08361).
     """
     encoder = config.encoder()
     letters = letters_of(encoder)
-    parts = parts_of(encoder, ("mlm", "nsp") if pair_head else ("mlm",))
+    parts = parts_of(encoder, heads or (("mlm", "nsp") if pair_head else ("mlm",)))
     return sum(_of_work(term, letters, work) * runs for part, _, runs in parts for term in part.operations.split(" + "))
 
 
@@ -60,9 +62,17 @@ def _of_work(term, letters, work):
     return rows * value("·".join(factor for factor in factors if factor not in ("B", "S", "N")), letters)
 
 
-def train_flops(config, work, pair_head=True):
+def train_flops(config, work, pair_head=True, heads=None):
     """Operations of a training step: the forward pass, and twice as many for the gradients of activations and weights."""
-    return 3 * forward_flops(config, work, pair_head)
+    return 3 * forward_flops(config, work, pair_head, heads)
+
+
+def embedding_params(config):
+    """Parameters of the embedding without its projection to another width: what two models can share."""
+    encoder = config.encoder()
+    letters = letters_of(encoder)
+    parts = [part for part, _, _ in parts_of(encoder, ()) if part.section == EMBEDDING and part.layer != "Embedding-Mapping"]
+    return sum(part.count(letters) for part in parts)
 
 
 def matrix_ceiling(dtype="float32", seconds=0.5):

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
-from keras_bert_rebuild.families import transformer
+from keras_bert_rebuild.families import electra, transformer
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
-# Vaswani et al., 2017, table 3, for those of the Transformer.
+# Vaswani et al., 2017, table 3, for those of the Transformer; Clark et al., 2020, table 6, for the discriminators of ELECTRA.
 SIZES = {
     name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
     for name, blocks, width in (
@@ -18,7 +18,13 @@ SIZES = {
         ("base", 12, 768),
         ("large", 24, 1024),
     )
-} | {name: {"family": "transformer", **fields} for name, fields, _ in transformer.SIZES}
+}
+SIZES |= {name: {"family": "transformer", **fields} for name, fields, _ in transformer.SIZES}
+SIZES |= {
+    name.removesuffix("-discriminator"): {"family": "electra", **electra.DEFAULTS, **fields}
+    for name, fields, _ in electra.SIZES
+    if name.endswith("-discriminator")
+}
 
 
 def size_fields(model):

@@ -51,31 +51,23 @@ def step_memory(config, settings, kind, batch_size):
         batch_size: examples that this device processes at once.
     """
     phase = settings.all_phases[0]
-    encoder = config.encoder()
-    letters = letters_of(encoder, length=phase.seq_len)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
-    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
-    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
-
-    def add(rows):
-        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
 
     def table(of):
         return _tiles((config.vocab_size, config.embedding_width), kind) * size_of[of]
 
-    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
-    parameters = 4 * config.num_params(settings.heads)
-    stored = sum(add(part.held) * runs for part, runs in in_blocks)
-    block = stored // max(len(encoder.blocks), 1)
-    working = batch_size * sum(add(part.working) for part, _ in in_blocks)
-    activations = batch_size * (len(encoder.blocks) * add([REMATERIALISED]) if settings.remat else stored)
-    if settings.remat:
-        working += batch_size * block
-    # The head's logits and their gradient.
+    blocks = [
+        _of_blocks(trained.config.encoder(), settings, kind, size_of) for trained in settings.learned.models(config, settings)
+    ]
+    parameters = 4 * num_params(config, settings)
+    activations = batch_size * sum(kept for kept, _ in blocks)
+    working = batch_size * max(at_work for _, at_work in blocks)  # the backward pass is in one block at a time
+    # The head's logits and their gradient; or, earlier, the logits, their probabilities and the sums of these to sample from.
     positions = batch_size * min(phase.max_predictions, phase.seq_len)
     if settings.loss_chunk is None:
-        logits, of_head = 2 * _tiles((positions, config.vocab_size), kind) * size_of[COMPUTE], table(COMPUTE)
+        of_head, numbers = table(COMPUTE), _tiles((positions, config.vocab_size), kind)
+        logits = numbers * (size_of[COMPUTE] + (2 * size_of[FLOAT32] if settings.learned.samples else size_of[COMPUTE]))
     else:
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     working = max(working, logits)
@@ -85,14 +77,37 @@ def step_memory(config, settings, kind, batch_size):
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
 
+def num_params(config, settings):
+    """The parameters of all models that a step trains, shared ones once."""
+    return sum(trained.num_params for trained in settings.learned.models(config, settings))
+
+
+def _of_blocks(encoder, settings, kind, size_of):
+    """Bytes of one example that the blocks of a model store for the backward pass, and those of the backward pass of one."""
+    letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
+    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
+    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
+
+    def add(rows):
+        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
+
+    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
+    stored = sum(add(part.held) * runs for part, runs in in_blocks)
+    working = sum(add(part.working) for part, _ in in_blocks)
+    if settings.remat:
+        return len(encoder.blocks) * add([REMATERIALISED]), working + stored // max(len(encoder.blocks), 1)
+    return stored, working
+
+
 def gradient_bytes(config, settings):
     """Bytes of all gradients of a step, which is also what a device contributes to the sum over the devices.
 
     A gradient has the dtype of the pass it comes from. The token table has two gradients: that of the look-up, in float32, and that
-    of the head. They are added after the sum.
+    of the head. They are added after the sum. With a generator and a discriminator there are two look-ups.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
-    return size * config.num_params(settings.heads) + 4 * config.vocab_size * config.embedding_width
+    look_ups = len(settings.learned.models(config, settings))
+    return size * num_params(config, settings) + look_ups * 4 * config.vocab_size * config.embedding_width
 
 
 def optimizer_copies(settings):
