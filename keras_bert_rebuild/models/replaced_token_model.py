@@ -65,6 +65,7 @@ class ReplacedTokenModel(PretrainingModel):
     ) -> None:
         if loss_weights is None:
             loss_weights = in_order(self.output_names, {MLM: 1.0, TOKENS: None, RTD: self.weight})
+        self._ignored = None if loss is None else _ignored_by(by_head(self.output_names, loss)[RTD])
         super().compile(optimizer, loss, loss_weights, metrics, *args, **kwargs)
         if self._plan.chunk is not None:
             raise ValueError(f"loss_chunk must be None for a generator, which samples from all logits; got {self._plan.chunk}.")
@@ -88,13 +89,6 @@ class ReplacedTokenModel(PretrainingModel):
         original = ops.cast(ops.reshape(given, ops.shape(masked)), tokens.dtype)
         replaced = ops.cast(ops.logical_and(masked, ops.not_equal(tokens, original)), "int32")
         return in_order(self.output_names, {MLM: given, TOKENS: tokens, RTD: ops.where(padding, ignored, replaced)})
-
-    @property
-    def _ignored(self):
-        loss = by_head(self.output_names, self.loss)[RTD]
-        if not isinstance(loss, Ignores) or loss.ignored is None:
-            raise ValueError(f"the loss of {RTD} must ignore the labels of padding, as ReplacedTokenLoss does; got {loss!r}.")
-        return loss.ignored
 
     def _aligned(self, x, y, y_pred, sample_weight, flat=False):
         y, y_pred, sample_weight = super()._aligned(x, y, y_pred, sample_weight, flat)
@@ -131,14 +125,13 @@ class ReplacedTokenGraph(PretrainingGraph):
         return keras.Model(model.inputs, outputs)
 
     def named(self, inputs: Any) -> dict[str, Any]:
-        if not isinstance(inputs, dict):
-            inputs = {tensor.name: value for tensor, value in zip(self.whole.inputs, inputs, strict=True)}
-        if "Input-Mask" in inputs:
+        if isinstance(inputs, dict):
             return inputs
-        return {**inputs, "Input-Mask": _mask(inputs["Input-Token"], self.model)}
+        return {tensor.name: value for tensor, value in zip(self.whole.inputs, inputs, strict=True)}
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
-        named = self.named(inputs)
+        named = {name: ops.convert_to_tensor(value) for name, value in self.named(inputs).items()}
+        named["Input-Mask"] = _mask(named["Input-Token"], self.model)
         (mlm,) = super().outputs(plan, step, {tensor.name: named[tensor.name] for tensor in self.model.inputs}, training).values()
         labelled = self.labelled(named)
         positions, _ = slots_of(labelled, plan.max_predictions)
@@ -209,6 +202,13 @@ def build_replaced_token_model(
     model.config, model.weight = config, weight
     model.generator, model.discriminator = small, discriminator
     return model
+
+
+def _ignored_by(loss):
+    """The label that the discriminator's loss ignores, which is that of padding."""
+    if not isinstance(loss, Ignores) or loss.ignored is None:
+        raise ValueError(f"the loss of {RTD} must ignore the labels of padding, as ReplacedTokenLoss does; got {loss!r}.")
+    return loss.ignored
 
 
 def _mask(tokens, model):

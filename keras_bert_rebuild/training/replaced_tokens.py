@@ -70,8 +70,6 @@ class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
     0.5
     """
 
-    takes_logits = True
-
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(fn=_is_right, name=name, dtype=dtype)
         self._direction = "up"
@@ -95,8 +93,6 @@ class ReplacedTokenShare(keras.metrics.MeanMetricWrapper):
     >>> float(metric.result())
     0.5
     """
-
-    takes_logits = True
 
     def __init__(self, name: str = "replaced", dtype: Any = None) -> None:
         super().__init__(fn=_was_replaced, name=name, dtype=dtype)
