@@ -11,12 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
+from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
 
 
 def add_arguments(parser):
     """Declare the options."""
-    sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big"
+    sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base, electra-large"
     parser.add_argument("model", type=str, help=f"a size ({sizes}) or the path of a config.json")
     parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")
@@ -28,6 +29,10 @@ def add_arguments(parser):
     parser.add_argument("--max-predictions", type=int, metavar="N", help="positions to predict of an example (by the rate)")
     parser.add_argument("--mask-rate", type=float, metavar="X", help="fraction of the tokens to predict (0.15)")
     parser.add_argument("--dtype", choices=DTYPES, help="dtype policy (float32)")
+    parser.add_argument("--objective", choices=tuple(OBJECTIVES), help="what is learned (mlm)")
+    parser.add_argument(
+        "--generator-size", type=float, metavar="X", help="with electra, the width of the generator (a third or quarter)"
+    )
     parser.add_argument("--next-sentence", choices=NEXT_SENTENCE, help="the second task (nsp)")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, help="(adamw)")
     parser.add_argument("--ema", type=float, metavar="X", help="maintain averaged weights with this momentum")

@@ -1,4 +1,4 @@
-"""`keras-bert pretrain`: from a token store to a BERT."""
+"""`keras-bert pretrain`: from a token store to a BERT or an ELECTRA."""
 
 import contextlib
 import dataclasses
@@ -8,10 +8,18 @@ from pathlib import Path
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
-CHOICES = {"next_sentence": NEXT_SENTENCE, "masking": MASKING, "optimizer": OPTIMIZERS, "dtype": DTYPES, "distribute": KINDS}
+CHOICES = {
+    "objective": tuple(OBJECTIVES),
+    "next_sentence": NEXT_SENTENCE,
+    "masking": MASKING,
+    "optimizer": OPTIMIZERS,
+    "dtype": DTYPES,
+    "distribute": KINDS,
+}
 # Placeholders in the help for values that are neither numbers nor from a list.
 METAVARS = {"model": "SIZE|PATH", "init": "PATH", "coordinator": "ADDRESS:PORT"}
 # Settings that a file can express, but a command line cannot.
@@ -63,7 +71,8 @@ def run(args):
         print(f"{stopped} The same command resumes it.")
         return 128 + (stopped.signal or signal.SIGTERM)
     if host_index() == 0:
-        print(f"wrote    {args.output / 'model'}")
+        for folder in settings.learned.folders:
+            print(f"wrote    {args.output / folder}")
         print(f"curve    {args.output / 'metrics.csv'}")
     return 0
 

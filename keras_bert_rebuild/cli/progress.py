@@ -124,6 +124,8 @@ PRETRAINING_SHOWN = (
     ("mlm_perplexity", "ppl {:.4g}"),
     ("mlm_accuracy", "acc {:.1%}"),
     ("pair_accuracy", "pair {:.0%}"),
+    ("rtd_loss", "RTD {:.3f}"),
+    ("rtd_accuracy", "acc {:.1%}"),
     ("held_out_mlm_loss", "held out {:.3f}"),
     ("tokens_per_second", "{:,.0f} tok/s"),
     ("flop_utilisation", "MFU {:.0%}"),

@@ -25,6 +25,7 @@ class Stream(enum.IntEnum):
     REPLACEMENT = 6
     REPLACEMENT_ID = 7
     MEMBERS = 8
+    SAMPLE = 9
 
 
 def keys(seed, epoch, positions):

@@ -22,6 +22,7 @@ def build_model(
     output_layer_num: int | Sequence[int] = 1,
     trainable: bool | Sequence[str] = True,
     padding_mask: bool = False,
+    embedding_of: keras.Model | None = None,
 ) -> BertModel:
     """Build the graph of a config, with random weights.
 
@@ -33,6 +34,8 @@ def build_model(
             first, -1 the last, concatenated in reversed order (as in keras_bert).
         trainable: True or False for all layers, or a list of name prefixes of the layers to train.
         padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of recognising padding by its id.
+        embedding_of: a model with the same inputs of its encoder and an equal embedding, whose tables and norm are then shared,
+            but not their projection to the width of the blocks; None for an embedding of its own.
 
     Returns:
         A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
@@ -51,7 +54,7 @@ def build_model(
         raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
     encoder = config.encoder()
     inputs = build_inputs(encoder, seq_len, padding_mask)
-    blocks, table = build_encoder(encoder, inputs)
+    blocks, table = build_encoder(encoder, inputs, embedding_of)
     if heads:
         positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked") if "mlm" in heads else None
         outputs = build_heads(encoder, blocks[-1], table, positions, heads)

@@ -6,6 +6,8 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.models.encoder_blocks import (
     RELATIVE,
     Context,
+    block_of,
+    input_of,
     make_block,
     make_dropout,
     make_initializer,
@@ -16,6 +18,9 @@ from keras_bert_rebuild.models.encoder_blocks import (
 
 # The norm after the last block, for blocks that normalise before and not after.
 FINAL_NORM = "Encoder-Norm"
+
+# The projection of tables of another width, and the token table.
+MAPPING, TOKEN = "Embedding-Mapping", "Embedding-Token"
 
 
 def build_inputs(encoder, seq_len, padding_mask=False):
@@ -36,18 +41,21 @@ def build_inputs(encoder, seq_len, padding_mask=False):
     return {name: keras.Input((1 if name == "Input-Task" else seq_len,), dtype="int32", name=name) for name in names}
 
 
-def build_encoder(encoder, inputs):
+def build_encoder(encoder, inputs, embedding_of=None):
     """Connect embedding and encoder blocks.
 
     Args:
         encoder: an `anatomy.Encoder`.
         inputs: as from `build_inputs`.
+        embedding_of: a model with an equal embedding, whose layers are used, except for the projection; None for new ones.
 
     Returns:
         The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone;
         the last one after the final norm, if there is one), and the token table `(vocabulary, embedding)`.
     """
-    x, table = _build_embedding(encoder, inputs)
+    x, table = _build_embedding(encoder, inputs) if embedding_of is None else _shared_embedding(embedding_of, inputs)
+    if encoder.embedding.widened and not encoder.embedding.widened_first:
+        x = keras.layers.Dense(encoder.width, name=MAPPING, **make_kernel_settings(encoder.initializer_range))(x)
     blocks = {block.number: make_block(block, lambda: _kernel_settings(encoder)) for block in encoder.distinct}
     outputs, context = [], Context(shared=_build_shared(encoder, inputs, x))
     for block in encoder.blocks:
@@ -93,16 +101,25 @@ def _build_embedding(encoder, inputs):
     steps = [make_dropout(embedding.dropout, "Embedding-Dropout")]
     if embedding.widened_first:
         settings = make_kernel_settings(stddev)
-        steps.append(keras.layers.Dense(encoder.width, use_bias=False, name="Embedding-Mapping", **settings))
+        steps.append(keras.layers.Dense(encoder.width, use_bias=False, name=MAPPING, **settings))
     if embedding.norm is not None:
         steps.append(make_norm(embedding.norm, "Embedding-Norm"))
     if embedding.normalised_first:  # keras_bert drops before the norm, Google after it
         steps.reverse()
     for step in steps:
         x = step(x)
-    if embedding.widened and not embedding.widened_first:
-        x = keras.layers.Dense(encoder.width, name="Embedding-Mapping", **make_kernel_settings(stddev))(x)
     return x, table
+
+
+def _shared_embedding(model, inputs):
+    """The embedding of a model, up to its projection, called with other inputs."""
+    names = [layer.name for layer in model.layers]
+    last = (
+        model.get_layer(MAPPING).input if MAPPING in names else input_of(block_of({layer.name: layer for layer in model.layers}, 1))
+    )
+    graph = keras.Model([tensor for tensor in model.inputs if tensor.name in inputs], [last, model.get_layer(TOKEN).output[1]])
+    given = [inputs[tensor.name] for tensor in graph.inputs]
+    return keras.models.clone_model(graph, input_tensors=given, clone_function=lambda layer: layer).outputs
 
 
 def _build_shared(encoder, inputs, x):

@@ -59,6 +59,24 @@ def at_positions(values: Any, positions: Any) -> Any:
     return ops.take_along_axis(values, positions if len(values.shape) == 2 else positions[..., None], axis=1)
 
 
+def put_at_positions(values: Any, labelled: Any, positions: Any, new: Any) -> Any:
+    """Replace values where there is a label, the inverse of `at_positions`.
+
+    Args:
+        values: `(batch, length)`.
+        labelled: `(batch, length)`, true where there is a label.
+        positions: `(batch, slots)` as from `slots_of`, those with a label first and in order; None for all.
+        new: the new values, `(batch, slots)`.
+
+    Returns:
+        `(batch, length)`.
+    """
+    if positions is not None:  # a gather, since not every backend scatters well
+        slots = ops.cumsum(ops.cast(labelled, "int32"), axis=1) - 1
+        new = ops.take_along_axis(new, ops.clip(slots, 0, ops.shape(new)[1] - 1), axis=1)
+    return ops.where(labelled, ops.cast(new, values.dtype), values)
+
+
 def nan_if_left_out(labelled: Any, in_slots: Any) -> Any:
     """What is added to predictions so that labels without a slot are not silently ignored: NaN if there are any, else 0.
 

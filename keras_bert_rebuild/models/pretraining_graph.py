@@ -30,7 +30,7 @@ class PretrainingGraph:
     def without_last_layers(self) -> keras.Model:
         """The graph up to the last layers of the heads. Outputs: for MLM, the token table, then for the other heads."""
         hidden = self.transform[0].input if self.transform else self.model.get_layer("MLM-Sim").input[0]
-        outputs = [hidden, self.model.get_layer("Embedding-Token").output[1]]
+        outputs = [hidden, self._table]
         for head in self.other_heads:
             layer = self.model.get_layer(head)
             outputs.append(layer.input if isinstance(layer, Dense) else self.model.outputs[self.model.output_names.index(head)])
@@ -46,8 +46,13 @@ class PretrainingGraph:
     def embedding(self) -> keras.Model:
         """The graph up to the first encoder block, the token table, and what blocks share."""
         blocks = blocks_of(self.model)
-        outputs = [input_of(blocks[0]), self.model.get_layer("Embedding-Token").output[1], *shared_with(blocks[0])]
+        outputs = [input_of(blocks[0]), self._table, *shared_with(blocks[0])]
         return keras.Model(self.model.inputs, outputs)
+
+    @property
+    def _table(self):
+        """The token table in this graph; a shared embedding is in others too."""
+        return self.model.get_layer("MLM-Sim").input[1]
 
     @property
     def vocab_size(self) -> int:

@@ -94,6 +94,8 @@ CHARTS = (
     ("Loss", (("loss", "training", "a"), ("held_out_loss", "held out", "b"))),
     ("Accuracy of masked words", (("mlm_accuracy", "training", "a"), ("held_out_mlm_accuracy", "held out", "b"))),
     ("Accuracy of pairs", (("pair_accuracy", "training", "a"), ("held_out_pair_accuracy", "held out", "b"))),
+    ("Loss of replaced tokens", (("rtd_loss", "training", "a"), ("held_out_rtd_loss", "held out", "b"))),
+    ("Accuracy of replaced tokens", (("rtd_accuracy", "training", "a"), ("held_out_rtd_accuracy", "held out", "b"))),
     ("Learning rate", (("learning_rate", "", "c"),)),
     ("Tokens per second", (("tokens_per_second", "", "c"),)),
     ("Share of the machine's operations", (("flop_utilisation", "", "c"),)),

@@ -121,7 +121,7 @@ def check_whole_numbers(settings, minimums, optional=()):
 
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
-# Vaswani et al., 2017, table 3, for those of the Transformer.
+# Vaswani et al., 2017, table 3, for those of the Transformer; Clark et al., 2020, table 6, for the discriminators of ELECTRA.
 SIZES = {
     name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
     for name, blocks, width in (

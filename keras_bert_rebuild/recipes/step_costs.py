@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from keras import ops
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
-from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, FLOAT32, PRODUCT, Held
+from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held
 from keras_bert_rebuild.anatomy.parts import parts_of
 
 
@@ -31,7 +31,7 @@ class Work:
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
-def forward_flops(config, work, pair_head=True):
+def forward_flops(config, work, pair_head=True, heads=None):
     """Multiplications and additions of the matrix products of a forward pass with an MLM head.
 
     The operations of the anatomy, where the square of the tokens of a text is `squares`, and the texts of a batch are `examples`:
@@ -47,12 +47,13 @@ def forward_flops(config, work, pair_head=True):
         config: a `BertConfig`.
         work: a `Work`.
         pair_head: whether there is an NSP or SOP head.
+        heads: the names of the heads instead; None for "mlm" and that one.
 
     Reference: Kaplan et al., 2020, section 2.1 (https://arxiv.org/abs/2001.08361).
     """
     encoder = config.encoder()
     letters = letters_of(encoder, length=math.ceil(work.tokens / max(work.examples, 1)))
-    parts = parts_of(encoder, ("mlm", "nsp") if pair_head else ("mlm",))
+    parts = parts_of(encoder, heads or (("mlm", "nsp") if pair_head else ("mlm",)))
     return sum(_of_work(term, letters, work) * runs for part, _, runs in parts for term in part.operations.split(" + "))
 
 
@@ -67,9 +68,17 @@ def _of_work(term, letters, work):
     return rows * value("·".join(factor for factor in factors if factor not in ("B", "S", "N")), letters)
 
 
-def train_flops(config, work, pair_head=True):
+def train_flops(config, work, pair_head=True, heads=None):
     """Operations of a training step: the forward pass, and twice as many for the gradients of activations and weights."""
-    return 3 * forward_flops(config, work, pair_head)
+    return 3 * forward_flops(config, work, pair_head, heads)
+
+
+def embedding_params(config):
+    """Parameters of the embedding without its projection to another width: what two models can share."""
+    encoder = config.encoder()
+    letters = letters_of(encoder)
+    parts = [part for part, _, _ in parts_of(encoder, ()) if part.section == EMBEDDING and part.layer != "Embedding-Mapping"]
+    return sum(part.count(letters) for part in parts)
 
 
 def matrix_ceiling(dtype="float32", seconds=0.5):
@@ -143,31 +152,23 @@ def step_memory(config, settings, kind, batch_size):
         batch_size: examples that this device processes at once.
     """
     phase = settings.all_phases[0]
-    encoder = config.encoder()
-    letters = letters_of(encoder, length=phase.seq_len)
     size_of = {COMPUTE: 2 if settings.dtype == "mixed_bfloat16" else 4, FLOAT32: 4}
     size_of[PRODUCT] = 2 if kind == "tpu" else size_of[COMPUTE]
-    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
-    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
-
-    def add(rows):
-        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
 
     def table(of):
         return _tiles((config.vocab_size, config.embedding_width), kind) * size_of[of]
 
-    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
-    parameters = 4 * config.num_params(settings.heads)
-    stored = sum(add(part.held) * runs for part, runs in in_blocks)
-    block = stored // max(len(encoder.blocks), 1)
-    working = batch_size * sum(add(part.working) for part, _ in in_blocks)
-    activations = batch_size * (len(encoder.blocks) * add([REMATERIALISED]) if settings.remat else stored)
-    if settings.remat:
-        working += batch_size * block
-    # The head's logits and their gradient.
+    blocks = [
+        _of_blocks(trained.config.encoder(), settings, kind, size_of) for trained in settings.learned.models(config, settings)
+    ]
+    parameters = 4 * num_params(config, settings)
+    activations = batch_size * sum(kept for kept, _ in blocks)
+    working = batch_size * max(at_work for _, at_work in blocks)  # the backward pass is in one block at a time
+    # The head's logits and their gradient; or, earlier, the logits, their probabilities and the sums of these to sample from.
     positions = batch_size * min(phase.max_predictions, phase.seq_len)
     if settings.loss_chunk is None:
-        logits, of_head = 2 * _tiles((positions, config.vocab_size), kind) * size_of[COMPUTE], table(COMPUTE)
+        of_head, numbers = table(COMPUTE), _tiles((positions, config.vocab_size), kind)
+        logits = numbers * (size_of[COMPUTE] + (2 * size_of[FLOAT32] if settings.learned.samples else size_of[COMPUTE]))
     else:
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     working = max(working, logits)
@@ -177,14 +178,37 @@ def step_memory(config, settings, kind, batch_size):
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
 
+def num_params(config, settings):
+    """The parameters of all models that a step trains, shared ones once."""
+    return sum(trained.num_params for trained in settings.learned.models(config, settings))
+
+
+def _of_blocks(encoder, settings, kind, size_of):
+    """Bytes of one example that the blocks of a model store for the backward pass, and those of the backward pass of one."""
+    letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
+    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
+    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
+
+    def add(rows):
+        return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
+
+    in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
+    stored = sum(add(part.held) * runs for part, runs in in_blocks)
+    working = sum(add(part.working) for part, _ in in_blocks)
+    if settings.remat:
+        return len(encoder.blocks) * add([REMATERIALISED]), working + stored // max(len(encoder.blocks), 1)
+    return stored, working
+
+
 def gradient_bytes(config, settings):
     """Bytes of all gradients of a step, which is also what a device contributes to the sum over the devices.
 
     A gradient has the dtype of the pass it comes from. The token table has two gradients: that of the look-up, in float32, and that
-    of the head. They are added after the sum.
+    of the head. They are added after the sum. With a generator and a discriminator there are two look-ups.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
-    return size * config.num_params(settings.heads) + 4 * config.vocab_size * config.embedding_width
+    look_ups = len(settings.learned.models(config, settings))
+    return size * num_params(config, settings) + look_ups * 4 * config.vocab_size * config.embedding_width
 
 
 def optimizer_copies(settings):

@@ -9,7 +9,8 @@ from keras_bert_rebuild.anatomy.heads import HEADS
 from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss
+from keras_bert_rebuild.models.replaced_token_model import TOKENS
+from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss, ReplacedTokenShare
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
 
@@ -85,7 +86,7 @@ def compile_model(
         _check_metrics_take_probabilities(metrics)
         loss = [_loss_of(head, from_logits=_known_answer(model, head) == LOGITS) for head in heads]
     if isinstance(metrics, str):
-        metrics = [ReplacedTokenAccuracy() if (head, metrics) == (RTD, "accuracy") else metrics for head in heads]
+        metrics = [_metrics_of(head, metrics, heads) for head in heads]
     elif isinstance(metrics, tuple):
         metrics = list(metrics)
     if len(heads) == 1:
@@ -99,8 +100,17 @@ def compile_model(
 
 
 def _loss_of(head, **arguments):
-    """The loss of an output: a token is replaced or not, anything else is one of several classes."""
+    """The loss of an output: a token is replaced or not, anything else is one of several classes; tokens have none."""
+    if head == TOKENS:
+        return None
     return ReplacedTokenLoss() if head == RTD else PretrainingLoss(**arguments)
+
+
+def _metrics_of(head, name, heads):
+    """The metrics of an output by a name for all of them; where tokens are sampled, the share of replaced ones is one."""
+    if head == TOKENS or (head, name) != (RTD, "accuracy"):
+        return None if head == TOKENS else name
+    return [ReplacedTokenAccuracy(), ReplacedTokenShare()] if TOKENS in heads else ReplacedTokenAccuracy()
 
 
 def _heads_of(model):

@@ -232,14 +232,39 @@ class ReplacedTokenAccuracy(keras.metrics.MeanMetricWrapper):
     0.5
     """
 
-    takes_logits = True
-
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(fn=_is_right, name=name, dtype=dtype)
         self._direction = "up"
 
     def get_config(self):
         return {"name": self.name, "dtype": self.dtype}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ReplacedTokenShare(keras.metrics.MeanMetricWrapper):
+    """The share of tokens that were replaced: a model that always says "original" has an accuracy of 1 minus this.
+
+    Args:
+        name, dtype: as for any metric.
+
+    Example:
+
+    >>> import numpy as np
+    >>> metric = ReplacedTokenShare()
+    >>> metric.update_state(np.array([[0, 1]]), np.array([[[0.4], [0.2]]]))
+    >>> float(metric.result())
+    0.5
+    """
+
+    def __init__(self, name: str = "replaced", dtype: Any = None) -> None:
+        super().__init__(fn=_was_replaced, name=name, dtype=dtype)
+
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype}
+
+
+def _was_replaced(labels, logits):
+    return ops.cast(ops.equal(_labels_of(labels, logits), 1), "float32")
 
 
 def _is_right(labels, logits):

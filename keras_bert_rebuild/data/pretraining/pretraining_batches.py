@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
 from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
-from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
+from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
 
 NEXT_SENTENCE = ("nsp", "sop", None)
 
@@ -60,6 +61,9 @@ class PretrainingBatches(EpochBatches):
         short_seq_prob: share of the examples that are cut to a random length.
         lengths: lengths to pad to, for corpora where most examples are shorter than `seq_len`: a batch has examples of about the
             same length and is padded to the smallest of these that holds them; see `length_windows`. None pads all to `seq_len`.
+        segments: whether a batch has segment ids; False for a model without them.
+        draws: whether it has random numbers before `chosen`, for a model that samples tokens: whole numbers in [0, 2²⁴), `(rows,
+            length)`, a function of the example, so that a resumed run and another number of devices get the same.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -88,6 +92,7 @@ class PretrainingBatches(EpochBatches):
         repeat=False,
         workers=0,
         segments=True,
+        draws=False,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -127,6 +132,7 @@ class PretrainingBatches(EpochBatches):
         self.steps_per_epoch = steps_per_epoch
         self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
         self.segments = segments  # False leaves out the segment ids, for a model without them
+        self.draws = draws
         self._window = None, None
         if len(self) < 1:
             count = len(self.examples)
@@ -187,7 +193,8 @@ class PretrainingBatches(EpochBatches):
         pairs = self.next_sentence is not None
         labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
         masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
-        x, y = (masked, *([segment_ids] if self.segments else []), chosen), labels[..., None]
+        draws = [below(uniform(keys, length, Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
+        x, y = (masked, *([segment_ids] if self.segments else []), *draws, chosen), labels[..., None]
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 
 

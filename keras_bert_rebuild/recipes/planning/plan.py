@@ -17,7 +17,7 @@ from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
-from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, step_memory, train_flops
+from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, num_params, step_memory, train_flops
 
 CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
 NEEDS = ("jax", "libtpu")
@@ -68,6 +68,8 @@ SETTINGS = (
     "max_predictions",
     "mask_rate",
     "dtype",
+    "objective",
+    "generator_size",
     "next_sentence",
     "optimizer",
     "ema",
@@ -97,8 +99,8 @@ def plan(
     the memory.
 
     Args:
-        model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big), the path of a config.json, a
-            `BertConfig` or its fields.
+        model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
+            electra-base, electra-large), the path of a config.json, a `BertConfig` or its fields.
         tpu: a slice, such as "v5e:4x4".
         gpus: number of GPUs, 1 if only their kind is given.
         gpu: their kind, such as "h100".
@@ -126,7 +128,7 @@ def plan(
     if unknown:
         raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
     run = PretrainSettings(**settings)
-    config = _config(model, vocab_size)
+    config = _config(model, vocab_size, run)
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
@@ -151,7 +153,7 @@ def plan(
         phase.batch_size * min(predictions, phase.seq_len),
         phase.batch_size,
     )
-    flops = train_flops(config, work, run.next_sentence != "none")
+    flops = sum(train_flops(trained.config, work, heads=trained.heads) for trained in run.learned.models(config, run))
     rate = topology.device.flops(run.dtype)
     compute = flops / (topology.count * rate * utilisation)
     size = gradient_bytes(config, run) if topology.count > 1 else 0
@@ -165,7 +167,7 @@ def plan(
         devices=topology.words,
         device_count=topology.count,
         source=topology.device.source,
-        num_parameters=config.num_params(run.heads),
+        num_parameters=num_params(config, run),
         batch_size=phase.batch_size,
         seq_len=phase.seq_len,
         dtype=run.dtype,
@@ -192,8 +194,8 @@ def plan(
     )
 
 
-def _config(model, vocab_size):
-    values = model.to_dict() if isinstance(model, BertConfig) else size_fields(model)
+def _config(model, vocab_size, run):
+    values = run.learned.fields(model.to_dict() if isinstance(model, BertConfig) else size_fields(model))
     return BertConfig.from_dict(values if vocab_size is None else {**values, "vocab_size": vocab_size})
 
 

@@ -17,7 +17,6 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.loaded_values import unwritten
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
-from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.compile_model import compile_model
@@ -35,7 +34,7 @@ def make_compiled_model(config, settings):
     """
     phase = settings.all_phases[0]
     with skipped_initialization(unwritten):
-        model = build_model(config, settings.heads, seq_len=phase.seq_len)
+        model = settings.learned.build(config, settings, phase.seq_len)
     optimizer = make_optimizer(model, settings)
     compile_model(
         model,

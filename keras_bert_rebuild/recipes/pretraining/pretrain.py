@@ -19,7 +19,7 @@ from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.build_model import build_model, dtype_scope
+from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
@@ -46,7 +46,7 @@ def training_batches(corpus, phase, settings, **changes):
     arguments = {
         "seed": settings.seed,
         "steps_per_epoch": phase.steps * accumulation,
-        "next_sentence": None if settings.next_sentence == "none" else settings.next_sentence,
+        **settings.learned.batches(settings),
         "masking": settings.masking,
         "mask_rate": settings.mask_rate,
         "short_seq_prob": settings.short_seq_prob,
@@ -71,10 +71,11 @@ def pretrain(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> BertModel:
-    """Pretrain a BERT on a token store, or resume a run that was stopped.
+    """Pretrain a BERT or an ELECTRA on a token store, or resume a run that was stopped.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
-    Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads). Called again with the
+    Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads); with the objective
+    "electra" that is the discriminator, and `generator/` is a folder of the generator. Called again with the
     same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an uninterrupted run; if
     the run is over, it loads the model. Nothing is written before the model and its batches are made.
 
@@ -85,11 +86,11 @@ def pretrain(
         store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
-        report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.COLUMNS`.
+        report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.columns`.
         **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
-        The model, with the averaged weights if `ema` is set.
+        The model, with the averaged weights if `ema` is set; with the objective "electra" a `ReplacedTokenModel`.
 
     Raises:
         ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages
@@ -147,9 +148,10 @@ def _pretrain(store, output, settings, where, report):
         run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
         run.finish()
         with run.averaged():
-            whole = whole_model(model)
-            if where.writes:
-                save_pretrained(whole, output / "model", _format(model), vocabulary=list(corpus.vocabulary))
+            for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model), strict=True):
+                whole = whole_model(part, copied)
+                if where.writes:
+                    save_pretrained(whole, output / folder, _format(part), vocabulary=list(corpus.vocabulary))
     return model
 
 
@@ -166,7 +168,7 @@ def _make_model(corpus, settings):
     if settings.init is None:
         config = settings.model_config(len(corpus.vocabulary), tables.pad_id)
         _check_positions("the model", config, settings)
-        return build_model(config, settings.heads)
+        return settings.learned.build(config, settings)
     # Not strict: a checkpoint may lack these heads; a warning names what is newly initialised.
     model = from_pretrained(settings.init, heads=settings.heads, strict=False)
     config = model.config

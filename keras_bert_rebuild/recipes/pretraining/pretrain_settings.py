@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES, MaskedTokens, objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.settings import MINIMUMS as PHASE_MINIMUMS
 from keras_bert_rebuild.recipes.settings import Phase, as_phase, check_whole_numbers, plain, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
@@ -53,11 +54,21 @@ class PretrainSettings:
     """
 
     model: object = "base"
-    """A size (tiny, mini, small, medium, base, large, transformer-base, transformer-big), the path of a config.json, or the fields
-    of a `BertConfig`."""
+    """A size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base,
+    electra-large), the path of a config.json, or the fields of a `BertConfig`."""
 
     init: str | None = None
     """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then replace `model`."""
+
+    objective: str = "mlm"
+    """What is learned: "mlm", masked tokens and a second task, as BERT, or "electra", a discriminator of tokens that a generator
+    replaced, both of them new."""
+
+    generator_size: float | None = None
+    """With "electra", the width of the generator as a fraction of the model's; None: 1/3 for a width of 768, else 1/4."""
+
+    discriminator_weight: float | None = None
+    """With "electra", the factor of the discriminator's loss; None: 50."""
 
     steps: int = 100_000
     """Optimizer steps."""
@@ -78,8 +89,8 @@ class PretrainSettings:
     gradient_accumulation_steps: int = 1
     """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
 
-    next_sentence: str = "nsp"
-    """The second task: "nsp", "sop" or "none"."""
+    next_sentence: str | None = None
+    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra"."""
 
     masking: str = "token"
     """What is masked as a whole: "token", "whole_word" or "ngram"."""
@@ -175,7 +186,10 @@ class PretrainSettings:
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)
+        for name, value in objective_defaults(self).items():
+            object.__setattr__(self, name, value)
         for name, values in (
+            ("objective", tuple(OBJECTIVES)),
             ("next_sentence", NEXT_SENTENCE),
             ("masking", MASKING),
             ("optimizer", OPTIMIZERS),
@@ -195,19 +209,21 @@ class PretrainSettings:
             ("layer_decay", 0, 1),
             ("weight_decay", 0, 1),
             ("ema", 0, 1),
+            ("generator_size", 0, 1),
         ):
             value = getattr(self, name)
-            if not (value is None and name == "ema") and not (is_number(value) and low <= value <= high):
+            if not (value is None and name in ("ema", "generator_size")) and not (is_number(value) and low <= value <= high):
                 raise ValueError(f"{name} must be a number from {low} to {high}; got {value!r}.")
-        for name in ("learning_rate", "clip_norm"):
+        for name in ("learning_rate", "clip_norm", "discriminator_weight"):
             value = getattr(self, name)
-            if not (value is None and name == "clip_norm") and not (is_number(value) and value > 0):
+            if not (value is None and name != "learning_rate") and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name in ("phases", "lengths"):
             if not isinstance(getattr(self, name), (list, tuple)):
                 raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
         if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in self.lengths):
             raise ValueError(f"lengths must be whole numbers; got {self.lengths!r}.")
+        self.learned.check(self)
         object.__setattr__(self, "lengths", tuple(self.lengths))
         object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))
         for phase in self.all_phases:
@@ -216,6 +232,11 @@ class PretrainSettings:
                     f"batch_size must be a multiple of gradient_accumulation_steps={self.gradient_accumulation_steps}; "
                     f"got {phase.batch_size}."
                 )
+
+    @property
+    def learned(self) -> MaskedTokens:
+        """The objective, an object of `objectives`."""
+        return OBJECTIVES[self.objective]
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
@@ -233,7 +254,7 @@ class PretrainSettings:
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads of the model, as `build_model` takes them."""
-        return ("mlm",) if self.next_sentence == "none" else ("mlm", self.next_sentence)
+        return self.learned.heads(self)
 
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
         """The `BertConfig` of a new model.
@@ -243,7 +264,7 @@ class PretrainSettings:
             pad_token_id: id of the padding.
         """
         longest = max(phase.seq_len for phase in self.all_phases)
-        given = {"max_position_embeddings": max(512, longest), **size_fields(self.model)}
+        given = {"max_position_embeddings": max(512, longest), **self.learned.fields(size_fields(self.model))}
         return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
     def resolved(self) -> dict[str, Any]:
@@ -255,7 +276,7 @@ class PretrainSettings:
             "save_steps": self.save_steps or self.evaluate_steps or max(steps // 10, 1),
             "phases": [asdict(phase) for phase in self.all_phases],
         }
-        left_out = ("steps", "batch_size", "seq_len", "max_predictions", *OF_A_START)
+        left_out = ("steps", "batch_size", "seq_len", "max_predictions", *OF_A_START, *of_other_objectives(self))
         return plain({name: value for name, value in {**asdict(self), **filled}.items() if name not in left_out})
 
     @classmethod

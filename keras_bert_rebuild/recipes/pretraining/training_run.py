@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import math
 import time
 
 import keras
@@ -21,19 +20,15 @@ from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
 
-# Columns of the curve. "pair" is NSP or SOP; the numbers of training are means over the labels since the previous row, and the
-# rate is that of the step.
-QUALITY = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
-COLUMNS = (
-    "step",
-    "phase",
-    "learning_rate",
-    *QUALITY,
-    *(f"held_out_{name}" for name in QUALITY),
-    "tokens",
-    "tokens_per_second",
-    "flop_utilisation",
-)
+
+def columns(objective):
+    """The columns of the curve of a run: the rate is that of the step, the rest is since the previous row.
+
+    Args:
+        objective: an object of `objectives`.
+    """
+    held_out = [f"held_out_{name}" for name in objective.quality]
+    return ("step", "phase", "learning_rate", *objective.quality, *held_out, "tokens", "tokens_per_second", "flop_utilisation")
 
 
 class StoppedError(Exception):
@@ -90,7 +85,7 @@ class TrainingRun:
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table = board = None
         if self.where.writes:
-            table = MetricsTable(self.folder / "metrics.csv", COLUMNS, start // self.accumulation)
+            table = MetricsTable(self.folder / "metrics.csv", columns(self.settings.learned), start // self.accumulation)
             if self.settings.tensorboard and tensorboard_is_installed():
                 board = TensorBoardLog(self.folder / "tensorboard")
         try:
@@ -165,12 +160,13 @@ class TrainingRun:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step
         work = self._of_all_hosts(batches.work_of_first(step - span.start))
-        flops = train_flops(self.model.config, work, self.settings.next_sentence != "none")
+        trained = self.settings.learned.models(self.model.config, self.settings)
+        flops = sum(train_flops(part.config, work, heads=part.heads) for part in trained)
         row = {
             "step": step // self.accumulation,
             "phase": span.phase,
             "learning_rate": float(keras.ops.convert_to_numpy(self.schedule(max(step // self.accumulation - 1, 0)))),
-            **self._quality({name: values[-1] for name, values in logs.items()}),
+            **self.settings.learned.quality_of({name: values[-1] for name, values in logs.items()}, self.settings),
             "tokens": work.tokens,
             "tokens_per_second": work.tokens / seconds,
             "flop_utilisation": flops / seconds / ceiling,
@@ -183,19 +179,7 @@ class TrainingRun:
             return {}
         with self.averaged():
             logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True)
-        return {f"held_out_{name}": value for name, value in self._quality(logs).items()}
-
-    def _quality(self, logs):
-        """Keras's metrics under the names of the columns."""
-        pair = None if self.settings.next_sentence == "none" else self.settings.next_sentence.upper()
-        names = {"loss": "loss", "MLM_loss": "mlm_loss", "MLM_accuracy": "mlm_accuracy"}
-        names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
-        if pair is None:
-            names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
-        found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
-        if pair is None:
-            found["loss"] = found["mlm_loss"]
-        return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}
+        return {f"held_out_{name}": value for name, value in self.settings.learned.quality_of(logs, self.settings).items()}
 
     def _of_all_hosts(self, work):
         """The `Work` of all rows of batches, of which this host made some."""

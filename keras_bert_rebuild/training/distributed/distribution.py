@@ -159,26 +159,28 @@ def _of_jax(kind, model_devices):
     return Distribution("model", count, count // shared, ByTable(mesh).scope)
 
 
-def whole_model(model):
+def whole_model(model, copied=False):
     """A model that one process can save; all hosts must call this at the same point.
 
     Args:
         model: as from `build_model`.
+        copied: copy it also on a single host, if its variables have other paths, such as those of a generator.
 
     Returns:
         The model itself on a single host; else, on host 0, a copy on its first device, and None on the others.
     """
-    if host_count() == 1:
+    if host_count() == 1 and not copied:
         return model
-    arrays = [whole_array(weight.value) for weight in model.weights]
+    arrays = {layer.name: [whole_array(weight.value) for weight in layer.weights] for layer in model.layers}
     if host_index() > 0:
         return None
     outer = keras.distribution.distribution()
     keras.distribution.set_distribution(None)
     try:
         copy = build_model(model.config, heads_of(model))
-        for weight, array in zip(copy.weights, arrays, strict=True):
-            weight.assign(array)
+        for layer in copy.layers:
+            for weight, array in zip(layer.weights, arrays[layer.name] if layer.weights else [], strict=True):
+                weight.assign(array)
     finally:
         keras.distribution.set_distribution(outer)
     return copy

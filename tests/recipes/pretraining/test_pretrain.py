@@ -18,7 +18,7 @@ from keras_bert_rebuild.data.corpora.held_out import split_documents
 from keras_bert_rebuild.recipes.pretraining import training_run
 from keras_bert_rebuild.recipes.pretraining.pretrain import held_out_batches, pretrain, training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.pretraining.training_run import COLUMNS, NonFiniteLossError, StoppedError
+from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, columns
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
@@ -78,7 +78,7 @@ def test_a_run_leaves_settings_versions_curve_checkpoints_and_model(undisturbed)
     assert [row["step"] for row in rows] == [0, 2, 3, 4, 6]
     with (folder / "metrics.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
-    assert tuple(table[0]) == COLUMNS
+    assert tuple(table[0]) == columns(PretrainSettings().learned)
     assert [int(row["step"]) for row in table] == [2, 3, 4, 6]
     assert [bool(row["held_out_mlm_loss"]) for row in table] == [False, True, False, True]
     np.testing.assert_allclose(float(table[-1]["mlm_perplexity"]), np.exp(float(table[-1]["mlm_loss"])), rtol=1e-4)

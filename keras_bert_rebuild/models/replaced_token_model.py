@@ -1,0 +1,215 @@
+"""The model class of ELECTRA's pretraining: a generator whose samples replace tokens, and a discriminator that finds them."""
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
+from keras_bert_rebuild.models.loss_protocols import Ignores
+from keras_bert_rebuild.models.masked_positions import at_positions, flat_labels, put_at_positions, slots_of
+from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
+from keras_bert_rebuild.models.pretraining_model import PretrainingModel
+from keras_bert_rebuild.models.rematerialised import run_rematerialised
+from keras_bert_rebuild.models.sampled_tokens import sample_tokens
+from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, by_head, in_order
+
+MLM, RTD = HEADS["mlm"].layer, HEADS["rtd"].layer
+
+# The output with the discriminator's tokens, which has no loss, and the scope of the generator's variables.
+TOKENS, GENERATOR = "Tokens", "Generator"
+
+
+class ReplacedTokenModel(PretrainingModel):
+    """Generator and discriminator of an ELECTRA, trained together; make it with `build_replaced_token_model`.
+
+        L = L_MLM(generator) + weight · L_RTD(discriminator)
+
+    The generator predicts masked tokens. At those positions the discriminator gets tokens sampled from the generator's softmax, and
+    says of every token that is not padding whether it was replaced; a sample that is the original token counts as original. No
+    gradient flows through the samples. The token, segment and position tables and their norm are the same variables in both.
+
+    Inputs: `Input-Token`, with the masked ones; `Input-Segment`; `Input-Draw`, whole numbers in [0, 2²⁴) that select the samples;
+    `Input-Masked`, 1 where a token is to be predicted. All `(batch, length)`, int32. The label is that of the MLM head alone: the
+    tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, as of the generator; `Tokens`, those that the
+    discriminator reads; `RTD`, its logits `(batch, length, 1)`.
+
+    It has no file of its own: `discriminator` and `generator` are saved with `save_pretrained`, the latter by way of
+    `distribution.whole_model`.
+
+    Reference: Clark et al., 2020, section 2 and equation for the combined loss (https://arxiv.org/abs/2003.10555);
+    `run_pretraining.py` of google-research/electra.
+    """
+
+    generator: PretrainingModel
+    """A `PretrainingModel` with the head "mlm"."""
+
+    discriminator: BertModel
+    """A `BertModel` with the head "rtd"."""
+
+    weight: float = 50.0
+    """Factor of the discriminator's loss."""
+
+    @functools.cached_property
+    def _graph(self):
+        return ReplacedTokenGraph(self)
+
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, metrics: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
+        if loss_weights is None:
+            loss_weights = in_order(self.output_names, {MLM: 1.0, TOKENS: None, RTD: self.weight})
+        self._ignored = None if loss is None else _ignored_by(by_head(self.output_names, loss)[RTD])
+        super().compile(optimizer, loss, loss_weights, metrics, *args, **kwargs)
+        if self._plan.chunk is not None:
+            raise ValueError(f"loss_chunk must be None for a generator, which samples from all logits; got {self._plan.chunk}.")
+
+    def get_config(self) -> dict[str, Any]:
+        raise ValueError(
+            "a ReplacedTokenModel has no file of its own: save its parts, model.discriminator and model.generator, or a checkpoint."
+        )
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return super().compute_loss(x, self._labels(x, y, y_pred), y_pred, sample_weight, training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        return super().compute_metrics(x, self._labels(x, y, y_pred), y_pred, sample_weight)
+
+    def _labels(self, x, y, y_pred):
+        """The labels of all outputs: 1 where the discriminator's token is not the original, -100 at padding."""
+        given, tokens = by_head(self.output_names, y)[MLM], by_head(self.output_names, y_pred)[TOKENS]
+        masked, named = self._graph.labelled(x), self._graph.named(x)
+        padding, ignored = ops.equal(*self._graph.padding_of(named)), self._ignored
+        original = ops.cast(ops.reshape(given, ops.shape(masked)), tokens.dtype)
+        replaced = ops.cast(ops.logical_and(masked, ops.not_equal(tokens, original)), "int32")
+        return in_order(self.output_names, {MLM: given, TOKENS: tokens, RTD: ops.where(padding, ignored, replaced)})
+
+    def _aligned(self, x, y, y_pred, sample_weight, flat=False):
+        y, y_pred, sample_weight = super()._aligned(x, y, y_pred, sample_weight, flat)
+        if not flat or x is None:
+            return y, y_pred, sample_weight
+        heads = self.output_names
+        labels, outputs, weights = by_head(heads, y), by_head(heads, y_pred), by_head(heads, sample_weight)
+        flattened = flat_labels(labels[RTD], outputs[RTD], ops.not_equal(labels[RTD], self._ignored), weights[RTD])
+        labels[RTD], outputs[RTD], weights[RTD] = flattened
+        return in_order(heads, labels), in_order(heads, outputs), None if sample_weight is None else in_order(heads, weights)
+
+
+class ReplacedTokenGraph(PretrainingGraph):
+    """What a step of a `ReplacedTokenModel` needs of its graph: that of the generator, and then the discriminator.
+
+    Args:
+        model: the model.
+    """
+
+    def __init__(self, model: ReplacedTokenModel) -> None:
+        super().__init__(model.generator)
+        self.whole = model
+
+    @functools.cached_property
+    def discriminator(self) -> keras.Model:
+        """The discriminator without checks of its inputs. Outputs: its logits."""
+        return keras.Model(self.whole.discriminator.inputs, self.whole.discriminator.outputs)
+
+    @functools.cached_property
+    def discriminator_embedding(self) -> keras.Model:
+        """The discriminator up to its first encoder block, and the token table."""
+        model = self.whole.discriminator
+        outputs = [input_of(blocks_of(model)[0]), model.get_layer("Embedding-Token").output[1]]
+        return keras.Model(model.inputs, outputs)
+
+    def named(self, inputs: Any) -> dict[str, Any]:
+        if isinstance(inputs, dict):
+            return inputs
+        return {tensor.name: value for tensor, value in zip(self.whole.inputs, inputs, strict=True)}
+
+    def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
+        named = {name: ops.convert_to_tensor(value) for name, value in self.named(inputs).items()}
+        named["Input-Mask"] = _mask(named["Input-Token"], self.model)
+        (mlm,) = super().outputs(plan, step, {tensor.name: named[tensor.name] for tensor in self.model.inputs}, training).values()
+        labelled = self.labelled(named)
+        positions, _ = slots_of(labelled, plan.max_predictions)
+        sampled = sample_tokens(mlm, at_positions(named["Input-Draw"], positions))
+        tokens = put_at_positions(named["Input-Token"], labelled, positions, sampled)
+        model, read = self.whole.discriminator, {**named, "Input-Token": tokens}
+        given = [read[tensor.name] for tensor in model.inputs]
+        if plan.remat and step.kind == TRAIN and blocks_of(model):
+            mask = ops.not_equal(named["Input-Mask"], 0)
+            _, _, hidden = run_rematerialised(model, self.discriminator_embedding, given, mask, [RTD])
+            replaced = model.get_layer(RTD)(hidden)
+        else:
+            replaced = self.discriminator(given, training=training)
+        return {MLM: mlm, TOKENS: tokens, RTD: replaced}
+
+
+class _Replaced(keras.layers.Layer):
+    """The discriminator's tokens from the probabilities of the generator, in a call of the model."""
+
+    supports_masking = True
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return None
+
+    def call(self, inputs):
+        tokens, masked, draws, mask, probabilities = inputs
+        labelled = ops.logical_and(ops.not_equal(masked, 0), ops.not_equal(mask, 0))
+        logits = ops.log(ops.maximum(ops.cast(probabilities, "float32"), 1e-37))
+        return put_at_positions(tokens, labelled, None, sample_tokens(logits, draws))
+
+
+def build_replaced_token_model(
+    config: BertConfig, generator: BertConfig, weight: float = 50.0, seq_len: int | None = None
+) -> ReplacedTokenModel:
+    """Build a discriminator and its generator around one embedding, with random weights.
+
+    Args:
+        config: the `BertConfig` of the discriminator.
+        generator: that of the generator, with an equal embedding.
+        weight: factor of the discriminator's loss.
+        seq_len: static length of the inputs, or None for any.
+
+    Returns:
+        A `ReplacedTokenModel`.
+
+    Raises:
+        ValueError: the embeddings differ.
+    """
+    mine, other = (replace(given.encoder().embedding, widened=False) for given in (config, generator))
+    if mine != other:
+        raise ValueError(f"generator and discriminator must have the same embedding, which they share; got {other} and {mine}.")
+    # A generator may sample the token of padding, which is no padding there: hence a mask of its own.
+    discriminator = build_model(config, ["rtd"], seq_len=seq_len, padding_mask=True)
+    with keras.name_scope(GENERATOR):
+        small = build_model(generator, ["mlm"], seq_len=seq_len, padding_mask=True, embedding_of=discriminator)
+    inputs = {
+        name: keras.Input((seq_len,), dtype="int32", name=name)
+        for name in ("Input-Token", *(["Input-Segment"] if mine.segments else []), "Input-Draw", "Input-Masked")
+    }
+    named = {**inputs, "Input-Mask": _mask(inputs["Input-Token"], small)}
+    mlm = small([named[tensor.name] for tensor in small.inputs])
+    read = [named[name] for name in ("Input-Token", "Input-Masked", "Input-Draw", "Input-Mask")]
+    tokens = _Replaced(name=TOKENS)([*read, mlm])
+    named["Input-Token"] = tokens
+    logits = discriminator([named[tensor.name] for tensor in discriminator.inputs])
+    outputs = [keras.layers.Identity(name=MLM)(mlm), tokens, keras.layers.Identity(name=RTD, dtype="float32")(logits)]
+    model = ReplacedTokenModel(list(inputs.values()), outputs)
+    model.config, model.weight = config, weight
+    model.generator, model.discriminator = small, discriminator
+    return model
+
+
+def _ignored_by(loss):
+    """The label that the discriminator's loss ignores, which is that of padding."""
+    if not isinstance(loss, Ignores) or loss.ignored is None:
+        raise ValueError(f"the loss of {RTD} must ignore the labels of padding, as ReplacedTokenLoss does; got {loss!r}.")
+    return loss.ignored
+
+
+def _mask(tokens, model):
+    return ops.cast(ops.not_equal(tokens, model.get_layer("Embedding-Token").pad_id), "int32")

@@ -1,0 +1,206 @@
+"""What a pretraining run learns: each objective with its model, its batches, its numbers and what it takes."""
+
+import math
+from dataclasses import dataclass
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.families import electra
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+from keras_bert_rebuild.recipes.step_costs import embedding_params
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that a step trains, for what it takes."""
+
+    config: BertConfig
+    heads: tuple[str, ...]
+    shared: int = 0
+    """Its parameters that are those of another one of the same step."""
+
+    @property
+    def num_params(self):
+        """The parameters that only it has."""
+        return self.config.num_params(self.heads) - self.shared
+
+
+class MaskedTokens:
+    """BERT's objective: masked tokens, and a second task on pairs or none.
+
+    Reference: Devlin et al., 2019, section 3.1.
+    """
+
+    name = "mlm"
+    next_sentence = "nsp"
+    """The second task if the settings do not say."""
+
+    folders: tuple[str, ...] = ("model",)
+    """The folders of the result."""
+
+    quality: tuple[str, ...] = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
+    """Columns of the curve. "pair" is NSP or SOP; the numbers are means over the labels since the previous row."""
+
+    only: tuple = ()
+    """Settings that only this objective has, and their defaults."""
+
+    samples = False
+    """Whether a step samples tokens from the logits of the masked ones."""
+
+    def check(self, settings):
+        """Refuse settings that the objective cannot use.
+
+        Raises:
+            ValueError: there is one.
+        """
+
+    def fields(self, fields):
+        """The fields of the config of a new model from those of its size."""
+        return fields
+
+    def heads(self, settings):
+        """The heads of the model, as `build_model` takes them."""
+        return ("mlm",) if settings.next_sentence == "none" else ("mlm", settings.next_sentence)
+
+    def batches(self, settings):
+        """The arguments of `PretrainingBatches` that depend on the objective."""
+        return {"next_sentence": None if settings.next_sentence == "none" else settings.next_sentence}
+
+    def models(self, config, settings):
+        """The models that a step trains, `Trained`."""
+        return [Trained(config, self.heads(settings))]
+
+    def build(self, config, settings, seq_len=None):
+        """A new model, for examples of one length or of any."""
+        return build_model(config, self.heads(settings), seq_len=seq_len)
+
+    def results(self, model):
+        """The models of the result in the order of `folders`, and whether a copy of them is saved."""
+        return [(model, False)]
+
+    def quality_of(self, logs, settings):
+        """Keras's metrics under the names of the columns."""
+        pair = None if settings.next_sentence == "none" else settings.next_sentence.upper()
+        names = {"loss": "loss", "MLM_loss": "mlm_loss", "MLM_accuracy": "mlm_accuracy"}
+        names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
+        if pair is None:
+            names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
+        found = _renamed(logs, names)
+        if pair is None:
+            found["loss"] = found["mlm_loss"]
+        return found
+
+
+class ReplacedTokens(MaskedTokens):
+    """ELECTRA's objective: a small generator predicts masked tokens, a discriminator finds its samples among the tokens.
+
+        loss = L_MLM(generator) + discriminator_weight · L_RTD(discriminator)
+
+    Of the chosen tokens the generator sees 85 % as `[MASK]` and 15 % as they are, as in `pretrain_helpers.py` of
+    google-research/electra; the paper only writes that they are replaced with `[MASK]`. `[CLS]`, `[SEP]` and padding are never
+    chosen.
+
+    Reference: Clark et al., 2020, sections 2 and 3.2 (https://arxiv.org/abs/2003.10555).
+    """
+
+    name = "electra"
+    next_sentence = "none"
+    folders = ("model", "generator")
+    quality = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "rtd_loss", "rtd_accuracy", "rtd_replaced")
+    only = (("generator_size", None), ("discriminator_weight", 50.0))
+    samples = True
+
+    def check(self, settings):
+        for name, what in (("init", "starts a new generator with its discriminator"), ("loss_chunk", "samples from all logits")):
+            if getattr(settings, name) is not None:
+                raise ValueError(
+                    f"{name} must be left out with objective='electra', which {what}; got {getattr(settings, name)!r}."
+                )
+        if settings.next_sentence != "none":
+            raise ValueError(
+                f"next_sentence must be 'none' with objective='electra', as in ELECTRA; got {settings.next_sentence!r}."
+            )
+
+    def fields(self, fields):
+        family = fields.get("family", "electra")
+        if family != "electra":
+            raise ValueError(f"objective='electra' trains models of the family electra; got a model of the family {family}.")
+        tables = {"embedding_size": None} if "hidden_size" in fields else {}  # as wide as the blocks
+        return {"family": "electra", **electra.DEFAULTS, **tables, **fields}
+
+    def heads(self, settings):
+        return ("rtd",)
+
+    def batches(self, settings):
+        return {"next_sentence": None, "mask_mask_rate": 0.85, "mask_random_rate": 0.0, "draws": True}
+
+    def models(self, config, settings):
+        generator = generator_config(config, settings.generator_size)
+        return [Trained(config, ("rtd",)), Trained(generator, ("mlm",), embedding_params(config))]
+
+    def build(self, config, settings, seq_len=None):
+        generator = generator_config(config, settings.generator_size)
+        return build_replaced_token_model(config, generator, settings.discriminator_weight, seq_len)
+
+    def results(self, model):
+        return [(model.discriminator, True), (model.generator, True)]
+
+    def quality_of(self, logs, settings):
+        columns = {f"{kind}_{name}": f"{kind.lower()}_{name}" for kind in ("MLM", "RTD") for name in ("loss", "accuracy")}
+        return _renamed(logs, {"loss": "loss", **columns, "RTD_replaced": "rtd_replaced"})
+
+
+OBJECTIVES = {objective.name: objective for objective in (MaskedTokens(), ReplacedTokens())}
+
+
+def objective_defaults(settings):
+    """The settings that only some objectives have, with the defaults of this one; none for an unknown objective.
+
+    Raises:
+        ValueError: one of another objective is given.
+    """
+    learned = OBJECTIVES.get(settings.objective)
+    if learned is None:
+        return {}
+    for other in OBJECTIVES.values():
+        for name, _ in other.only if other is not learned else ():
+            if getattr(settings, name) is not None:
+                raise ValueError(f"{name} is for objective={other.name!r}; got {getattr(settings, name)!r} with {learned.name!r}.")
+    defaults = {"next_sentence": learned.next_sentence, **dict(learned.only)}
+    return {name: value for name, value in defaults.items() if getattr(settings, name) is None}
+
+
+def of_other_objectives(settings):
+    """The settings that say nothing about a run; those of masked tokens are as they were before there were other objectives."""
+    others = [name for other in OBJECTIVES.values() if other is not settings.learned for name, _ in other.only]
+    return [*others, *(["objective"] if settings.objective == MaskedTokens.name else [])]
+
+
+def generator_config(config, size=None):
+    """The config of the generator of a discriminator: its blocks and embedding, narrower, with heads of 64.
+
+    Args:
+        config: the `BertConfig` of the discriminator.
+        size: its width as a fraction of the discriminator's; None for a third at the width of ELECTRA-base, 768, else a quarter.
+
+    Raises:
+        ValueError: the width is none, or its heads do not divide it.
+
+    Reference: Clark et al., 2020, table 6; `get_generator_config` of google-research/electra.
+    """
+    width = round(config.hidden_size * ((1 / 3 if config.hidden_size == 768 else 1 / 4) if size is None else size))
+    heads = max(1, width // 64)
+    if width < 1 or width % heads:
+        raise ValueError(
+            f"generator_size must give a width above 0 that its heads, one for 64, divide; got {size} of {config.hidden_size}, "
+            f"a width of {width} with {heads} heads."
+        )
+    embedding = None if width == config.embedding_width else config.embedding_width
+    changes = {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": 4 * width, "embedding_size": embedding}
+    return BertConfig.from_dict({**config.to_dict(), **changes})
+
+
+def _renamed(logs, names):
+    """The logs under other names, and the perplexity of masked tokens."""
+    found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
+    return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}

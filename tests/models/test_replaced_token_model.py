@@ -1,0 +1,156 @@
+"""Generator and discriminator share an embedding, and a step is the sum of their losses, with samples in between."""
+
+import keras
+import numpy as np
+import pytest
+from helpers.reference import cross_entropy
+from helpers.small import spread
+from keras import ops
+
+from keras_bert_rebuild import BertConfig, compile_model
+from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.models.replaced_token_model import GENERATOR, build_replaced_token_model
+from keras_bert_rebuild.recipes.step_costs import embedding_params
+
+VOCAB, LENGTH, WEIGHT = 40, 12, 50.0
+CONFIG = BertConfig.from_dict(
+    {
+        "family": "electra",
+        "vocab_size": VOCAB,
+        "hidden_size": 16,
+        "embedding_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": LENGTH,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "pad_token_id": 3,
+    }
+)
+GENERATOR_CONFIG = CONFIG.replace(hidden_size=6, num_attention_heads=1, intermediate_size=10)
+
+
+def make(rng, weight=WEIGHT, **changes):
+    return spread(build_replaced_token_model(CONFIG.replace(**changes), GENERATOR_CONFIG.replace(**changes), weight), rng)
+
+
+def batch(rng, rows=6):
+    """Inputs and labels; the last three positions are padding, and one of them claims to be chosen."""
+    labels = rng.integers(5, VOCAB, (rows, LENGTH))
+    labels[:, -3:] = CONFIG.pad_token_id
+    chosen = np.zeros((rows, LENGTH), int)
+    chosen[:, [2, 5, 7, 10]] = 1
+    tokens = np.where(chosen * (labels != CONFIG.pad_token_id), 4, labels)
+    draws = rng.integers(0, 1 << DRAW_BITS, labels.shape)
+    return tuple(x.astype("int32") for x in (tokens, labels % 2, draws, chosen)), labels[..., None].astype("int32")
+
+
+def reference(model, x, labels):
+    """The numbers of a step from separate calls of both models, in NumPy."""
+    tokens, segments, draws, chosen = x
+    real = tokens != CONFIG.pad_token_id
+    p = ops.convert_to_numpy(model.generator([tokens, segments, chosen, real.astype("int32")])).astype("float64")
+    at = chosen.astype(bool) & real
+    sampled = (np.cumsum(p, -1) <= (draws / 2.0**DRAW_BITS)[..., None]).sum(-1)
+    read = np.where(at, sampled, tokens)
+    logits = ops.convert_to_numpy(model.discriminator([read.astype("int32"), segments, real.astype("int32")]))[..., 0]
+    replaced = at & (read != labels[..., 0])
+    rtd = np.log1p(np.exp(-np.abs(logits))) + np.maximum(logits, 0) - replaced * logits
+    mlm = cross_entropy(np.log(np.maximum(p[at], 1e-30)), labels[..., 0][at]).mean()
+    return {
+        "MLM_loss": mlm,
+        "MLM_accuracy": (p.argmax(-1) == labels[..., 0])[at].mean(),
+        "RTD_loss": rtd[real].mean(),
+        "RTD_accuracy": ((logits > 0) == replaced)[real].mean(),
+        "RTD_replaced": replaced[real].mean(),
+        "loss": mlm + WEIGHT * rtd[real].mean(),
+    }, read
+
+
+def test_both_models_read_one_embedding():
+    model = build_replaced_token_model(CONFIG, GENERATOR_CONFIG)
+    for layer in ("Embedding-Token", "Embedding-Segment", "Embedding-Position", "Embedding-Norm"):
+        assert model.generator.get_layer(layer) is model.discriminator.get_layer(layer)
+    assert model.generator.get_layer("Embedding-Mapping") is not model.discriminator.get_layer("Embedding-Mapping")
+    parts = CONFIG.num_params(["rtd"]) + GENERATOR_CONFIG.num_params(["mlm"])
+    assert model.count_params() == parts - embedding_params(CONFIG)
+    paths = [weight.path for weight in model.weights]
+    assert len(set(paths)) == len(paths)
+    assert [path for path in paths if path.endswith("Embedding-Token/embeddings")] == ["Embedding-Token/embeddings"]
+    assert {f"{GENERATOR}/Embedding-Mapping/kernel", "Embedding-Mapping/kernel"} < set(paths)
+
+
+@pytest.mark.parametrize("max_predictions", [4, LENGTH, None])
+def test_a_step_is_that_of_both_models_with_the_samples_in_between(rng, max_predictions):
+    model = compile_model(make(rng), max_predictions=max_predictions)
+    x, labels = batch(rng)
+    expected, read = reference(model, x, labels)
+    assert model.evaluate(x, labels, batch_size=4, verbose=0, return_dict=True) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_array_equal(model.predict(x, verbose=0)[1], read)
+    assert model.train_on_batch(x, labels, return_dict=True) == pytest.approx(expected, rel=1e-4)
+
+
+def updates(rng, weight, **compiled):
+    """What a step of SGD at a rate of 1 subtracts from every weight."""
+    model = make(np.random.default_rng(1), weight)
+    before = {variable.path: ops.convert_to_numpy(variable) for variable in model.weights}
+    compile_model(model, optimizer=keras.optimizers.SGD(1.0), **compiled)
+    model.train_on_batch(*batch(np.random.default_rng(2)))
+    return {variable.path: before[variable.path] - ops.convert_to_numpy(variable) for variable in model.weights}
+
+
+def test_the_discriminator_does_not_train_the_blocks_of_the_generator(rng):
+    without, once = updates(rng, 0.0, max_predictions=4), updates(rng, 2.0, max_predictions=4)
+    for path, update in once.items():
+        if path.startswith(GENERATOR):
+            np.testing.assert_allclose(update, without[path], atol=1e-6, err_msg=path)
+        elif not path.startswith("Embedding-") or "Mapping" in path:
+            assert np.abs(without[path]).max() == 0, path
+            # A bias of the keys changes nothing.
+            assert np.abs(update).max() > 0 or path.endswith("key/bias"), path
+        else:  # the shared embedding gets the gradients of both
+            assert np.abs(without[path]).max() > 0, path
+            assert np.abs(update - without[path]).max() > 1e-6, path
+
+
+def test_rematerialisation_and_gathering_do_not_change_a_step(rng):
+    expected = updates(rng, WEIGHT)
+    got = updates(rng, WEIGHT, max_predictions=4, remat=True)
+    for path, update in expected.items():
+        np.testing.assert_allclose(got[path], update, rtol=1e-4, atol=1e-4, err_msg=path)
+
+
+def test_a_sampled_token_of_padding_is_read_as_a_token(rng):
+    model = compile_model(make(rng), max_predictions=4)
+    bias = np.zeros(VOCAB, "float32")
+    bias[CONFIG.pad_token_id] = 1e3
+    model.generator.get_layer("MLM-Sim").bias.assign(bias)
+    x, labels = batch(rng)
+    assert (model.predict(x, verbose=0)[1][:, [2, 5, 7]] == CONFIG.pad_token_id).all()
+    expected, _ = reference(model, x, labels)
+    got = model.evaluate(x, labels, verbose=0, return_dict=True)
+    assert got["RTD_replaced"] == pytest.approx(3 / 9)
+    assert got["RTD_loss"] == pytest.approx(expected["RTD_loss"], rel=1e-4)
+
+
+def test_bfloat16_changes_the_losses_little(rng):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    model = compile_model(make(rng, initializer_range=0.02), max_predictions=4)
+    x, labels = batch(rng)
+    expected, _ = reference(model, x, labels)
+    got = model.evaluate(x, labels, verbose=0, return_dict=True)
+    assert got["MLM_loss"] == pytest.approx(expected["MLM_loss"], rel=0.05)
+    assert np.isfinite(got["RTD_loss"])
+
+
+def test_what_it_cannot_do_is_refused_in_one_sentence():
+    model = build_replaced_token_model(CONFIG, GENERATOR_CONFIG)
+    with pytest.raises(ValueError, match="loss_chunk must be None for a generator, which samples from all logits; got 8"):
+        compile_model(model, loss_chunk=8)
+    with pytest.raises(ValueError, match="a ReplacedTokenModel has no file of its own: save its parts"):
+        model.get_config()
+    with pytest.raises(ValueError, match="must have the same embedding, which they share; got "):
+        build_replaced_token_model(CONFIG, GENERATOR_CONFIG.replace(vocab_size=9))
+    with pytest.raises(ValueError, match="the loss of RTD must ignore the labels of padding"):
+        model.compile("sgd", ["sparse_categorical_crossentropy", None, keras.losses.BinaryCrossentropy(from_logits=True)])

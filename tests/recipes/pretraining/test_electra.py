@@ -1,0 +1,199 @@
+"""ELECTRA's pretraining: two folders, a curve with both losses, exact resumption, and what a plan of it counts."""
+
+import csv
+import os
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from helpers.command_line import run_verb, said_by_verb
+from helpers.small_corpus import MASK, PAD, small_corpus
+
+from keras_bert_rebuild import from_pretrained, plan
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.recipes.pretraining.objectives import generator_config
+from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import Work, embedding_params, forward_flops, gradient_bytes, num_params, step_memory
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+
+SETTINGS = {
+    "model": {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
+    "objective": "electra",
+    "steps": 4,
+    "batch_size": 4,
+    "seq_len": 16,
+    "gradient_accumulation_steps": 2,
+    "learning_rate": 1e-2,
+    "ema": 0.9,
+    "held_out": 0.2,
+    "evaluation_steps": 2,
+    "evaluate_steps": 2,
+    "log_steps": 2,
+    "workers": 0,
+    "tensorboard": False,
+    "jit_compile": keras.config.backend() == "jax",
+}
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return small_corpus(documents=16, passages=4, longest=10)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """The folder of an uninterrupted run, its rows and its model."""
+    folder, rows = tmp_path_factory.mktemp("runs") / "run", []
+    model = pretrain(corpus, folder, SETTINGS, report=rows.append)
+    return folder, rows, model
+
+
+def test_a_run_leaves_a_discriminator_and_a_generator_with_one_embedding(whole):
+    folder, _, model = whole
+    discriminator, generator = (from_pretrained(folder / name) for name in ("model", "generator"))
+    assert [heads_of(part) for part in (discriminator, generator)] == [("rtd",), ("mlm",)]
+    assert (
+        generator.config == generator_config(discriminator.config) == model.generator.config.replace(labels=generator.config.labels)
+    )
+    assert (generator.config.hidden_size, generator.config.embedding_width) == (4, 16)
+    for layer in ("Embedding-Token", "Embedding-Segment", "Embedding-Position", "Embedding-Norm"):
+        tables = [part.get_layer(layer).get_weights() for part in (discriminator, generator)]
+        for one, other in zip(*tables, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.warns(UserWarning, match=r"4 of 25 variables keep random values: NSP-Dense/kernel, .*, Classification/bias"):
+        finetuned = from_pretrained(folder / "model", heads=["classification"], strict=False)
+    assert finetuned.output_shape == (None, 2)
+
+
+def test_the_curve_has_the_losses_and_accuracies_of_both(whole):
+    folder, rows, _model = whole
+    with (folder / "metrics.csv").open(newline="") as file:
+        (_, last) = csv.DictReader(file)
+    for kind in ("", "held_out_"):
+        assert all(last[f"{kind}{name}"] for name in ("mlm_loss", "mlm_accuracy", "rtd_loss", "rtd_accuracy", "rtd_replaced"))
+        found = {name: rows[-1][f"{kind}{name}"] for name in ("loss", "mlm_loss", "rtd_loss")}
+        assert found["loss"] == pytest.approx(found["mlm_loss"] + 50 * found["rtd_loss"], rel=1e-5)
+    assert not any("pair" in name for name in last)
+    assert 0 < rows[-1]["rtd_replaced"] <= 0.25
+    assert rows[-1]["flop_utilisation"] > 0
+
+
+def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
+    folder, _, model = whole
+    shutil.copytree(folder, tmp_path / "run")
+    for part in ("checkpoints/step-00000008", "model", "generator"):
+        shutil.rmtree(tmp_path / "run" / part)
+    resumed = pretrain(corpus, tmp_path / "run", SETTINGS)
+    for one, other in zip(resumed.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
+    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (folder, tmp_path / "run")]
+    assert digests[0] == digests[1]
+    assert sorted(os.listdir(tmp_path / "run" / "generator")) == sorted(os.listdir(folder / "generator"))
+
+
+def test_chosen_tokens_are_masked_or_kept_and_draws_belong_to_examples(corpus):
+    settings = PretrainSettings.from_dict({**SETTINGS, "batch_size": 64, "gradient_accumulation_steps": 1, "mask_rate": 0.3})
+    batches = training_batches(corpus, settings.all_phases[0], settings)
+    (tokens, _, draws, chosen), labels = batches.batch(0, 1)
+    original = labels[..., 0]
+    assert (original[chosen == 1] >= 5).all()
+    np.testing.assert_array_equal(tokens[chosen == 0], original[chosen == 0])
+    masked = tokens[chosen == 1] == MASK
+    assert 0.75 < masked.mean() < 0.95
+    np.testing.assert_array_equal(tokens[chosen == 1][~masked], original[chosen == 1][~masked])
+    assert 0 <= draws.min() < 1 << 20 < (1 << 24) - (1 << 20) < draws.max() < 1 << 24
+    np.testing.assert_array_equal(batches.batch(0, 1)[0][2], draws)
+    half = training_batches(corpus, settings.all_phases[0], settings, process_index=1, process_count=2)
+    np.testing.assert_array_equal(half.batch(0, 1)[0][2], draws[32:])
+    assert (tokens == PAD).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"init": "folder"}, "init must be left out with objective='electra', which starts a new generator with its discriminator"),
+        ({"loss_chunk": 64}, "loss_chunk must be left out with objective='electra', which samples from all logits; got 64"),
+        ({"next_sentence": "nsp"}, "next_sentence must be 'none' with objective='electra', as in ELECTRA; got 'nsp'"),
+        ({"generator_size": 1.5}, "generator_size must be a number from 0 to 1; got 1.5"),
+        ({"discriminator_weight": 0}, "discriminator_weight must be a number above 0; got 0"),
+        ({"objective": "mlm", "generator_size": 0.5}, "generator_size is for objective='electra'; got 0.5 with 'mlm'"),
+        ({"objective": "mlm", "discriminator_weight": 2.0}, "discriminator_weight is for objective='electra'; got 2.0 with 'mlm'"),
+        ({"objective": "xyz"}, "objective must be one of 'mlm', 'electra'; got 'xyz'"),
+    ],
+)
+def test_settings_of_another_objective_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PretrainSettings.from_dict({**SETTINGS, **settings})
+
+
+def test_models_of_another_family_and_generators_without_width_are_refused(corpus, tmp_path):
+    with pytest.raises(ValueError, match="trains models of the family electra; got a model of the family transformer"):
+        pretrain(corpus, tmp_path / "run", SETTINGS, model="transformer-base")
+    with pytest.raises(ValueError, match=r"generator_size must give a width above 0 .*got 0\.01 of 16, a width of 0 with 1 heads"):
+        pretrain(corpus, tmp_path / "run", SETTINGS, generator_size=0.01)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_of_masked_tokens_are_written_as_before():
+    masked, replaced = PretrainSettings(), PretrainSettings(objective="electra")
+    assert not {"objective", "generator_size", "discriminator_weight"} & masked.resolved().keys()
+    assert masked.resolved()["next_sentence"] == "nsp"
+    assert replaced.resolved()["discriminator_weight"] == 50
+    assert replaced.resolved()["next_sentence"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("model", "blocks", "width", "of_generator"), [("electra-base", 12, 768, 256), ("electra-large", 24, 1024, 256)]
+)
+def test_sizes_are_those_of_the_paper(model, blocks, width, of_generator):
+    config = PretrainSettings(objective="electra", model=model).model_config(30522, 0)
+    generator = generator_config(config)
+    assert (config.num_hidden_layers, config.hidden_size, config.embedding_width) == (blocks, width, width)
+    assert (generator.num_hidden_layers, generator.hidden_size, generator.num_attention_heads) == (blocks, of_generator, 4)
+    assert (generator.intermediate_size, generator.embedding_width) == (4 * of_generator, width)
+    small = PretrainSettings(objective="electra", model="electra-small").model_config(30522, 0)
+    assert (small.hidden_size, small.embedding_width, generator_config(small).hidden_size) == (256, 128, 64)
+
+
+def test_a_plan_counts_both_models():
+    settings = {"objective": "electra", "batch_size": 8, "seq_len": 128, "max_predictions": 20}
+    made = plan("electra-small", gpus=1, gpu="h100", **settings)
+    run = PretrainSettings(**settings)
+    config = PretrainSettings(objective="electra", model="electra-small").model_config(30522, 0)
+    generator = generator_config(config)
+    shared = (30522 + 2 + 512 + 2) * 128
+    assert embedding_params(config) == shared
+    assert made.num_parameters == config.num_params(["rtd"]) + generator.num_params(["mlm"]) - shared
+    work = Work(8 * 128, 8 * 128**2, 8 * 20, 8)
+    both = forward_flops(config, work, heads=["rtd"]) + forward_flops(generator, work, pair_head=False)
+    assert made.flops == 3 * both
+    assert made.memory == step_memory(config, run, "gpu", 8)
+    assert made.memory.parameters == 4 * num_params(config, run)
+    single = PretrainSettings(**{**settings, "objective": "mlm"}, next_sentence="none")
+    activations = [step_memory(part, single, "gpu", 8).activations for part in (config, generator)]
+    assert made.memory.activations == sum(activations)
+    assert gradient_bytes(config, run) == 4 * num_params(config, run) + 2 * 4 * 30522 * 128
+    with pytest.raises(ValueError, match="trains models of the family electra; got a model of the family transformer"):
+        plan("transformer-base", gpus=1, gpu="h100", **settings)
+
+
+def test_from_text_to_both_folders_on_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
+    tales = [[f"on day {a + 7 * b} {who[a % 3]} {does[b % 3]} {what[(a + b) % 3]} ." for a in range(6)] for b in range(30)]
+    (tmp_path / "tales.txt").write_text("\n\n".join("\n".join(passages) for passages in tales))
+    said_by_verb("vocab", capsys, "tales.txt", "--size", 170, "--output", "vocab.txt")
+    said_by_verb("prepare", capsys, "tales.txt", "--vocab", "vocab.txt", "--output", "tokens", "--workers", 1)
+    sizes = "num_hidden_layers: 1\n  hidden_size: 16\n  num_attention_heads: 2\n  intermediate_size: 16"
+    (tmp_path / "s.yaml").write_text(f"model:\n  {sizes}\njit_compile: {str(SETTINGS['jit_compile']).lower()}\n")
+    options = "--steps 3 --batch-size 8 --seq-len 16 --held-out 0 --tensorboard no --workers 0 --generator-size 0.5"
+    command = ["pretrain", capsys, "tokens", "--output", "run", "--config", "s.yaml", "--objective", "electra", *options.split()]
+    said = said_by_verb(*command)
+    assert [line.split()[-1] for line in said.out.splitlines()] == ["run/model", "run/generator", "run/metrics.csv"]
+    assert from_pretrained("run/generator").config.hidden_size == 8
+    assert (tmp_path / "run/model/vocab.txt").read_text() == (tmp_path / "vocab.txt").read_text()
+    said = run_verb(*command, "--loss-chunk", "8")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "loss_chunk must be left out with objective='electra'" in said.err
