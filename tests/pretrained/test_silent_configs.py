@@ -42,14 +42,17 @@ SILENT = {
     "gte": (250048, 768, 12, 12, 3072, "gelu_erf", 8192, 1, 1e-12, 1, 0.1, None),
     "new": (30528, 768, 12, 12, 3072, "gelu_erf", 2048, 1, 1e-12, 0, 0.1, None),  # GTE's own code
     "deberta-v2": (128100, 1536, 24, 24, 6144, "gelu_erf", 512, 0, 1e-7, 0, 0.1, None),
+    "xlnet": (32000, 1024, 24, 16, 4096, "gelu_erf", 512, 3, 1e-12, 5, 0.1, 0.1),
 }
+# Of XLNet null is a value: no limit of memories, and no activation, which is refused.
+NULL_IS_A_VALUE = {"mem_len", "summary_activation"}
 
 
 @pytest.mark.parametrize("family", SILENT)
 def test_an_empty_config_has_the_defaults_of_the_class_of_transformers(family):
     config = config_from_huggingface({"model_type": family})
     assert tuple(getattr(config, field) for field in FIELDS) == SILENT[family]
-    nothing = {key: None for _, key in FAMILIES[family].CONFIG}
+    nothing = {key: None for _, key in FAMILIES[family].CONFIG if key not in NULL_IS_A_VALUE}
     assert config_from_huggingface({"model_type": family, **nothing}) == config
     assert set(SILENT) == set(FAMILIES)
 
@@ -74,7 +77,11 @@ def test_distilbert_takes_the_common_names_of_its_sizes_as_transformers_does():
 
 @pytest.mark.parametrize(
     ("family", "key"),
-    [("albert", "classifier_dropout_prob"), ("distilbert", "seq_classif_dropout"), ("modernbert", "classifier_dropout")],
+    [
+        ("albert", "classifier_dropout_prob"),
+        ("distilbert", "seq_classif_dropout"),
+        ("modernbert", "classifier_dropout"),
+    ],
 )
 def test_a_rate_whose_default_differs_is_written(family, key):
     config = config_from_huggingface({"model_type": family}).replace(classifier_dropout=None, hidden_dropout_prob=0.25)
