@@ -106,9 +106,9 @@ class DisentangledSelfAttention(MultiHeadSelfAttention):
         """
         return functools.reduce(ops.add, self._terms(query, key, table).values()) / self.divisor(query.shape[-1])
 
-    def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
+    def position_terms(self, query: Any, key: Any, *shared: Any) -> dict[str, Any]:
         """The same, each by its name."""
-        return {term: scores / self.divisor(query.shape[-1]) for term, scores in self._terms(query, key, table).items()}
+        return {term: scores / self.divisor(query.shape[-1]) for term, scores in self._terms(query, key, *shared).items()}
 
     def _terms(self, query, key, table):
         length = ops.shape(query)[1]

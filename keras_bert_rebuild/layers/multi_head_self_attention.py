@@ -114,9 +114,9 @@ class MultiHeadSelfAttention(CompositeLayer):
         """
         return None
 
-    def position_terms(self, query: Any, key: Any, table: Any) -> dict[str, Any]:
+    def position_terms(self, query: Any, key: Any, *shared: Any) -> dict[str, Any]:
         """The terms of `position_scores` by their names; one, "positions", if it is not a sum, and none if nothing is added."""
-        scores = self.position_scores(query, key, table)
+        scores = self.position_scores(query, key, *shared)
         return {} if scores is None else {"positions": scores}
 
     def visible_keys(self, length: Any) -> Any:
