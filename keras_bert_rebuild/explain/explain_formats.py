@@ -28,7 +28,12 @@ def as_markdown(explanation):
     totals = " | ".join(f"**{amount}**" if amount else "" for amount in amounts_of(explanation))
     lines += [f"| | **all** | | {totals} |", "", OF_WORK]
     if explanation.corrections:
-        lines += ["", "Corrections of articles:", "", *(f"- {sentence}" for sentence in explanation.corrections)]
+        lines += [
+            "",
+            "Corrections of articles and differences from them:",
+            "",
+            *(f"- {sentence}" for sentence in explanation.corrections),
+        ]
     return "\n".join(lines) + "\n"
 
 

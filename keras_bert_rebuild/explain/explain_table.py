@@ -200,6 +200,6 @@ def amounts_of(of):
 
 def _corrections(explanation):
     if explanation.corrections:
-        yield Text("\nCorrections of articles", style="bold yellow")
+        yield Text("\nCorrections of articles and differences from them", style="bold yellow")
     for sentence in explanation.corrections:
         yield Padding(Text(sentence), (0, 0, 0, 2))

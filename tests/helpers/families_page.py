@@ -111,7 +111,7 @@ def _section(module):
     doc = _doc(module)
     title, _, rest = doc.partition(": ")
     described, _, reference = rest.partition(" Reference: ")
-    reference = re.sub(r" \((https://\S+?)\)", r" (<\1>)", reference.partition("; names")[0].rstrip("."))
+    reference = re.sub(r" \((https://\S+?)\)", r" (<\1>)", reference.partition("; names")[0].partition(". ")[0].rstrip("."))
     name, first = _first(module)
     sizes = [(size, config.num_params(heads)) for size, *_ in module.SIZES for config, heads in [released()[size]]]
     return "\n".join(
