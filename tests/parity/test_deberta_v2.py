@@ -51,7 +51,7 @@ def test_gradients_of_a_step_agree(name, kind, side, tmp_path):
     assert "deberta.encoder.rel_embeddings.weight" in found
     for weight, gradient in gradients.items():
         largest = gradient.abs().max().item()
-        # The softmax does not depend on what is added to all scores of a query, such as the bias of keys and, with "c2p" alone, that
-        # of the norm of distances.
+        # The softmax does not depend on what is added to all scores of a query, such as the bias of keys and, with "c2p" alone,
+        # that of the norm of distances.
         assert largest > 1e-4 or weight.endswith(("key_proj.bias", "encoder.LayerNorm.bias")), weight
         np.testing.assert_allclose(found[weight], gradient, rtol=0, atol=1e-5 * max(largest, 0.1), err_msg=weight)
