@@ -94,6 +94,8 @@ def write():
     TABLES.write_text(page_with_tables(), encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")
+    for old in PICTURES.glob("*.svg"):
+        old.unlink()
     for name, text in pictures().items():
         (PICTURES / name).write_text(text, encoding="utf-8")
 
