@@ -5,7 +5,7 @@ import functools
 import keras
 from keras import ops
 
-from keras_bert_rebuild.anatomy.heads import MEAN
+from keras_bert_rebuild.anatomy.heads import FIRST_TOKEN, MEAN
 from keras_bert_rebuild.models.encoder import FINAL_NORM
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, relative_table, run_block
 from keras_bert_rebuild.models.heads import before_logits
@@ -36,7 +36,7 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     for head in heads:
         y = x
         for name in reads.get(head, ()):
-            settings = {"mask": mask} if name == MEAN else {"training": True}
+            settings = {"mask": mask} if name in (MEAN, FIRST_TOKEN) else {"training": True}
             y = layers[name](y, **settings) if name in layers else y
         others.append(y)
     return x, table, *others
