@@ -14,6 +14,9 @@ POOLED = ("Extract", POOLER)
 # The mean over the tokens of a text and its last token, where a head reads one of these and not the first token.
 MEAN, LAST = "Mean", "Last"
 
+# The first token that is not padding.
+FIRST_TOKEN = "Extract-First-Token"
+
 # The transform of the MLM head.
 TRANSFORM = ("MLM-Dense", "MLM-Norm")
 
@@ -55,7 +58,7 @@ class Head:
     @property
     def of_text(self) -> bool:
         """Whether it has one answer for a text, and not one for each token."""
-        return self.layer == POOLER or self.reads[:1] in (("Extract",), (MEAN,), (LAST,))
+        return self.layer == POOLER or self.reads[:1] in (("Extract",), (FIRST_TOKEN,), (MEAN,), (LAST,))
 
 
 POOLER_PART = Part(
@@ -152,15 +155,16 @@ def heads_through_transform(pooling):
     """Heads whose vectors all go through the transform of the MLM head, as those of ModernBERT.
 
     Args:
-        pooling: "cls" for heads for whole texts that read the first token, "mean" for the mean over the tokens.
+        pooling: "cls" for heads for whole texts that read the first token, of which multiple choice skips padding on the left,
+            "mean" for the mean over the tokens.
 
     Returns:
         A dictionary as `HEADS`.
     """
-    first = {"cls": "Extract", "mean": MEAN}[pooling]
     changed = {}
     for name in ("classification", "token_classification", "question_answering", "multiple_choice"):
         head = HEADS[name]
+        first = MEAN if pooling == "mean" else FIRST_TOKEN if name == "multiple_choice" else "Extract"
         start, rows = ((first,), "B") if head.pooled else ((), "B·S")
         dense = replace(MLM_PARTS[0], operations=f"2·{rows}·H·E", kept=f"{rows}·H + {rows}·E")
         parts = (dense, replace(MLM_NORM_PART, kept=f"{rows}·E"), *head.parts)

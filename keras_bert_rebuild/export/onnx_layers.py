@@ -119,6 +119,10 @@ def _feed_forward(graph, layer, inputs):
 
 
 def _extract(graph, layer, inputs):
+    x, mask = inputs[0]
+    if layer.skip_padding and mask is not None:
+        first = graph.node("ArgMax", graph.node("Cast", mask, to=6), axis=1, keepdims=1)  # 6: int32
+        return [Value(graph.node("GatherND", x, first, batch_dims=1), None)]
     return [Value(graph.node("Gather", inputs[0].name, graph.constant(layer.index, "int64"), axis=1), None)]
 
 
@@ -188,7 +192,7 @@ LAYERS = {
     layers.Dropout: (_first, ""),
     layers.Embedding: (embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
-    layers.Extract: (_extract, "index"),
+    layers.Extract: (_extract, "index skip_padding"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated use_output_bias"),
     layers.LastToken: (last_token, ""),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),

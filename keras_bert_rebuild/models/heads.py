@@ -6,7 +6,7 @@ from collections import namedtuple
 import keras
 
 from keras_bert_rebuild import layers
-from keras_bert_rebuild.anatomy.heads import CRF, HEADS, LAST, MEAN, POOLER
+from keras_bert_rebuild.anatomy.heads import CRF, FIRST_TOKEN, HEADS, LAST, MEAN, POOLER
 from keras_bert_rebuild.models.encoder_blocks import make_dropout, make_kernel_settings, make_norm
 
 # What a head is built from: the `anatomy.Encoder`, the token table `(vocabulary, embedding)`, the input that is nonzero where a
@@ -93,6 +93,8 @@ def _make_layer(encoder, name):
         return layers.Extract(index=0, name=name)
     if name == LAST:
         return layers.LastToken(name=name)
+    if name == FIRST_TOKEN:
+        return layers.Extract(index=0, skip_padding=True, name=name)
     if name == MEAN:
         return keras.layers.GlobalAveragePooling1D(name=name)
     if name == "MLM-Norm":

@@ -216,6 +216,15 @@ def test_padding_changes_no_answer_and_texts_may_be_longer_than_windows(config, 
         np.testing.assert_allclose(got, alone[0], atol=2e-5)
 
 
+def test_multiple_choice_reads_the_first_token_after_padding_on_the_left(rng, ids, tmp_path):
+    model = random_model(CONFIG, ("multiple_choice",), rng)
+    turned = np.stack([np.concatenate([row[row == 0], row[row != 0]]) for row in ids])
+    np.testing.assert_allclose(answers(model, turned)[0], answers(model, ids)[0], atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    back = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(answers(back, turned)[0], answers(model, turned)[0])
+
+
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_bands_change_no_answer_and_no_step(pooling, rng, ids, monkeypatch):
     config = CONFIG.replace(classifier_pooling=pooling)
@@ -361,6 +370,7 @@ def test_its_onnx_export_gives_the_same_outputs(config, rng, ids):
     from keras_bert_rebuild.export.onnx_model import onnx_model
 
     for heads in HEADS:
+        ids = ids if "multiple_choice" not in heads else ids[:, ::-1]  # which reads the first token after padding
         model = random_model(config, heads, rng)
         session = reference.ReferenceEvaluator(onnx_model(model))
         (answer,) = session.run(None, {session.input_names[0]: ids.astype("int64")})

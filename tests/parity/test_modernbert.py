@@ -74,6 +74,16 @@ def test_every_hidden_state_and_map_agrees(changes, side, tmp_path):
         np.testing.assert_allclose(maps.inputs[layer][real], expected.hidden_states[layer].numpy()[real], atol=1e-5)
 
 
+@pytest.mark.parametrize("config", [cases.MODERN, cases.ODD_MODERN], ids=["cls", "mean"])
+@pytest.mark.parametrize("kind", ["ForSequenceClassification", "ForMultipleChoice"])
+def test_heads_for_texts_agree_with_padding_on_the_left(kind, config, tmp_path):
+    theirs = cases.random_model("ModernBert", kind, config)
+    theirs.save_pretrained(tmp_path)
+    ids = left_padded(cases.make_inputs(theirs)[0])
+    (expected,), (got,) = cases.outputs_of(theirs, ids, ids), answers(from_pretrained(tmp_path), ids, ids)
+    np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
 @settings
 def test_the_spelling_of_transformers_4_gives_the_same_model(changes, tmp_path):
     theirs = cases.random_model("ModernBert", "ForMaskedLM", {**cases.MODERN, **changes})
