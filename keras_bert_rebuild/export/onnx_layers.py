@@ -17,7 +17,7 @@ from keras_bert_rebuild.export.onnx_embeddings import (
     token_offsets,
 )
 from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, activate, dense, of_padding
-from keras_bert_rebuild.export.onnx_relative import distance_embedding, last_token, relative_attention, segment_difference
+from keras_bert_rebuild.export.onnx_relative import distance_embedding, relative_attention, segment_difference
 
 # Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
@@ -121,8 +121,10 @@ def _feed_forward(graph, layer, inputs):
 def _extract(graph, layer, inputs):
     x, mask = inputs[0]
     if layer.skip_padding and mask is not None:
-        first = graph.node("ArgMax", graph.node("Cast", mask, to=6), axis=1, keepdims=1)  # 6: int32
-        return [Value(graph.node("GatherND", x, first, batch_dims=1), None)]
+        # Of equal numbers the first or the last. 6: int32
+        last = int(layer.index == -1)
+        index = graph.node("ArgMax", graph.node("Cast", mask, to=6), axis=1, keepdims=1, select_last_index=last)
+        return [Value(graph.node("GatherND", x, index, batch_dims=1), None)]
     return [Value(graph.node("Gather", inputs[0].name, graph.constant(layer.index, "int64"), axis=1), None)]
 
 
@@ -194,7 +196,6 @@ LAYERS = {
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
     layers.Extract: (_extract, "index skip_padding"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated use_output_bias"),
-    layers.LastToken: (last_token, ""),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
     layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),

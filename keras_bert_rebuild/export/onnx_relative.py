@@ -56,16 +56,6 @@ def relative_attention(graph, layer, inputs):
     return [Value(dense(graph, layer.output_dense, joined), mask)]
 
 
-def last_token(graph, layer, inputs):
-    """The nodes of a `LastToken`."""
-    x, mask = inputs[0]
-    if mask is None:
-        return [Value(graph.node("Gather", x, graph.constant(-1, "int64"), axis=1), None)]
-    # Of the largest of equal numbers the last one: the last token, or the last position of padding alone.
-    index = graph.node("ArgMax", graph.node("Cast", mask, to=1), axis=1, keepdims=0, select_last_index=1)
-    return [Value(graph.node("GatherND", x, graph.node("Unsqueeze", index, graph.scalars(-1)), batch_dims=1), None)]
-
-
 def _length_and_steps(graph, x):
     """The length L of a sequence, and 0 to 2 · L − 1."""
     length = graph.node("Squeeze", graph.node("Shape", x, start=1, end=2), graph.scalars(0))

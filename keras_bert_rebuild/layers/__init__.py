@@ -16,7 +16,6 @@ from keras_bert_rebuild.layers.extract import Extract
 from keras_bert_rebuild.layers.feed_forward import FeedForward
 from keras_bert_rebuild.layers.inputs import get_inputs
 from keras_bert_rebuild.layers.keras_layers import Add, Dense, Dropout, Embedding, LayerNormalization, RMSNormalization
-from keras_bert_rebuild.layers.last_token import LastToken
 from keras_bert_rebuild.layers.masked import Masked
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.layers.pooling import MaskedGlobalMaxPool1D
@@ -42,7 +41,6 @@ __all__ = [
     "EmbeddingSimilarity",
     "Extract",
     "FeedForward",
-    "LastToken",
     "LayerNormalization",
     "Masked",
     "MaskedConv1D",

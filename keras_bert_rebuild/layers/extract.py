@@ -12,17 +12,18 @@ class Extract(keras.layers.Layer):
 
     Args:
         index: the position; negative counts from the end of the padded sequence.
-        skip_padding: whether it is the first token that is not padding instead, which follows padding on the left; index must be 0.
+        skip_padding: whether it is the first (index 0) or last (index -1) token that is not padding instead, on whichever side
+            padding is. Of a sequence of padding alone it is the first or last position.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: `(batch, hidden)`.
-    Mask: consumed, the output has none.
+    Mask: consumed, the output has none; read with `skip_padding`.
     """
 
     def __init__(self, index: int, skip_padding: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if skip_padding and index != 0:
-            raise ValueError(f"index must be 0 with skip_padding; got {index}.")
+        if skip_padding and index not in (0, -1):
+            raise ValueError(f"index must be 0 or -1 with skip_padding; got {index}.")
         self.index = index
         self.skip_padding = skip_padding
         self.supports_masking = True
@@ -30,9 +31,11 @@ class Extract(keras.layers.Layer):
     def call(self, inputs, mask=None):
         if not self.skip_padding or mask is None:
             return inputs[:, self.index]
-        first = ops.argmax(ops.cast(mask, "int32"), axis=1)
-        chosen = ops.arange(ops.shape(inputs)[1])[None, :] == ops.cast(first, "int32")[:, None]
-        return ops.sum(ops.where(chosen[:, :, None], inputs, ops.zeros_like(inputs)), axis=1)
+        tokens = ops.cast(mask if self.index == 0 else ops.flip(mask, axis=1), "int32")
+        index = ops.cast(ops.argmax(tokens, axis=1), "int32")  # of equal numbers the first
+        if self.index == -1:
+            index = ops.cast(ops.shape(inputs)[1] - 1, "int32") - index
+        return ops.take_along_axis(inputs, index[:, None, None], axis=1)[:, 0]
 
     def compute_mask(self, inputs, mask=None):
         return None

@@ -92,7 +92,7 @@ def _make_layer(encoder, name):
     if name == "Extract":
         return layers.Extract(index=0, name=name)
     if name == LAST:
-        return layers.LastToken(name=name)
+        return layers.Extract(index=-1, skip_padding=True, name=name)
     if name == FIRST_TOKEN:
         return layers.Extract(index=0, skip_padding=True, name=name)
     if name == MEAN:

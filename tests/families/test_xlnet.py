@@ -19,7 +19,7 @@ from keras_bert_rebuild import (
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.families.xlnet import SIZES, XLNetConfig
-from keras_bert_rebuild.layers import DistanceEmbedding, LastToken, SegmentDifference
+from keras_bert_rebuild.layers import DistanceEmbedding, Extract, SegmentDifference
 from keras_bert_rebuild.models.memories import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
@@ -164,8 +164,8 @@ def test_its_small_layers_answer_as_they_say():
     rows = array_of(DistanceEmbedding(reach=1)(np.zeros((1, 2, 2), "float32")))
     np.testing.assert_allclose(rows, [[np.sin(d), np.cos(d)] for d in (1, 1, 0, -1)], atol=1e-6)
     x, mask = np.arange(8.0).reshape(2, 4, 1), np.array([[True, True, False, False], [False, False, False, False]])
-    assert array_of(LastToken()(x, mask=keras.ops.convert_to_tensor(mask))).tolist() == [[1.0], [7.0]]
-    assert array_of(LastToken()(x)).tolist() == [[3.0], [7.0]]
+    assert array_of(Extract(-1, skip_padding=True)(x, mask=keras.ops.convert_to_tensor(mask))).tolist() == [[1.0], [7.0]]
+    assert array_of(Extract(-1, skip_padding=True)(x)).tolist() == [[3.0], [7.0]]
     with pytest.raises(ValueError, match="reach must be at least 1, or None; got 0"):
         DistanceEmbedding(reach=0)
     with pytest.raises(ValueError, match="the width must be even, half for sines and half for cosines; got 3"):
