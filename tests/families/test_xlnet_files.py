@@ -27,7 +27,7 @@ from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
 from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CONFIG = XLNetConfig(
@@ -183,9 +183,19 @@ def test_fields_that_it_does_not_have_are_refused():
             CONFIG.replace(**changes)
 
 
+def test_a_longer_static_length_is_taken_and_written(tmp_path):
+    save_pretrained(build_model(CONFIG), tmp_path / "one")
+    model = from_pretrained(tmp_path / "one", seq_len=600)
+    assert model.inputs[0].shape == (None, 600)
+    save_pretrained(model, tmp_path / "two")
+    assert from_pretrained(tmp_path / "two").config.max_length == 600
+
+
 def test_memories_of_any_length_are_written_as_no_limit():
     config = config_from_huggingface({"model_type": "xlnet", "mem_len": None})
     assert (config.mem_len, config_from_huggingface({"model_type": "xlnet"}).mem_len) == (0, 512)
+    assert config == config.replace(mem_len=None)
+    assert config_to_huggingface(config)["mem_len"] is None
 
 
 def test_its_tokenizer_outside_has_the_same_rows(tokenizer):
