@@ -251,6 +251,11 @@ class Encoder:
         return self.embedding.segments > 0 or (self.relative is not None and self.relative.kind == "relative")
 
     @property
+    def any_length(self) -> bool:
+        """Whether a text may have any length, since only distances count and all of them are computed."""
+        return self.relative is not None and self.relative.kind == "relative"
+
+    @property
     def distinct(self) -> tuple:
         """The blocks with their own weights, in the order of their numbers."""
         return tuple({block.number: block for block in self.blocks}.values())

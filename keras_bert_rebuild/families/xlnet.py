@@ -30,6 +30,9 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
 
     The model is the content stream: every token sees every other, as in fine-tuning. Segments are only compared, so that their ids
     may be any numbers; the tokenizer gives 0 and 1 to the texts and 2 to the class token.
+
+    In training `classifier_dropout` is the one dropout before the last layer of a head; transformers also drops from the output of
+    the last block.
     """
 
     family: str = "xlnet"
@@ -66,6 +69,8 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.mem_len is None:  # one spelling of no limit
+            object.__setattr__(self, "mem_len", 0)
         problem = self._problem()
         if problem:
             raise ValueError(f"{problem}.")
@@ -77,7 +82,7 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
                 return f"{name} must be True or False; got {getattr(self, name)!r:.80}"
         for name, least in (("clamp_len", -1), ("mem_len", 0), ("reuse_len", 0)):
             value = getattr(self, name)
-            if value is None and name != "clamp_len":
+            if value is None and name == "reuse_len":
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= 1 << 20:
                 return f"{name} must be a whole number from {least} to {1 << 20}; got {value!r:.80}"
@@ -195,10 +200,11 @@ def problem_of(values: Mapping[str, Any]) -> str | None:
 
 
 def further_keys(config: XLNetConfig) -> dict[str, Any]:
-    """What `config.json` says besides `CONFIG`: the width of a head, and our own limit of texts, for which there is no other key."""
+    """What `config.json` says besides `CONFIG`: the width of a head, null for memories without limit, and our own limit of texts, for
+    which there is no other key."""
     limit = config.max_position_embeddings
     own = {} if limit == XLNetConfig.max_position_embeddings else {"longest_text": limit}
-    return {"d_head": config.hidden_size // config.num_attention_heads, "untie_r": True, **own}
+    return {"d_head": config.hidden_size // config.num_attention_heads, "untie_r": True, "mem_len": config.mem_len or None, **own}
 
 
 _ATTENTION = "Encoder-{block}-MultiHeadSelfAttention"

@@ -157,7 +157,7 @@ def _load_keras(checkpoint, trainable, heads, chosen):
 def _with_length(config, seq_len, extend_positions):
     if seq_len is None:
         return config
-    if seq_len > config.max_length and extend_positions is None:
+    if seq_len > config.max_length and extend_positions is None and not config.encoder().any_length:
         raise ValueError(
             f"the checkpoint has {config.max_length} positions, and seq_len={seq_len} needs more: choose extend_positions from "
             f"{', '.join(METHODS)}, or a shorter seq_len."

@@ -24,9 +24,10 @@ from keras_bert_rebuild import (
 from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflow_checkpoint
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
 from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
 from keras_bert_rebuild.families.xlnet import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface
+from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
 CONFIG = XLNetConfig(
@@ -182,9 +183,30 @@ def test_fields_that_it_does_not_have_are_refused():
             CONFIG.replace(**changes)
 
 
+def test_a_longer_static_length_is_taken_and_written(tmp_path):
+    save_pretrained(build_model(CONFIG), tmp_path / "one")
+    model = from_pretrained(tmp_path / "one", seq_len=600)
+    assert model.inputs[0].shape == (None, 600)
+    save_pretrained(model, tmp_path / "two")
+    assert from_pretrained(tmp_path / "two").config.max_length == 600
+
+
 def test_memories_of_any_length_are_written_as_no_limit():
     config = config_from_huggingface({"model_type": "xlnet", "mem_len": None})
     assert (config.mem_len, config_from_huggingface({"model_type": "xlnet"}).mem_len) == (0, 512)
+    assert config == config.replace(mem_len=None)
+    assert config_to_huggingface(config)["mem_len"] is None
+
+
+def test_its_tokenizer_outside_has_the_same_rows(tokenizer):
+    pipeline = sentencepiece_pipeline(tokenizer)
+    texts, pairs = ["the harbour was quiet", "she put it, naïve café"], ["gulls", "``nets'' by the wall"]
+    pipeline.enable_padding(direction="left", pad_id=tokenizer.pad_id, pad_token="<pad>")
+    for given in ([*texts], [*zip(texts, pairs, strict=True)]):
+        expected = pipeline.encode_batch(given)
+        encoding = tokenizer.encode_batch(texts, pairs if isinstance(given[0], tuple) else None, pad_to="longest")
+        assert encoding.ids.tolist() == [row.ids for row in expected]
+        assert encoding.segments.tolist() == [row.type_ids for row in expected]
 
 
 @pytest.fixture

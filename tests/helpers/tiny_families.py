@@ -49,6 +49,8 @@ MISSING = {
     ("albert", "SavedModel"): _IN_GRAPH,
     ("deberta_v2", "SavedModel"): _IN_GRAPH,
     ("modernbert", "SavedModel"): _IN_GRAPH,
+    ("gte", "SavedModel"): f"{_IN_GRAPH}, which GTE's English models have",
+    ("xlnet", "SavedModel"): _IN_GRAPH,
 }
 
 
