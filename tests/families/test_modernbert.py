@@ -13,6 +13,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 
 from keras_bert_rebuild import (
     BertConfig,
+    MultipleChoice,
     TextClassifier,
     add_lora,
     attention_maps,
@@ -27,6 +28,7 @@ from keras_bert_rebuild import (
     show_attention,
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
 from keras_bert_rebuild.explain.attention_page import page_data
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.plot_model import plot_model
@@ -448,3 +450,18 @@ def test_it_learns_to_tell_cats_from_dogs(folder, tmp_path):
     task.save(tmp_path / "task")
     texts = [pet.text for pet in PETS]
     assert load_task(tmp_path / "task")(texts) == task(texts)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_rows_are_padded_on_the_right_whatever_a_folder_says(side, folder):
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "padding_side": side}))
+    tokenizer = load_tokenizer(folder)
+    rows = tokenizer.encode_batch(["the cat", "the"], pad_to="longest").ids
+    assert rows[1, 0] != tokenizer.pad_id
+    assert rows[1, -1] == tokenizer.pad_id
+    task = MultipleChoice.from_encoder(folder)
+    inputs, _ = task.batches(task.encode([ChoiceQuestion("the", ("cat", "the cat the cat"), 0)]), batch_size=1)[0]
+    (ids,) = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    assert (ids[:, 0] != tokenizer.pad_id).all()
+    assert ids[0, -1] == tokenizer.pad_id
