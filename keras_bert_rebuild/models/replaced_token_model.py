@@ -40,8 +40,8 @@ class ReplacedTokenModel(PretrainingModel):
     tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, as of the generator; `Tokens`, those that the
     discriminator reads; `RTD`, its logits `(batch, length, 1)`.
 
-    It has no file of its own: `discriminator` and `generator` are saved with `save_pretrained`, the latter by way of
-    `distribution.whole_model`.
+    It has no file of its own. `save_pretrained` writes `discriminator` and, because the paths of its variables begin with
+    "Generator/", a copy of `generator`: `whole_model(model.generator, copied=True)` of `training.distributed.distribution`.
 
     Reference: Clark et al., 2020, section 2 and equation for the combined loss (https://arxiv.org/abs/2003.10555);
     `run_pretraining.py` of google-research/electra.

@@ -80,6 +80,7 @@ def test_the_curve_has_the_losses_and_accuracies_of_both(whole):
     assert rows[-1]["flop_utilisation"] > 0
 
 
+@pytest.mark.slow
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
     folder, _, model = whole
     shutil.copytree(folder, tmp_path / "run")
@@ -179,6 +180,8 @@ def test_a_plan_counts_both_models():
         plan("transformer-base", gpus=1, gpu="h100", **settings)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles_long
 def test_from_text_to_both_folders_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does, what = ("the miller", "her sister", "a fox"), ("found", "lost", "sold"), ("a ring", "the mill", "two geese")
