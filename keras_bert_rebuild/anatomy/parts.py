@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import replace
 
 from keras_bert_rebuild.anatomy.attention_parts import ALONG, COLUMNS, ROWS, dense_weights, disentangled, relative_attention
-from keras_bert_rebuild.anatomy.encoder import Positions
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
+from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.anatomy.windows import in_window
 
 # The halves of a block, and what may be added to both, by the ends of the names of their layers.

@@ -8,16 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import (
-    TERMS,
-    Attention,
-    Convolution,
-    Encoder,
-    Norm,
-    Positions,
-    bert_encoder,
-    check_distances,
-)
+from keras_bert_rebuild.anatomy.encoder import Attention, Convolution, Encoder, bert_encoder
+from keras_bert_rebuild.anatomy.positions import TERMS, Norm, Positions, check_distances
 from keras_bert_rebuild.checkpoints.modules import dense, embedding, norm, tied, under
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import bert

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
+from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families.modernbert_config import MAX_THETA
 from keras_bert_rebuild.files.finite import is_number

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.attention_parts import position_projections
-from keras_bert_rebuild.anatomy.encoder import TERMS, check_distances
+from keras_bert_rebuild.anatomy.positions import TERMS, check_distances
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.keras_layers import Dropout
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS

@@ -25,7 +25,7 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflo
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
-from keras_bert_rebuild.families.xlnet import XLNetConfig
+from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
