@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from keras_bert_rebuild.anatomy.attention_parts import RELATIVE_BIASES
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, Positions, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, Positions, bert_encoder
 from keras_bert_rebuild.anatomy.heads import heads_at_last_token
 from keras_bert_rebuild.checkpoints.modules import Module, Naming, dense, tied, under
 from keras_bert_rebuild.checkpoints.table import NameTable
@@ -118,16 +118,10 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
             segments=0,
             query=True,
         )
-        blocks = tuple(
-            replace(
-                block,
-                attention=attention,
-                feed_forward=replace(block.feed_forward, dropout=self.hidden_dropout_prob),
-            )
-            for block in bert.blocks
-        )
-        relative_of = relative if blocks else None
-        return replace(bert, embedding=embedding, blocks=blocks, heads=heads_at_last_token(), relative=relative_of)
+        inner = FeedForward(self.intermediate_size, self.hidden_act, dropout=self.hidden_dropout_prob)
+        blocks = tuple(replace(block, attention=attention, feed_forward=inner) for block in bert.blocks)
+        shared = relative if blocks else None
+        return replace(bert, embedding=embedding, blocks=blocks, heads=heads_at_last_token(), relative=shared)
 
 
 # Those of XLNet-large are in the class.
@@ -238,7 +232,7 @@ def _heads(summary):
 def _huggingface(heads):
     """The names in Hugging Face's files, whose arrays have an axis of this number of heads."""
     per_head = Naming(
-        {"kernel": "", "vector": "", **{ours: f"{theirs}" for ours, theirs in _VECTORS.items()}},
+        {"kernel": "", "vector": "", **_VECTORS},
         {"kernel": f"heads:{heads}", "vector": "heads:1", **dict.fromkeys(_VECTORS, f"heads:{heads}")},
     )
     output = Naming({"kernel": ""}, {"kernel": f"heads_transposed:{heads}"})
