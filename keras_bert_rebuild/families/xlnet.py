@@ -130,7 +130,7 @@ def _heads(summary):
 def _huggingface(heads):
     """The names in Hugging Face's files, whose arrays have an axis of this number of heads."""
     per_head = Naming(
-        {"kernel": "", "vector": "", **{ours: f"{theirs}" for ours, theirs in _VECTORS.items()}},
+        {"kernel": "", "vector": "", **_VECTORS},
         {"kernel": f"heads:{heads}", "vector": "heads:1", **dict.fromkeys(_VECTORS, f"heads:{heads}")},
     )
     output = Naming({"kernel": ""}, {"kernel": f"heads_transposed:{heads}"})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, bert_encoder
+from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
 from keras_bert_rebuild.anatomy.heads import heads_at_last_token
 from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.config import BertConfig
@@ -102,13 +102,7 @@ class XLNetConfig(BertConfig, families=("xlnet",)):
             segments=0,
             query=True,
         )
-        blocks = tuple(
-            replace(
-                block,
-                attention=attention,
-                feed_forward=replace(block.feed_forward, dropout=self.hidden_dropout_prob),
-            )
-            for block in bert.blocks
-        )
-        relative_of = relative if blocks else None
-        return replace(bert, embedding=embedding, blocks=blocks, heads=heads_at_last_token(), relative=relative_of)
+        inner = FeedForward(self.intermediate_size, self.hidden_act, dropout=self.hidden_dropout_prob)
+        blocks = tuple(replace(block, attention=attention, feed_forward=inner) for block in bert.blocks)
+        shared = relative if blocks else None
+        return replace(bert, embedding=embedding, blocks=blocks, heads=heads_at_last_token(), relative=shared)

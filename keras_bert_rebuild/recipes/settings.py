@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
-from keras_bert_rebuild.families import transformer
+from keras_bert_rebuild.families import electra, transformer
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
@@ -132,7 +132,13 @@ SIZES = {
         ("base", 12, 768),
         ("large", 24, 1024),
     )
-} | {name: {"family": "transformer", **sizes} for name, sizes, _ in transformer.SIZES}
+}
+SIZES |= {name: {"family": "transformer", **sizes} for name, sizes, _ in transformer.SIZES}
+SIZES |= {
+    name.removesuffix("-discriminator"): {"family": "electra", **electra.DEFAULTS, **sizes}
+    for name, sizes, _ in electra.SIZES
+    if name.endswith("-discriminator")
+}
 
 
 def size_fields(model):

@@ -39,6 +39,7 @@ OWN_FIELDS = {
     "mlm_act": st.none() | ACTIVATIONS,
     "pooler_act": st.none() | ACTIVATIONS,
     "attention_act": st.none() | ACTIVATIONS,
+    "dropout_before_pooler": st.booleans(),
 }
 
 

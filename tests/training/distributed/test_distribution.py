@@ -6,6 +6,7 @@ import keras
 import pytest
 
 from keras_bert_rebuild import BertConfig, build_model, distribute, pretrain
+from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.distributed import distribution
 from keras_bert_rebuild.training.distributed.distribution import KINDS, LAYOUT, OF_BACKEND, Distribution, axes_of
@@ -95,8 +96,9 @@ def test_mirrored_replicas_do_not_accumulate(tmp_path):
 @pytest.fixture(scope="module")
 def paths():
     sizes = {"vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 11, "num_attention_heads": 2, "intermediate_size": 16}
-    model = build_model(BertConfig(**sizes, max_position_embeddings=8), ["mlm", "nsp"])
-    return {weight.path: tuple(weight.shape) for weight in model.weights}
+    bert = build_model(BertConfig(**sizes, max_position_embeddings=8), ["mlm", "nsp"])
+    xlnet = build_model(XLNetConfig(**{**sizes, "num_hidden_layers": 1}), [])
+    return {weight.path: tuple(weight.shape) for model in (xlnet, bert) for weight in model.weights}
 
 
 def test_every_row_matches_in_a_model_and_no_weight_matches_two(paths):
