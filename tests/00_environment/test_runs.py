@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import keras
 import pytest
-from helpers.runs import NOT_ON_JAX, NOT_QUICK, REST_ON_JAX, TESTS, mark_runs, marks, matches
+from helpers.runs import FAMILIES, NOT_ON_JAX, NOT_QUICK, REST_ON_JAX, STORED_ANSWERS, TESTS, mark_runs, marks, matches
 
 
 class Item:
     """What `mark_runs` needs of a test."""
 
-    def __init__(self, file, name, *given):
-        self.path, self.originalname, self.given, self.runs = TESTS / file, name, given, []
+    def __init__(self, file, name, *given, case=""):
+        self.path, self.originalname, self.name, self.given, self.runs = TESTS / file, name, name + case, given, []
 
     def iter_markers(self):
         return [SimpleNamespace(name=name) for name in self.given]
@@ -33,7 +33,9 @@ CASES = (
     (Item("text/test_encoding.py", "b", "tensorflow"), "first quick", "first quick", ""),
     (Item("recipes/planning/test_plan.py", "a"), "first", "rest", "rest"),
     (Item("pretrained/test_save_pretrained.py", "a"), "first quick", "first quick", "rest quick"),
-    (Item("pretrained/test_golden.py", "a"), "first quick", "first quick", "first quick"),
+    (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[bert]"), "first quick", "first quick", "first quick"),
+    (Item("pretrained/test_golden.py", STORED_ANSWERS, case="[xlnet]"), "first quick", "first quick", "first quick"),
+    (Item("families/test_xlnet.py", "a"), "first", "rest", "rest"),
     (Item("cli/test_embed.py", "a"), "first quick", "first quick", ""),
 )
 
@@ -53,5 +55,5 @@ def test_every_test_of_this_session_is_marked_except_those_with_their_own_enviro
 
 
 def test_every_pattern_names_files():
-    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *REST_ON_JAX}:
+    for pattern in {*NOT_ON_JAX, *NOT_QUICK, *REST_ON_JAX, *FAMILIES}:
         assert [path for path in TESTS.glob(pattern) if path.name.startswith("test_") or path.is_dir()], pattern

@@ -27,7 +27,11 @@ ON_NO_BACKEND = (
 NOT_ON_JAX = (*ON_NO_BACKEND, "cli/*")
 # End-to-end trainings of what other tests run part by part: compiling them takes a fifth of the time on TensorFlow.
 WHOLE_TRAININGS = ("programs/*", "recipes/*")
-# What is read, written and explained is the same on JAX as on the other two; its first run has the stored answers of all families.
+# The first run of every backend has all cases of this test, the stored answers of all families; what else is known of a family is
+# on torch.
+STORED_ANSWERS = "test_outputs_are_those_of_transformers"
+FAMILIES = ("families/*",)
+# What is read, written and explained is the same on JAX as on the other two.
 REST_ON_JAX = ("explain/*", "pretrained/test_[!g]*")
 # These, and pages, processes and probes, take too long for a one-minute run.
 NOT_QUICK = (
@@ -57,11 +61,11 @@ def marks(item):
 
 
 def first_cases(items):
-    """The first case of every test that is not slow."""
+    """The first case of every test that is not slow; of stored answers all cases."""
     cases = {}
     for item in items:
         if not ({"slow"} | BY_NAME) & marks(item):
-            cases.setdefault((item.path, item.originalname), item)
+            cases.setdefault((item.path, item.name if item.originalname == STORED_ANSWERS else item.originalname), item)
     return {*cases.values()}
 
 
@@ -74,7 +78,7 @@ def mark_runs(items, backend):
         if backend == "torch":
             first = "slow" not in marks(item)
         else:
-            later = (*ON_NO_BACKEND, *WHOLE_TRAININGS, *(REST_ON_JAX if backend == "jax" else ()))
+            later = (*ON_NO_BACKEND, *WHOLE_TRAININGS, *FAMILIES, *(REST_ON_JAX if backend == "jax" else ()))
             elsewhere = matches(item, later) and "tensorflow" not in marks(item)
             first = item in chosen and not elsewhere and "compiles_long" not in marks(item)
         item.add_marker("first" if first else "rest")
