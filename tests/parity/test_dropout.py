@@ -1,8 +1,8 @@
 """In training every family drops the same numbers as transformers: with dropout that is the same function of both, logits agree.
 
 Without dropout of hidden vectors, except in ModernBERT: BERT's graph drops the embedding before its norm, as keras_bert does. The
-taggers of DistilBERT and DeBERTa are left out: transformers drops there at the rate of hidden vectors. XLNet is left out: its files have
-one rate for everything, and transformers also drops numbers of the last block's output, as the docstring of `XLNetConfig` says.
+taggers of DistilBERT and DeBERTa are left out: transformers drops there at the rate of hidden vectors. XLNet is left out: its files
+have one rate for everything, and transformers also drops numbers of the last block's output, as `XLNetConfig` says.
 """
 
 import cases
