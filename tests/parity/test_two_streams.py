@@ -5,11 +5,15 @@ import keras
 import numpy as np
 import pytest
 import torch
+import transformers
+from helpers.small_corpus import small_corpus
 from safetensors.torch import load_file
 
 from keras_bert_rebuild import compile_model, from_pretrained, save_pretrained
 from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by
 from keras_bert_rebuild.models.two_streams import run_two_streams
+from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 
 RATES = {"dropout": 0.0, "summary_last_dropout": 0.0}
 SETTINGS = (
@@ -101,6 +105,29 @@ def test_the_loss_and_gradients_of_a_step_agree(changes, tmp_path):
     for variable, start in zip(whole.trainable_variables, before, strict=True):
         variable.value.grad = torch.tensor(start - variable.numpy())
     agree_on_gradients(theirs, whole, tmp_path / "gradients")
+
+
+def test_a_folder_of_a_run_predicts_in_transformers_as_the_model(tmp_path):
+    sizes = {"num_hidden_layers": 2, "hidden_size": 12, "num_attention_heads": 2, "intermediate_size": 16}
+    settings = {
+        "model": sizes,
+        "objective": "xlnet",
+        "steps": 2,
+        "batch_size": 4,
+        "seq_len": 16,
+        "held_out": 0,
+        "tensorboard": False,
+    }
+    corpus = small_corpus()
+    whole = pretrain(corpus, tmp_path / "run", {**settings, "learning_rate": 0.05, "workers": 0})
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run" / "model").eval()
+    assert isinstance(theirs, transformers.XLNetLMHeadModel)
+    run = PretrainSettings.from_dict(settings)
+    x, _ = training_batches(corpus, run.all_phases[0], run).batch(0, 0)
+    ids, segments, order, _ = (array.astype("int64") for array in x)
+    with torch.no_grad():
+        expected = theirs_of(theirs, ids, segments, keras.ops.convert_to_numpy(hidden_by(torch.tensor(order)))).softmax(-1)
+    np.testing.assert_allclose(whole.predict(x, verbose=0), expected.numpy(), atol=1e-5)
 
 
 def agree_on_gradients(theirs, whole, folder):
