@@ -11,7 +11,7 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.encoder_blocks import blocks_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
-from keras_bert_rebuild.models.step_plan import RunningStep, StepPlan, in_order, running_step
+from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, in_order, running_step
 from keras_bert_rebuild.models.two_streams import check_two_streams, two_streams
 
 ORDER = "Input-Order"
@@ -46,11 +46,6 @@ class PermutationModel(PretrainingModel):
         plan = self._plan if step is not None and self._plan.changes(step.kind) else StepPlan()
         return in_order(self.output_names, self._graph.outputs(plan, step, inputs, training))
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        if self.remat:
-            raise ValueError("remat must be False for a model of two streams, whose blocks are not rematerialised; got True.")
-        super().compile(*args, **kwargs)
-
     def get_config(self) -> dict[str, Any]:
         raise ValueError("a PermutationModel has no file of its own: save its part, model.model, or a checkpoint.")
 
@@ -75,7 +70,9 @@ class PermutationGraph(PretrainingGraph):
         named = {name: ops.cast(ops.convert_to_tensor(value), "int32") for name, value in self.named(inputs).items()}
         first, table, *shared = self.embedding([named[tensor.name] for tensor in self.model.inputs], training=training)
         layers, hidden = check_two_streams(self.model), hidden_by(named[ORDER])
-        return [two_streams(layers, blocks_of(self.model), [first, *shared], named, hidden, positions, training), table]
+        remat = plan.remat and step is not None and step.kind == TRAIN
+        blocks, start = blocks_of(self.model), [first, *shared]
+        return [two_streams(layers, blocks, start, named, hidden, positions, training, remat), table]
 
 
 def hidden_by(order: Any) -> Any:

@@ -1,5 +1,6 @@
 """XLNet's two streams: contents, and queries that predict tokens without seeing them."""
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, input_of, run_block, shared_with
 from keras_bert_rebuild.models.masked_positions import at_positions
+from keras_bert_rebuild.models.rematerialised import rematerialised
 
 # The layer with the vector that queries start from, and the dropout after it.
 QUERY, QUERY_DROPOUT = "Embedding-Query", "Embedding-Dropout"
@@ -60,7 +62,7 @@ def check_two_streams(model):
     return layers
 
 
-def two_streams(layers, blocks, start, named, hidden, positions, training):
+def two_streams(layers, blocks, start, named, hidden, positions, training, remat=False):
     """The vectors of the queries, as `run_two_streams` gives them.
 
     Args:
@@ -69,24 +71,33 @@ def two_streams(layers, blocks, start, named, hidden, positions, training):
         start: the input of the first block, the sinusoids of the distances, and where segments differ.
         named: the inputs of the model by name.
         hidden, positions, training: those of `run_two_streams`.
+        remat: whether a block retains only its inputs for the backward pass, in each stream.
     """
     content, table, differ = start
     tokens = [named["Input-Token"], *([named["Input-Mask"]] if "Input-Mask" in named else [])]
     real = layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
     seen = ops.logical_and(ops.equal(hidden, 0), real[:, None, :])
     itself = ops.eye(ops.shape(content)[1], dtype="bool")[None]
-    of_content = Context(mask=ops.logical_or(seen, itself)[:, None], training=training, shared=(table, differ))
+    of_content = Context(mask=ops.logical_or(seen, itself)[:, None], training=training, shared=(differ,))
     rows, other = (_rows_at(values, positions) for values in (seen, differ))
-    of_query = Context(mask=rows[:, None], positions=positions, training=training, shared=(table, other))
+    of_query = Context(mask=rows[:, None], positions=positions, training=training, shared=(other,))
     vector = ops.cast(ops.convert_to_tensor(layers[QUERY].vector), content.dtype)
     query = ops.broadcast_to(vector[None], (*ops.shape(rows)[:2], ops.shape(content)[2]))
     if QUERY_DROPOUT in layers:
         query = layers[QUERY_DROPOUT](query, training=training)
     for number, block in enumerate(blocks, 1):
-        query = run_block(block, query, replace(of_query, content=content))
+        run_query, run_content = functools.partial(_run, block, of_query), functools.partial(_run, block, of_content)
+        if remat:
+            run_query, run_content = (rematerialised(block.layers, run) for run in (run_query, run_content))
+        query = run_query(query, table, content)
         if number < len(blocks):
-            content = run_block(block, content, of_content)
+            content = run_content(content, table)
     return query
+
+
+def _run(block, context, x, table, content=None):
+    """A block on one stream; what has gradients comes as arguments, as `rematerialised` needs it."""
+    return run_block(block, x, replace(context, shared=(table, *context.shared), content=content))
 
 
 def _rows_at(values, positions):

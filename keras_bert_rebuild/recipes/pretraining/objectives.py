@@ -184,8 +184,6 @@ class PermutedTokens(MaskedTokens):
             raise ValueError(f"init must be left out with objective='xlnet', which starts a new model; got {settings.init!r}.")
         if settings.next_sentence != "none":
             raise ValueError(f"next_sentence must be 'none' with objective='xlnet', as in XLNet; got {settings.next_sentence!r}.")
-        if settings.remat:
-            raise ValueError("remat must be False with objective='xlnet', whose two streams are not rematerialised; got True.")
 
     def fields(self, fields):
         family = fields.get("family", "xlnet")
