@@ -116,7 +116,10 @@ class Embedding:
     """Whether that layer comes before the norm and has no bias."""
 
     query: bool = False
-    """Whether there is a vector from which a second stream would predict tokens; the one stream here does not read it."""
+    """Whether there is a vector from which a second stream would predict tokens; the stream of contents does not read it."""
+
+    query_trained: bool = False
+    """Whether that vector is trained."""
 
 
 @dataclass(frozen=True)

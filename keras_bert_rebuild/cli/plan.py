@@ -18,6 +18,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEX
 def add_arguments(parser):
     """Declare the options."""
     sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base, electra-large"
+    sizes += ", xlnet-base, xlnet-large"
     parser.add_argument("model", type=str, help=f"a size ({sizes}) or the path of a config.json")
     parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")
@@ -27,7 +28,7 @@ def add_arguments(parser):
     parser.add_argument("--batch-size", type=int, metavar="N", help="examples of a step, on all devices together (32)")
     parser.add_argument("--seq-len", type=int, metavar="N", help="tokens of an example (128)")
     parser.add_argument("--max-predictions", type=int, metavar="N", help="positions to predict of an example (by the rate)")
-    parser.add_argument("--mask-rate", type=float, metavar="X", help="fraction of the tokens to predict (0.15)")
+    parser.add_argument("--mask-rate", type=float, metavar="X", help="fraction of the tokens to predict (0.15, with xlnet 1/6)")
     parser.add_argument("--dtype", choices=DTYPES, help="dtype policy (float32)")
     parser.add_argument("--objective", choices=tuple(OBJECTIVES), help="what is learned (mlm)")
     parser.add_argument(

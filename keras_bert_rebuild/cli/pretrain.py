@@ -1,4 +1,4 @@
-"""`keras-bert pretrain`: from a token store to a BERT or an ELECTRA."""
+"""`keras-bert pretrain`: from a token store to a BERT, an ELECTRA or an XLNet."""
 
 import contextlib
 import dataclasses

@@ -26,6 +26,7 @@ class Stream(enum.IntEnum):
     REPLACEMENT_ID = 7
     MEMBERS = 8
     SAMPLE = 9
+    FACTORISATION = 10
 
 
 def keys(seed, epoch, positions):

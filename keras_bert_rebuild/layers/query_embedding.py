@@ -11,11 +11,12 @@ class QueryEmbedding(keras.layers.Layer):
 
         outputs = inputs
 
-    The model is the content stream, which every use but that pretraining runs: its outputs do not depend on the vector. The vector
-    is not trained; files of XLNet have it.
+    The model is the content stream, which every use but that pretraining runs: its outputs do not depend on the vector. Only
+    that pretraining trains it; files of XLNet have it.
 
     Args:
         initializer: of the vector.
+        trained: whether the vector is trained.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -24,13 +25,15 @@ class QueryEmbedding(keras.layers.Layer):
     Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
     """
 
-    def __init__(self, initializer: Any = "uniform", **kwargs: Any) -> None:
+    def __init__(self, initializer: Any = "uniform", trained: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.initializer = keras.initializers.get(initializer)
+        self.trained = trained
         self.supports_masking = True
 
     def build(self, input_shape):
-        self.vector = self.add_weight(shape=(1, input_shape[-1]), initializer=self.initializer, trainable=False, name="vector")
+        shape = (1, input_shape[-1])
+        self.vector = self.add_weight(shape=shape, initializer=self.initializer, trainable=self.trained, name="vector")
         self.built = True
 
     def call(self, inputs):
@@ -40,4 +43,5 @@ class QueryEmbedding(keras.layers.Layer):
         return tuple(input_shape)
 
     def get_config(self):
-        return {**super().get_config(), "initializer": keras.initializers.serialize(self.initializer)}
+        trained = {"trained": True} if self.trained else {}
+        return {**super().get_config(), "initializer": keras.initializers.serialize(self.initializer), **trained}

@@ -9,7 +9,7 @@ from keras_bert_rebuild import kernels
 from keras_bert_rebuild.anatomy.attention_parts import RELATIVE_BIASES
 from keras_bert_rebuild.layers.composite import sub_dense, sub_layer_dtype
 from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
-from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted
+from keras_bert_rebuild.layers.scored_self_attention import ScoredSelfAttention, shifted, shifted_to
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
@@ -37,7 +37,8 @@ class RelativeSelfAttention(ScoredSelfAttention):
         inputs: a list of the sequence `(batch, length, hidden)`, the sinusoids of a `DistanceEmbedding` `(2 · length, hidden)` and
             where segments differ, from a `SegmentDifference`, `(batch, length, length)`.
         mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
-        positions: not read, since only distances count.
+        positions, content: those of XLNet's query stream, see `ScoredSelfAttention`; where segments differ is then
+            `(batch, slots, length)`.
 
     Input shape: `[(batch, length, hidden), (2 · length, hidden), (batch, length, length)]`.
     Output shape: `(batch, length, hidden)`.
@@ -57,18 +58,20 @@ class RelativeSelfAttention(ScoredSelfAttention):
             setattr(self, name, self._vectors(name, (sequence[-1],)))
         self.segment_embeddings = self._vectors("segment_embeddings", (2, sequence[-1]))
 
-    def position_terms(self, query: Any, key: Any, table: Any, differ: Any) -> dict[str, Any]:
+    def position_terms(self, query: Any, key: Any, table: Any, differ: Any, positions: Any = None) -> dict[str, Any]:
         """What is added to queries · keys: the bias of contents, and the terms of positions and of segments.
 
         Args:
             query, key: as from `queries_keys_values`.
             table: the sinusoids, `(2 · length, hidden)`.
-            differ: where segments differ, `(batch, length, length)`.
+            differ: where segments differ, `(batch, queries, length)`.
+            positions: where the queries are in the text, `(batch, queries)`; None if every token has one.
         """
         content, position, segment = (self._by_heads(getattr(self, name), query.dtype) for name in RELATIVE_BIASES)
         contents = ops.einsum("hk,bshk->bhs", content, key)[:, :, None, :]
         rows = self._split_heads(kernels.dense(self.position_key_dense, table[None]))[0]  # (2 · L, D) → (2 · L, H, K)
-        distances = shifted(ops.einsum("blhk,mhk->bhlm", query + position, rows))
+        distances = ops.einsum("blhk,mhk->bhlm", query + position, rows)
+        distances = shifted(distances) if positions is None else shifted_to(distances, positions)
         of_segment = ops.einsum("blhk,nhk->nbhl", query + segment, self._by_heads(self.segment_embeddings, query.dtype))
         segments = ops.where(differ[:, None], of_segment[1][..., None], of_segment[0][..., None])
         return {"content": contents, "position": distances, "segment": segments}

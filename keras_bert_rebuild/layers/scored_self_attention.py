@@ -15,18 +15,26 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
     Call arguments:
         inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_terms`.
         mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
-        positions: not read, since only distances count.
+        positions: `(batch, slots)`, where the queries are in `content`; not read without it, since only distances count.
+        content: `(batch, length, hidden)`, the sequence of keys and values if it is not that of the queries; the mask is then
+            `(batch, 1, slots, length)`. Only `RelativeSelfAttention` has it.
     """
 
     def prepared(self, shared: tuple, training: bool | None) -> tuple:
         """What `position_terms` reads besides queries and keys, in training."""
         return shared
 
-    def call(self, inputs, mask=None, training=None, positions=None):
+    def call(self, inputs, mask=None, training=None, positions=None, content=None):
         sequence, *shared = inputs
-        query, key, value = self.queries_keys_values(sequence)
+        if content is None:
+            query, key, value = self.queries_keys_values(sequence)
+            terms = self.position_terms(query, key, *self.prepared(shared, training))
+        else:
+            query = self._split_heads(kernels.dense(self.query_dense, sequence))
+            key, value = (self._split_heads(kernels.dense(dense, content)) for dense in (self.key_dense, self.value_dense))
+            terms = self.position_terms(query, key, *self.prepared(shared, training), positions)
         divisor = self.divisor(query.shape[-1])
-        added = functools.reduce(ops.add, self.position_terms(query, key, *self.prepared(shared, training)).values())
+        added = functools.reduce(ops.add, terms.values())
         scores = ops.cast(ops.einsum("blhk,bshk->bhls", query, key) / divisor + added / divisor, "float32")
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         if mask is not None:
@@ -41,7 +49,8 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
         return kernels.dense(self.output_dense, self._merge_heads(attended))
 
     def compute_mask(self, inputs, mask=None):
-        return mask[0] if isinstance(mask, (list, tuple)) else mask
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return None if mask is None or len(mask.shape) == 4 else mask  # of pairs of tokens, not of tokens
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape[0])
@@ -59,3 +68,15 @@ def shifted(scores: Any) -> Any:
     batch, heads, length, columns = ops.shape(scores)
     flat = ops.reshape(scores, (batch, heads, length * columns))[:, :, length:]
     return ops.reshape(flat, (batch, heads, length, columns - 1))[:, :, :, : columns - length]
+
+
+def shifted_to(scores: Any, positions: Any) -> Any:
+    """Column L − i + j of the row of the query at i in column j: `(batch, heads, queries, 2 · L)` to `(batch, heads, queries, L)`.
+
+    Args:
+        scores: those of some queries with the distances L to −L + 1.
+        positions: where the queries are, `(batch, queries)`.
+    """
+    length = ops.shape(scores)[-1] // 2
+    columns = length - ops.cast(positions, "int32")[:, :, None] + ops.arange(length, dtype="int32")
+    return ops.take_along_axis(scores, columns[:, None], axis=-1)

@@ -3,6 +3,7 @@
 import contextlib
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 
 import keras
 
@@ -23,6 +24,7 @@ def build_model(
     trainable: bool | Sequence[str] = True,
     padding_mask: bool = False,
     embedding_of: keras.Model | None = None,
+    query_trained: bool = False,
 ) -> BertModel:
     """Build the graph of a config, with random weights.
 
@@ -36,6 +38,7 @@ def build_model(
         padding_mask: a further, last input `Input-Mask`, nonzero at real tokens, instead of recognising padding by its id.
         embedding_of: a model with the same inputs of its encoder and an equal embedding, whose tables and norm are then shared,
             but not their projection to the width of the blocks; None for an embedding of its own.
+        query_trained: train the vector of XLNet's query stream, for a model that runs it.
 
     Returns:
         A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
@@ -53,6 +56,8 @@ def build_model(
     if heads and output_layer_num != 1:
         raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
     encoder = config.encoder()
+    if query_trained:
+        encoder = replace(encoder, embedding=replace(encoder.embedding, query_trained=True))
     inputs = build_inputs(encoder, seq_len, padding_mask)
     blocks, table = build_encoder(encoder, inputs, embedding_of)
     if heads:

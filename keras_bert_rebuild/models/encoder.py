@@ -95,9 +95,8 @@ def _build_embedding(encoder, inputs):
         task = layers.TaskEmbedding(embedding.tasks, embedding.width, name="Embedding-Task")
         x = task([x, inputs["Input-Task"]])
     if embedding.query:
-        x = layers.QueryEmbedding(name="Embedding-Query", **({} if stddev is None else {"initializer": make_initializer(stddev)}))(
-            x
-        )
+        settings = {} if stddev is None else {"initializer": make_initializer(stddev)}
+        x = layers.QueryEmbedding(trained=embedding.query_trained, name="Embedding-Query", **settings)(x)
     steps = [make_dropout(embedding.dropout, "Embedding-Dropout")]
     if embedding.widened_first:
         settings = make_kernel_settings(stddev)

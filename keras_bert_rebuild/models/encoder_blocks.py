@@ -60,6 +60,10 @@ class Context:
     training: bool | None = None
     """Whether dropout is applied."""
 
+    content: Any = None
+    """`(batch, length, hidden)`, the sequence of keys and values if the block runs on XLNet's query stream. The mask is then
+    `(batch, 1, slots, length)`, and positions are those of the queries in it."""
+
     shared: tuple = ()
     """What attention reads besides the sequence and all blocks share, as a table of distances `(rows, hidden)`, floats first; in a
     graph, too."""
@@ -246,7 +250,7 @@ def _of_attention(layer, context):
     """The arguments of attention besides the sequence."""
     if not layer.name.endswith(ATTENTION):
         return {}
-    known = {"mask": context.mask, "positions": context.positions}
+    known = {"mask": context.mask, "positions": context.positions, "content": context.content}
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -89,15 +89,10 @@ class PretrainingGraph:
             By head: probabilities; with `takes_logits` logits `(batch, classes)`, those of the MLM head
             `(batch, slots, vocabulary)`, or with `plan.chunk` columns `(batch, slots, 2)`.
         """
-        if plan.remat and step.kind == TRAIN and blocks_of(self.model):
-            mask = ops.not_equal(*self.padding_of(self.named(inputs)))
-            hidden, table, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
-        else:
-            hidden, table, *others = self.without_last_layers(inputs, training=training)
         everywhere = self.labelled(inputs)
         positions, labelled = slots_of(everywhere, plan.max_predictions)
-        hidden = at_positions(hidden, positions)  # (B, L, D) → (B, slots, D)
-        takes_logits = {head.name: head.takes_logits for head in plan.heads}
+        hidden, table, *others = self.hidden_at(positions, plan, step, inputs, training)
+        takes_logits = dict.fromkeys(self.model.output_names, False) | {head.name: head.takes_logits for head in plan.heads}
         features = functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
         if plan.chunk is None:
             mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
@@ -113,6 +108,16 @@ class PretrainingGraph:
             layer = self.model.get_layer(head)
             outputs[head] = layer(x, return_logits=takes_logits[head]) if isinstance(layer, Dense) else x
         return outputs
+
+    def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> list[Any]:
+        """What the MLM head reads at some positions, `(batch, slots, hidden)`, or at all for None; the token table; what the last
+        layer of every other head reads."""
+        if plan.remat and step.kind == TRAIN and blocks_of(self.model):
+            mask = ops.not_equal(*self.padding_of(self.named(inputs)))
+            hidden, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
+        else:
+            hidden, *others = self.without_last_layers(inputs, training=training)
+        return [at_positions(hidden, positions), *others]  # (B, L, D) → (B, slots, D)
 
     def masked(self, mlm: Any, labelled: Any) -> Any:
         """Outputs of the MLM head with the mask of those that have a label: on JAX every transformation loses it."""

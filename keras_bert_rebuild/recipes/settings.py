@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from keras_bert_rebuild.config import CONFIG_CLASSES, BertConfig
-from keras_bert_rebuild.families import electra, transformer
+from keras_bert_rebuild.families import electra, transformer, xlnet
 from keras_bert_rebuild.files.limits import check_limit
 from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, read_json
@@ -121,7 +121,8 @@ def check_whole_numbers(settings, minimums, optional=()):
 
 
 # Sizes by name. Reference: Devlin et al., 2019, section 3; Turc et al., 2019, table 1 (https://arxiv.org/abs/1908.08962);
-# Vaswani et al., 2017, table 3, for those of the Transformer; Clark et al., 2020, table 6, for the discriminators of ELECTRA.
+# Vaswani et al., 2017, table 3, for those of the Transformer; Clark et al., 2020, table 6, for the discriminators of ELECTRA;
+# Yang et al., 2019, appendix A.4, for XLNet.
 SIZES = {
     name: {"num_hidden_layers": blocks, "hidden_size": width, "num_attention_heads": width // 64, "intermediate_size": 4 * width}
     for name, blocks, width in (
@@ -139,6 +140,7 @@ SIZES |= {
     for name, sizes, _ in electra.SIZES
     if name.endswith("-discriminator")
 }
+SIZES |= {name.removesuffix("-cased"): {"family": "xlnet", **sizes} for name, sizes, _ in reversed(xlnet.SIZES)}
 
 
 def size_fields(model):

@@ -68,6 +68,17 @@ def _of_work(term, letters, work):
     return rows * value("·".join(factor for factor in factors if factor not in ("B", "S", "N")), letters)
 
 
+def trained_flops(trained, work):
+    """Operations of a training step of a model and of its second stream.
+
+    Args:
+        trained: an `objectives.Trained`.
+        work: a `Work`.
+    """
+    again = Work(round(work.tokens * trained.again), round(work.squares * trained.again))
+    return sum(train_flops(trained.config, of, heads=trained.heads) for of in (work, again))
+
+
 def train_flops(config, work, pair_head=True, heads=None):
     """Operations of a training step: the forward pass, and twice as many for the gradients of activations and weights."""
     return 3 * forward_flops(config, work, pair_head, heads)
@@ -162,7 +173,8 @@ def step_memory(config, settings, kind, batch_size):
         _of_blocks(trained.config.encoder(), settings, kind, size_of) for trained in settings.learned.models(config, settings)
     ]
     parameters = 4 * num_params(config, settings)
-    activations = batch_size * sum(kept for kept, _ in blocks)
+    streams = [1 + trained.again for trained in settings.learned.models(config, settings)]
+    activations = round(batch_size * sum(kept * runs for (kept, _), runs in zip(blocks, streams, strict=True)))
     working = batch_size * max(at_work for _, at_work in blocks)  # the backward pass is in one block at a time
     # The head's logits and their gradient; or, earlier, the logits, their probabilities and the sums of these to sample from.
     positions = batch_size * min(phase.max_predictions, phase.seq_len)

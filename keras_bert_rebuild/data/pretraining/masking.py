@@ -5,7 +5,7 @@ import numpy as np
 from keras_bert_rebuild.data.random_numbers import Stream, below, bits, uniform, uniform_at
 
 # From the name of a unit to its maximum number of words; None for a single token.
-UNITS = {"token": None, "whole_word": 1, "ngram": 3}
+UNITS = {"token": None, "whole_word": 1, "ngram": 3, "span": 5}
 
 
 def masking_units(keys, ids, maskable, tables, max_words):
@@ -67,7 +67,8 @@ def mask_tokens(
         maskable: True where a token may be chosen, `(batch, length)`. Special tokens never are.
         tables: `VocabularyTables`.
         max_predictions: maximum number of positions chosen in an example.
-        unit: what is chosen as a whole, a key of `masking_units.UNITS`: "token", "whole_word" or "ngram".
+        unit: what is chosen as a whole, a key of `masking_units.UNITS`: "token", "whole_word", "ngram" or
+            "span".
         mask_rate: share of the maskable positions, in [0, 1].
         mask_mask_rate: of the chosen ones, rate replaced with `[MASK]`.
         mask_random_rate: of the chosen ones, rate replaced with a random token that is not special; the others stay.
@@ -91,6 +92,22 @@ def mask_tokens(
     original_or_drawn = np.where(how < mask_mask_rate + mask_random_rate, drawn, masked[rows, columns])
     masked[rows, columns] = np.where(how < mask_mask_rate, tables.mask_id, original_or_drawn)
     return masked, chosen.astype("int32")
+
+
+def factorisation_order(keys, chosen):
+    """A random order of the chosen tokens of every row, in which XLNet predicts them.
+
+    Args:
+        keys: the keys of the examples, uint64 `(batch,)`.
+        chosen: 1 at tokens to predict, `(batch, length)`.
+
+    Returns:
+        Their places from 1, and 0 at the other tokens, int32 `(batch, length)`.
+
+    Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
+    """
+    draws = _sort_keys(keys, chosen == 1, Stream.FACTORISATION)
+    return np.where(chosen == 1, np.argsort(np.argsort(draws, axis=1), axis=1) + 1, 0).astype("int32")
 
 
 def _random_tokens(keys, candidates, wanted):
@@ -126,8 +143,8 @@ def _random_units(keys, units, maskable, wanted, maximum):
     return np.take_along_axis(by_unit, np.maximum(units, 0), axis=1) & maskable
 
 
-def _sort_keys(keys, candidates):
+def _sort_keys(keys, candidates, stream=Stream.UNIT):
     """Distinct random numbers, uint64, with the column in their lowest bits; columns that are not candidates sort last."""
     columns = np.arange(candidates.shape[1], dtype="uint64")
-    draws = bits(keys[:, None], columns, Stream.UNIT) >> np.uint64(1) & ~_COLUMNS | columns
+    draws = bits(keys[:, None], columns, stream) >> np.uint64(1) & ~_COLUMNS | columns
     return draws | np.where(candidates, np.uint64(0), np.uint64(1 << 63))

@@ -9,7 +9,7 @@ from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
-from keras_bert_rebuild.data.pretraining.masking import UNITS, mask_tokens
+from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
@@ -55,7 +55,7 @@ class PretrainingBatches(EpochBatches):
         steps_per_epoch: batches of an epoch; None for those of a pass.
         next_sentence: "nsp", pairs whose second segment follows or is a random one; "sop", two segments in their order or swapped;
             None, one segment.
-        masking: what is masked as a whole, "token", "whole_word" or "ngram" (spans of up to three words).
+        masking: what is masked as a whole, "token", "whole_word", "ngram" (spans of up to three words) or "span" (up to five).
         mask_rate, mask_mask_rate, mask_random_rate: see `mask_tokens`.
         random_next_rate: rate of random second segments, and of swapped ones.
         short_seq_prob: share of the examples that are cut to a random length.
@@ -64,6 +64,7 @@ class PretrainingBatches(EpochBatches):
         segments: whether a batch has segment ids; False for a model without them.
         draws: whether it has random numbers before `chosen`, for a model that samples tokens: whole numbers in [0, 2²⁴), `(rows,
             length)`, a function of the example, so that a resumed run and another number of devices get the same.
+        order: whether it has the order of prediction before `chosen`, as from `factorisation_order`, a function of the example too.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -93,6 +94,7 @@ class PretrainingBatches(EpochBatches):
         workers=0,
         segments=True,
         draws=False,
+        order=False,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -132,7 +134,7 @@ class PretrainingBatches(EpochBatches):
         self.steps_per_epoch = steps_per_epoch
         self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
         self.segments = segments  # False leaves out the segment ids, for a model without them
-        self.draws = draws
+        self.draws, self.order = draws, order
         self._window = None, None
         if len(self) < 1:
             count = len(self.examples)
@@ -194,6 +196,7 @@ class PretrainingBatches(EpochBatches):
         labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
         masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
         draws = [below(uniform(keys, length, Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
+        draws += [factorisation_order(keys, chosen)] if self.order else []
         x, y = (masked, *([segment_ids] if self.segments else []), *draws, chosen), labels[..., None]
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
 

@@ -17,7 +17,7 @@ from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
-from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, num_params, step_memory, train_flops
+from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, num_params, step_memory, trained_flops
 
 CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
 NEEDS = ("jax", "libtpu")
@@ -100,7 +100,7 @@ def plan(
 
     Args:
         model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
-            electra-base, electra-large), the path of a config.json, a `BertConfig` or its fields.
+            electra-base, electra-large, xlnet-base, xlnet-large), the path of a config.json, a `BertConfig` or its fields.
         tpu: a slice, such as "v5e:4x4".
         gpus: number of GPUs, 1 if only their kind is given.
         gpu: their kind, such as "h100".
@@ -153,7 +153,7 @@ def plan(
         phase.batch_size * min(predictions, phase.seq_len),
         phase.batch_size,
     )
-    flops = sum(train_flops(trained.config, work, heads=trained.heads) for trained in run.learned.models(config, run))
+    flops = sum(trained_flops(trained, work) for trained in run.learned.models(config, run))
     rate = topology.device.flops(run.dtype)
     compute = flops / (topology.count * rate * utilisation)
     size = gradient_bytes(config, run) if topology.count > 1 else 0

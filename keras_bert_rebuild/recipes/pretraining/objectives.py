@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.families import electra
 from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.models.permutation_model import build_permutation_model
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 
@@ -18,6 +19,8 @@ class Trained:
     heads: tuple[str, ...]
     shared: int = 0
     """Its parameters that are those of another one of the same step."""
+    again: float = 0.0
+    """Fraction of the tokens that run through its blocks in a second stream."""
 
     @property
     def num_params(self):
@@ -34,6 +37,12 @@ class MaskedTokens:
     name = "mlm"
     next_sentence = "nsp"
     """The second task if the settings do not say."""
+
+    masking = "token"
+    """What is masked as a whole if they do not say."""
+
+    mask_rate = 0.15
+    """Fraction of the tokens to predict if they do not say."""
 
     folders: tuple[str, ...] = ("model",)
     """The folders of the result."""
@@ -150,7 +159,52 @@ class ReplacedTokens(MaskedTokens):
         return _renamed(logs, {"loss": "loss", **columns, "RTD_replaced": "rtd_replaced"})
 
 
-OBJECTIVES = {objective.name: objective for objective in (MaskedTokens(), ReplacedTokens())}
+class PermutedTokens(MaskedTokens):
+    """XLNet's objective: chosen tokens are predicted one after another in a random order, each from those before it.
+
+        loss = −mean over the chosen tokens i of log p(token i | tokens that are not chosen, tokens j with order_j < order_i)
+
+    A sixth of the tokens is chosen (the paper's K = 6), in spans of one to five words, the shorter ones more often, as in
+    `data_utils.py` of zihangdai/xlnet; there every span is the only one in a context of six times its length, here spans are
+    drawn from the whole text. An example is one segment in the layout of the store, `[CLS] A [SEP]` with padding behind, where
+    that program has two segments, `A <sep> B <sep> <cls>`. Special tokens are never chosen, and seen by all. Text is read in one
+    direction, without memories of the text before it.
+
+    Reference: Yang et al., 2019, sections 2.2 and 2.3 (https://arxiv.org/abs/1906.08237).
+    """
+
+    name = "xlnet"
+    next_sentence = "none"
+    masking = "span"
+    mask_rate = 1 / 6
+    quality = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity")
+
+    def check(self, settings):
+        if settings.init is not None:
+            raise ValueError(f"init must be left out with objective='xlnet', which starts a new model; got {settings.init!r}.")
+        if settings.next_sentence != "none":
+            raise ValueError(f"next_sentence must be 'none' with objective='xlnet', as in XLNet; got {settings.next_sentence!r}.")
+
+    def fields(self, fields):
+        family = fields.get("family", "xlnet")
+        if family != "xlnet":
+            raise ValueError(f"objective='xlnet' trains models of the family xlnet; got a model of the family {family}.")
+        return {"family": "xlnet", **fields}
+
+    def batches(self, settings):
+        return {"next_sentence": None, "mask_mask_rate": 0.0, "mask_random_rate": 0.0, "order": True}
+
+    def models(self, config, settings):
+        return [Trained(config, ("mlm",), again=settings.mask_rate)]
+
+    def build(self, config, settings, seq_len=None):
+        return build_permutation_model(config, seq_len)
+
+    def results(self, model):
+        return [(model, True)]
+
+
+OBJECTIVES = {objective.name: objective for objective in (MaskedTokens(), ReplacedTokens(), PermutedTokens())}
 
 
 def objective_defaults(settings):
@@ -166,7 +220,8 @@ def objective_defaults(settings):
         for name, _ in other.only if other is not learned else ():
             if getattr(settings, name) is not None:
                 raise ValueError(f"{name} is for objective={other.name!r}; got {getattr(settings, name)!r} with {learned.name!r}.")
-    defaults = {"next_sentence": learned.next_sentence, **dict(learned.only)}
+    common = {name: getattr(learned, name) for name in ("next_sentence", "masking", "mask_rate")}
+    defaults = {**common, **dict(learned.only)}
     return {name: value for name, value in defaults.items() if getattr(settings, name) is None}
 
 

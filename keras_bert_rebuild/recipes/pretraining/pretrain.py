@@ -71,7 +71,7 @@ def pretrain(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> BertModel:
-    """Pretrain a BERT or an ELECTRA on a token store, or resume a run that was stopped.
+    """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume a run that was stopped.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
     Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads); with the objective
@@ -90,7 +90,8 @@ def pretrain(
         **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
-        The model, with the averaged weights if `ema` is set; with the objective "electra" a `ReplacedTokenModel`.
+        The model, with the averaged weights if `ema` is set; with the objective "electra" a `ReplacedTokenModel`, with "xlnet" a
+        `PermutationModel`.
 
     Raises:
         ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages

@@ -13,7 +13,7 @@ from keras_bert_rebuild.recipes.settings import Phase, as_phase, check_whole_num
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
 NEXT_SENTENCE = ("nsp", "sop", "none")
-MASKING = ("token", "whole_word", "ngram")
+MASKING = ("token", "whole_word", "ngram", "span")
 OPTIMIZERS = ("adamw", "lamb")
 DTYPES = ("float32", "mixed_bfloat16")
 # The settings of one start of a run on some machines, not of the run.
@@ -55,14 +55,14 @@ class PretrainSettings:
 
     model: object = "base"
     """A size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base,
-    electra-large), the path of a config.json, or the fields of a `BertConfig`."""
+    electra-large, xlnet-base, xlnet-large), the path of a config.json, or the fields of a `BertConfig`."""
 
     init: str | None = None
     """A checkpoint to start from, anything that `from_pretrained` reads; its sizes then replace `model`."""
 
     objective: str = "mlm"
     """What is learned: "mlm", masked tokens and a second task, as BERT, or "electra", a discriminator of tokens that a generator
-    replaced, both of them new."""
+    replaced, both of them new, or "xlnet", tokens in random orders, each from those before it, by a new XLNet."""
 
     generator_size: float | None = None
     """With "electra", the width of the generator as a fraction of the model's; None: 1/3 for a width of 768, else 1/4."""
@@ -90,13 +90,14 @@ class PretrainSettings:
     """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
 
     next_sentence: str | None = None
-    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra"."""
+    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra" and "xlnet"."""
 
-    masking: str = "token"
-    """What is masked as a whole: "token", "whole_word" or "ngram"."""
+    masking: str | None = None
+    """What is masked as a whole: "token", "whole_word", "ngram", spans of up to three words, or "span", of up to five; None:
+    "token", and "span" with "xlnet"."""
 
-    mask_rate: float = 0.15
-    """Fraction of the tokens to predict."""
+    mask_rate: float | None = None
+    """Fraction of the tokens to predict; None: 0.15, and 1/6 with "xlnet"."""
 
     short_seq_prob: float = 0.1
     """Fraction of the examples that are cut to a random length."""

@@ -10,7 +10,7 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
-from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, train_flops
+from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
@@ -161,7 +161,7 @@ class TrainingRun:
         step = finite.step
         work = self._of_all_hosts(batches.work_of_first(step - span.start))
         trained = self.settings.learned.models(self.model.config, self.settings)
-        flops = sum(train_flops(part.config, work, heads=part.heads) for part in trained)
+        flops = sum(trained_flops(part, work) for part in trained)
         row = {
             "step": step // self.accumulation,
             "phase": span.phase,

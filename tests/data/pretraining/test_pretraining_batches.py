@@ -238,7 +238,7 @@ def test_a_model_trains_on_a_tensorflow_dataset(corpus):
     ("change", "match"),
     [
         ({"next_sentence": "both"}, "next_sentence must be one of 'nsp', 'sop', None; got 'both'"),
-        ({"masking": "word"}, "masking must be one of 'token', 'whole_word', 'ngram'; got 'word'"),
+        ({"masking": "word"}, "masking must be one of 'token', 'whole_word', 'ngram', 'span'; got 'word'"),
         ({"mask_rate": 1.5}, r"mask_rate must be in \[0, 1\]; got 1.5"),
         ({"mask_mask_rate": 0.95}, r"mask_mask_rate \+ mask_random_rate must be in \[0, 1\]; got 1.05"),
         ({"batch_size": 6, "process_count": 4}, "of all processes together, must be a multiple of 4; got 6"),

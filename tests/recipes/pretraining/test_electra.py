@@ -121,7 +121,7 @@ def test_chosen_tokens_are_masked_or_kept_and_draws_belong_to_examples(corpus):
         ({"discriminator_weight": 0}, "discriminator_weight must be a number above 0; got 0"),
         ({"objective": "mlm", "generator_size": 0.5}, "generator_size is for objective='electra'; got 0.5 with 'mlm'"),
         ({"objective": "mlm", "discriminator_weight": 2.0}, "discriminator_weight is for objective='electra'; got 2.0 with 'mlm'"),
-        ({"objective": "xyz"}, "objective must be one of 'mlm', 'electra'; got 'xyz'"),
+        ({"objective": "xyz"}, "objective must be one of 'mlm', 'electra', 'xlnet'; got 'xyz'"),
     ],
 )
 def test_settings_of_another_objective_are_refused(settings, message):
