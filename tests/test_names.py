@@ -96,6 +96,7 @@ def test_importing_the_package_imports_only_the_chosen_backend():
     assert done.stdout.split() == [keras.backend.backend()]
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_little_besides_registered_modules():
     code = (
         "import sys, keras_bert_rebuild\n"

@@ -135,6 +135,7 @@ def test_a_block_outside_the_graph_equals_the_block_in_the_graph(model, rng):
     assert np.abs(alone - x).max() > 0.1
 
 
+@pytest.mark.compiles_long
 def test_it_trains_and_rematerialisation_changes_no_number(model, ids):
     inputs, labels = [ids, np.eye(2, 11, dtype="int32")], {"MLM": ids}
     start, ends = model.get_weights(), []

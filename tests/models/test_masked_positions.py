@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keras import ops
@@ -60,6 +61,7 @@ def test_without_a_number_of_slots_all_positions_stay():
 
 @given(BATCHES)
 @of_batches
+@pytest.mark.compiles_long
 def test_values_and_weights_are_taken_where_the_slots_are(batch):
     labelled, slots = batch
     tensor, (size, length) = ops.convert_to_tensor(labelled), labelled.shape
@@ -85,6 +87,7 @@ def test_values_and_weights_are_taken_where_the_slots_are(batch):
 
 @given(BATCHES)
 @of_batches
+@pytest.mark.compiles_long
 def test_rows_of_labels_are_concatenated_over_the_examples(batch):
     labelled, _ = batch
     size, length = labelled.shape

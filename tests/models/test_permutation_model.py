@@ -15,6 +15,9 @@ from keras_bert_rebuild.layers import QueryEmbedding
 from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by
 from keras_bert_rebuild.models.two_streams import run_two_streams
 
+# Two models, or two streams, of every layer.
+pytestmark = pytest.mark.compiles_long
+
 VOCAB, LENGTH, PAD = 40, 10, 0
 CONFIG = BertConfig.from_dict(
     {

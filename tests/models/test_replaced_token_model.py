@@ -12,6 +12,9 @@ from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.models.replaced_token_model import GENERATOR, build_replaced_token_model
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 
+# Two models, or two streams, of every layer.
+pytestmark = pytest.mark.compiles_long
+
 VOCAB, LENGTH, WEIGHT = 40, 12, 50.0
 CONFIG = BertConfig.from_dict(
     {

@@ -144,6 +144,7 @@ class FallError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_run_stopped_repeatedly_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
     folder, rows = tmp_path / "run", []
 

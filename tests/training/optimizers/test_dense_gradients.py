@@ -107,6 +107,7 @@ def expanded():
 
 
 @pytest.mark.tensorflow
+@pytest.mark.compiles_long
 def test_our_models_give_optimizers_no_lists_of_rows(rng):
     x, y = small_batch(rng)
     tasks = small_model(transformer_num=1, use_task_embed=True, task_num=3)
