@@ -8,6 +8,9 @@ from keras_bert_rebuild.anatomy.parts import ATTENTION, CONVOLUTION, FEED_FORWAR
 
 NONE = "none"
 
+# What is said of a step of two models.
+SAME, CHANGED, ONLY_FIRST, ONLY_SECOND = "same", "changed", "only in A", "only in B"
+
 # What a gate with an activation is called in Shazeer, 2020 (https://arxiv.org/abs/2002.05202), by the start of its name.
 GATES = {"gelu": "GeGLU", "silu": "SwiGLU", "swish": "SwiGLU", "relu": "ReGLU", "sigmoid": "GLU"}
 

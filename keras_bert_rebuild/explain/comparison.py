@@ -8,10 +8,8 @@ import keras
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.explain.accounting import Explanation
-from keras_bert_rebuild.explain.anatomy_words import NONE, facts_of
+from keras_bert_rebuild.explain.anatomy_words import CHANGED, NONE, ONLY_FIRST, ONLY_SECOND, SAME, facts_of
 from keras_bert_rebuild.explain.explanation import explain
-
-SAME, CHANGED, ONLY_FIRST, ONLY_SECOND = "same", "changed", "only in A", "only in B"
 
 
 @dataclass(frozen=True)
@@ -157,9 +155,9 @@ def compare_given(given: Sequence[tuple[Any, Any]], names: Sequence[str] | None 
         given: two pairs of a config and the names of its heads, or of a model and None.
         names, **options: as for `compare`.
     """
-    explanations = [explain(each, heads) for each, heads in given]
-    names = tuple(names or (explanation.config.family for explanation in explanations))
-    limits = [explanation.config.max_length for explanation in explanations]
+    configs = [explain(each, heads).config for each, heads in given]
+    names = tuple(names or (config.family for config in configs))
+    limits = [config.max_length for config in configs]
     length = options.get("length")
     if length is not None and length > min(limits):
         shorter = names[limits.index(min(limits))]

@@ -8,6 +8,7 @@ from rich.console import Console, Group
 from rich.padding import Padding
 from rich.text import Text
 
+from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME
 from keras_bert_rebuild.explain.explain_formats import explanation_values
 from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table, short, title_of
 
@@ -15,8 +16,7 @@ from keras_bert_rebuild.explain.explain_table import RIGHT, batch_of, make_table
 AMOUNTS = (("params", ""), ("train", "FLOP"), ("memory", "B"))
 
 # The sign and colour of a step's status.
-SAME = "same"
-SIGNS = {SAME: ("=", "dim"), "changed": ("~", "yellow"), "only in A": ("-", "red"), "only in B": ("+", "green")}
+SIGNS = {SAME: ("=", "dim"), CHANGED: ("~", "yellow"), ONLY_FIRST: ("-", "red"), ONLY_SECOND: ("+", "green")}
 LEGEND = "= the same, ~ changed, - only in A, + only in B. B : A is the number of B divided by that of A."
 OF_AMOUNTS = (
     "operations: multiplications and additions of matrix products in a step of training. memory: its weights, gradients and the "

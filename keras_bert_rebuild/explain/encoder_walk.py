@@ -12,6 +12,7 @@ from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, run_block, shared_with
+from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 
 # The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
 # by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
@@ -90,10 +91,7 @@ def embed(encoder, inputs):
     """
     outputs = encoder.embedding(bare_if_one(list(inputs.values())), training=False)
     x, *shared = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-    tokens = ops.convert_to_tensor(inputs["Input-Token"].astype("int32"))
-    if "Input-Mask" in inputs:
-        tokens = [tokens, ops.convert_to_tensor(inputs["Input-Mask"].astype("int32"))]
-    mask = encoder.layers["Embedding-Token"].compute_mask(tokens)[0]
+    mask = real_tokens(encoder.layers, ids_of(encoder.embedding, inputs))
     return x, ops.ones(x.shape[:2], "bool") if mask is None else mask, tuple(shared)
 
 

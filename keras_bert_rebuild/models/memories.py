@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild.models.encoder_blocks import RELATIVE, Context, blocks_of, input_of, run_block
+from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 
 
 def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] | None = None) -> tuple[Any, list[Any]]:
@@ -37,25 +38,21 @@ def run_with_memories(model: keras.Model, inputs: Any, memories: Sequence[Any] |
     if relative is None or relative.kind != "relative":
         raise ValueError(f"memories need a model with relative attention and a config, such as an XLNet; got {model.name}.")
     blocks, layers = blocks_of(model), {layer.name: layer for layer in model.layers}
-    names = [tensor.name for tensor in model.inputs]
-    given = inputs if isinstance(inputs, dict) else dict(zip(names, inputs, strict=True))
-    named = {name: ops.cast(ops.convert_to_tensor(given[name]), "int32") for name in names}
-    x = keras.Model(model.inputs, input_of(blocks[0]))([named[name] for name in names], training=False)
+    ids = ids_of(model, inputs)
+    x = keras.Model(model.inputs, input_of(blocks[0]))([*ids.values()], training=False)
     _check(memories, blocks, x)
     past = 0 if memories is None else memories[0].shape[1]
-    tokens = [named["Input-Token"], *([named["Input-Mask"]] if "Input-Mask" in named else [])]
-    mask = layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
-    segments = _after(ops.zeros((x.shape[0], past), "int32"), named["Input-Segment"])
+    segments = _after(ops.zeros((x.shape[0], past), "int32"), ids["Input-Segment"])
     width = past + x.shape[1]
     shared = (layers[RELATIVE].vectors(width, width, x.shape[-1]), layers[f"{RELATIVE}-Segment"](segments))
-    context = Context(mask=_after(ops.ones((x.shape[0], past), "bool"), mask), training=False, shared=shared)
-    kept = []
+    mask = _after(ops.ones((x.shape[0], past), "bool"), real_tokens(layers, ids))
+    context, following = Context(mask=mask, training=False, shared=shared), []
     for number, block in enumerate(blocks):
         memory = x[:, :0] if memories is None else ops.cast(ops.convert_to_tensor(memories[number]), x.dtype)
         reused = _after(memory, x[:, : relative.reused or None])
-        kept.append(ops.stop_gradient(reused[:, max(0, reused.shape[1] - (relative.memory or reused.shape[1])) :]))
+        following.append(ops.stop_gradient(reused[:, max(0, reused.shape[1] - (relative.memory or reused.shape[1])) :]))
         x = run_block(block, _after(memory, x), context)[:, past:]
-    return x, kept
+    return x, following
 
 
 def _after(first, second):

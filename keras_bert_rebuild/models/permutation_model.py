@@ -9,6 +9,7 @@ from keras import ops
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.encoder_blocks import blocks_of
+from keras_bert_rebuild.models.named_inputs import ids_of
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan, in_order, running_step
@@ -58,21 +59,15 @@ class PermutationGraph(PretrainingGraph):
     """
 
     def __init__(self, model: PermutationModel) -> None:
-        super().__init__(model.model)
-        self.whole = model
-
-    def named(self, inputs: Any) -> dict[str, Any]:
-        if isinstance(inputs, dict):
-            return inputs
-        return {tensor.name: value for tensor, value in zip(self.whole.inputs, inputs, strict=True)}
+        super().__init__(model.model, model)
 
     def hidden_at(self, positions: Any, plan: StepPlan, step: RunningStep | None, inputs: Any, training: bool | None) -> list[Any]:
-        named = {name: ops.cast(ops.convert_to_tensor(value), "int32") for name, value in self.named(inputs).items()}
-        first, table, *shared = self.embedding([named[tensor.name] for tensor in self.model.inputs], training=training)
-        layers, hidden = check_two_streams(self.model), hidden_by(named[ORDER])
+        ids = ids_of(self.whole, inputs)
+        first, table, *shared = self.embedding([ids[tensor.name] for tensor in self.model.inputs], training=training)
+        layers, hidden = check_two_streams(self.model), hidden_by(ids[ORDER])
         remat = plan.remat and step is not None and step.kind == TRAIN
         blocks, start = blocks_of(self.model), [first, *shared]
-        return [two_streams(layers, blocks, start, named, hidden, positions, training, remat), table]
+        return [two_streams(layers, blocks, start, ids, hidden, positions, training, remat), table]
 
 
 def hidden_by(order: Any) -> Any:

@@ -11,6 +11,7 @@ from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
 from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
+from keras_bert_rebuild.models.named_inputs import named_inputs
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
 
@@ -20,10 +21,11 @@ class PretrainingGraph:
 
     Args:
         model: a functional model with an MLM head, as from `build_model`.
+        whole: the model that a step trains, of which that one is a part; None if it is the same.
     """
 
-    def __init__(self, model: keras.Model) -> None:
-        self.model = model
+    def __init__(self, model: keras.Model, whole: keras.Model | None = None) -> None:
+        self.model, self.whole = model, model if whole is None else whole
         self.other_heads = [name for name in model.output_names if name != "MLM"]
 
     @functools.cached_property
@@ -61,9 +63,7 @@ class PretrainingGraph:
 
     def named(self, inputs: Any) -> dict[str, Any]:
         """The inputs of the model by their names."""
-        if isinstance(inputs, dict):
-            return inputs
-        return {tensor.name: value for tensor, value in zip(self.model.inputs, inputs, strict=True)}
+        return named_inputs(self.whole, inputs)
 
     def padding_of(self, named: dict[str, Any]) -> tuple[Any, int]:
         """The input that shows padding, `(batch, length)`, and its value there."""

@@ -109,8 +109,7 @@ class ReplacedTokenGraph(PretrainingGraph):
     """
 
     def __init__(self, model: ReplacedTokenModel) -> None:
-        super().__init__(model.generator)
-        self.whole = model
+        super().__init__(model.generator, model)
 
     @functools.cached_property
     def discriminator(self) -> keras.Model:
@@ -123,11 +122,6 @@ class ReplacedTokenGraph(PretrainingGraph):
         model = self.whole.discriminator
         outputs = [input_of(blocks_of(model)[0]), model.get_layer("Embedding-Token").output[1]]
         return keras.Model(model.inputs, outputs)
-
-    def named(self, inputs: Any) -> dict[str, Any]:
-        if isinstance(inputs, dict):
-            return inputs
-        return {tensor.name: value for tensor, value in zip(self.whole.inputs, inputs, strict=True)}
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         named = {name: ops.convert_to_tensor(value) for name, value in self.named(inputs).items()}

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert_rebuild.models.encoder_blocks import Context, blocks_of, input_of, run_block, shared_with
 from keras_bert_rebuild.models.masked_positions import at_positions
+from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
 from keras_bert_rebuild.models.rematerialised import rematerialised
 
 # The layer with the vector that queries start from, and the dropout after it.
@@ -41,13 +42,9 @@ def run_two_streams(model: keras.Model, inputs: Any, hidden: Any, positions: Any
     Reference: Yang et al., 2019, section 2.3 (https://arxiv.org/abs/1906.08237).
     """
     layers, blocks = check_two_streams(model), blocks_of(model)
-    names = [tensor.name for tensor in model.inputs]
-    given = inputs if isinstance(inputs, dict) else dict(zip(names, inputs, strict=True))
-    named = {name: ops.cast(ops.convert_to_tensor(given[name]), "int32") for name in names}
-    start = keras.Model(model.inputs, [input_of(blocks[0]), *shared_with(blocks[0])])
-    return two_streams(
-        layers, blocks, start([named[name] for name in names], training=training), named, hidden, positions, training
-    )
+    ids = ids_of(model, inputs)
+    start = keras.Model(model.inputs, [input_of(blocks[0]), *shared_with(blocks[0])])([*ids.values()], training=training)
+    return two_streams(layers, blocks, start, ids, hidden, positions, training)
 
 
 def check_two_streams(model):
@@ -62,21 +59,19 @@ def check_two_streams(model):
     return layers
 
 
-def two_streams(layers, blocks, start, named, hidden, positions, training, remat=False):
+def two_streams(layers, blocks, start, ids, hidden, positions, training, remat=False):
     """The vectors of the queries, as `run_two_streams` gives them.
 
     Args:
         layers: those of the model by name.
         blocks: as from `blocks_of`.
         start: the input of the first block, the sinusoids of the distances, and where segments differ.
-        named: the inputs of the model by name.
+        ids: as from `ids_of`.
         hidden, positions, training: those of `run_two_streams`.
         remat: whether a block retains only its inputs for the backward pass, in each stream.
     """
     content, table, differ = start
-    tokens = [named["Input-Token"], *([named["Input-Mask"]] if "Input-Mask" in named else [])]
-    real = layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
-    seen = ops.logical_and(ops.equal(hidden, 0), real[:, None, :])
+    seen = ops.logical_and(ops.equal(hidden, 0), real_tokens(layers, ids)[:, None, :])
     itself = ops.eye(ops.shape(content)[1], dtype="bool")[None]
     of_content = Context(mask=ops.logical_or(seen, itself)[:, None], training=training, shared=(differ,))
     rows, other = (_rows_at(values, positions) for values in (seen, differ))

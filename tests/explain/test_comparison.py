@@ -11,8 +11,8 @@ from helpers.toy_family import ToyConfig
 from rich.cells import cell_len
 
 from keras_bert_rebuild import BertConfig, explain
-from keras_bert_rebuild.explain.anatomy_words import facts_of, name_of
-from keras_bert_rebuild.explain.comparison import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, compare, compare_given
+from keras_bert_rebuild.explain.anatomy_words import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, facts_of, name_of
+from keras_bert_rebuild.explain.comparison import compare, compare_given
 from keras_bert_rebuild.explain.comparison_formats import UNCHANGED, as_json, as_markdown, as_text
 from keras_bert_rebuild.explain.config_at import released
 from keras_bert_rebuild.families.deberta_v2 import DebertaV2Config

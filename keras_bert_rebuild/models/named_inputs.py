@@ -1,0 +1,40 @@
+"""The inputs of a model by their names, and which of its tokens are real."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def named_inputs(model: keras.Model, inputs: Any) -> dict[str, Any]:
+    """The inputs of a model by their names, unchanged.
+
+    Args:
+        model: whose inputs they are.
+        inputs: a dictionary by name, or as many arrays as the model has inputs, in their order.
+    """
+    if isinstance(inputs, dict):
+        return inputs
+    return {tensor.name: value for tensor, value in zip(model.inputs, inputs, strict=True)}
+
+
+def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:
+    """The inputs of a model by their names as int32 tensors, without others that a dictionary may have.
+
+    Args:
+        model, inputs: as for `named_inputs`.
+    """
+    given = named_inputs(model, inputs)
+    return {tensor.name: ops.cast(ops.convert_to_tensor(given[tensor.name]), "int32") for tensor in model.inputs}
+
+
+def real_tokens(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
+    """False at padding, `(batch, length)`; None for a model that knows no padding.
+
+    Args:
+        layers: those of the model by name.
+        ids: as from `ids_of`.
+    """
+    tokens = [ids[name] for name in ("Input-Token", "Input-Mask") if name in ids]
+    return layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
