@@ -6,12 +6,11 @@ import cases
 import keras
 import numpy as np
 import pytest
-import torch
 import transformers
+from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
 from helpers.run_model import answers
-from safetensors.torch import load_file
 
-from keras_bert_rebuild import attention_maps, from_pretrained, save_pretrained
+from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.kernels import table
 
 # Windows shorter and longer than the 17 tokens, odd ones, every layer global, unusual thetas and heads.
@@ -61,17 +60,7 @@ def test_every_hidden_state_and_map_agrees(changes, side, tmp_path):
     ours = from_pretrained(tmp_path)
     ids, _ = cases.make_inputs(theirs)
     ids = left_padded(ids) if side == "left" else ids
-    real = ids != 0
-    with torch.no_grad():
-        mask = torch.tensor(real.astype("int64"))
-        expected = theirs(torch.tensor(ids), attention_mask=mask, output_hidden_states=True, output_attentions=True)
-    maps = attention_maps(ours, ids, vectors=True)
-    np.testing.assert_allclose(answers(ours, ids, ids)[0][real], expected.last_hidden_state.numpy()[real], atol=1e-5)
-    pairs = real[:, None, :, None] & real[:, None, None, :]
-    for layer, attention in enumerate(expected.attentions):
-        got = np.where(pairs, maps.probabilities[layer], 0)
-        np.testing.assert_allclose(got, np.where(pairs, attention.numpy(), 0), atol=1e-5)
-        np.testing.assert_allclose(maps.inputs[layer][real], expected.hidden_states[layer].numpy()[real], atol=1e-5)
+    assert_states_and_maps_agree(theirs, ours, ids, ids)
 
 
 @pytest.mark.parametrize("config", [cases.MODERN, cases.ODD_MODERN], ids=["cls", "mean"])
@@ -117,25 +106,8 @@ def test_gradients_of_a_step_agree(kind, odd, tmp_path):
     theirs.save_pretrained(tmp_path / "weights")
     ours = from_pretrained(tmp_path / "weights")
     ids, _ = cases.make_inputs(theirs)
-    real = ids != 0
-    labels = np.array([0, 2, 1]) if kind == "ForSequenceClassification" else np.where(real, ids % 3, -100)
-    mask = torch.tensor(real.astype("int64"))
-    theirs(torch.tensor(ids), attention_mask=mask, labels=torch.tensor(labels)).loss.backward()
-    given = {"Input-Token": ids, "Input-Masked": np.ones_like(ids)}
-    inputs = [given[tensor.name] for tensor in ours.inputs]
-    outputs = ours(inputs if len(inputs) > 1 else inputs[0], training=True)
-    chosen = outputs if kind == "ForSequenceClassification" else outputs[torch.tensor(real)]
-    logs = torch.log(chosen) if kind == "ForMaskedLM" else torch.log_softmax(chosen, -1)
-    targets = torch.tensor(labels if kind == "ForSequenceClassification" else labels[real])
-    torch.nn.functional.nll_loss(logs, targets).backward()
-    gradients = {name: weight.grad for name, weight in theirs.named_parameters() if weight.grad is not None}
-    for variable in ours.trainable_variables:
-        variable.value.data, variable.value.grad = variable.value.grad, None  # what is saved next are the gradients
-    save_pretrained(ours, tmp_path / "gradients")
-    found = load_file(tmp_path / "gradients" / "model.safetensors")
-    assert set(found) == set(gradients)
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(found[name], gradient, atol=1e-5 * max(1, gradient.abs().max().item()), err_msg=name)
+    step(theirs, ours, kind, ids, ids)
+    assert_gradients_agree(theirs, ours, tmp_path / "gradients")
 
 
 def test_a_folder_of_ours_fills_masks_in_transformers(tmp_path):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
 from helpers.run_model import answers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 
-from keras_bert_rebuild import attention_maps, from_pretrained, load_task, save_pretrained
+from keras_bert_rebuild import from_pretrained, load_task, save_pretrained
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.pretrained.config_files import config_from_huggingface
 
@@ -38,22 +39,10 @@ def test_every_hidden_state_and_map_agrees(family, changes, side, tmp_path):
     theirs.set_attn_implementation("eager")
     ours = from_pretrained(tmp_path)
     ids, segments = cases.make_inputs(theirs)
-    pad = theirs.config.pad_token_id
     if side == "left":
+        pad = theirs.config.pad_token_id
         ids = np.stack([np.concatenate([row[row == pad], row[row != pad]]) for row in ids])
-    real = ids != pad
-    with torch.no_grad():
-        mask, types = torch.tensor(real.astype("int64")), torch.tensor(segments)
-        expected = theirs(
-            torch.tensor(ids), attention_mask=mask, token_type_ids=types, output_hidden_states=True, output_attentions=True
-        )
-    maps = attention_maps(ours, [ids, segments], vectors=True)
-    np.testing.assert_allclose(answers(ours, ids, segments)[0][real], expected.last_hidden_state.numpy()[real], atol=1e-5)
-    pairs = real[:, None, :, None] & real[:, None, None, :]
-    for layer, attention in enumerate(expected.attentions):
-        got = np.where(pairs, maps.probabilities[layer], 0)
-        np.testing.assert_allclose(got, np.where(pairs, attention.numpy(), 0), atol=1e-5)
-        np.testing.assert_allclose(maps.inputs[layer][real], expected.hidden_states[layer].numpy()[real], atol=1e-5)
+    assert_states_and_maps_agree(theirs, ours, ids, segments)
 
 
 @families
@@ -150,26 +139,8 @@ def test_gradients_of_a_step_agree(family, kind, tmp_path):
     theirs.save_pretrained(tmp_path / "weights")
     ours = from_pretrained(tmp_path / "weights")
     ids, segments = cases.make_inputs(theirs)
-    real = ids != theirs.config.pad_token_id
-    of_text = kind == "ForSequenceClassification"
-    labels = np.array([0, 2, 1]) if of_text else np.where(real, ids % 3, -100)
-    mask, types = torch.tensor(real.astype("int64")), torch.tensor(segments)
-    theirs(torch.tensor(ids), attention_mask=mask, token_type_ids=types, labels=torch.tensor(labels)).loss.backward()
-    given = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": np.ones_like(ids)}
-    outputs = ours([given[tensor.name] for tensor in ours.inputs], training=True)
-    chosen = outputs if of_text else outputs[torch.tensor(real)]
-    logs = torch.log(chosen) if kind == "ForMaskedLM" else torch.log_softmax(chosen, -1)
-    torch.nn.functional.nll_loss(logs, torch.tensor(labels if of_text else labels[real])).backward()
-    for weight in theirs.parameters():  # what is saved next are the gradients
-        weight.data, weight.grad = weight.grad, None
-    theirs.save_pretrained(tmp_path / "expected")
-    for variable in ours.trainable_variables:
-        variable.value.data, variable.value.grad = variable.value.grad, None
-    save_pretrained(ours, tmp_path / "gradients")
-    found, gradients = (load_file(tmp_path / name / "model.safetensors") for name in ("gradients", "expected"))
-    assert set(found) == set(gradients)
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(found[name], gradient, atol=1e-4 * max(1, gradient.abs().max().item()), err_msg=name)
+    step(theirs, ours, kind, ids, segments)
+    assert_gradients_agree(theirs, ours, tmp_path / "gradients")
 
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{letter}" for letter in "abcdefgh"), "search", "query", ":", "##s"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from agreement import assert_gradients_agree
 from helpers.small_corpus import small_corpus
-from safetensors.torch import load_file
 
-from keras_bert_rebuild import compile_model, from_pretrained, save_pretrained
+from keras_bert_rebuild import compile_model, from_pretrained
 from keras_bert_rebuild.models.permutation_model import build_permutation_model, hidden_by
 from keras_bert_rebuild.models.two_streams import run_two_streams
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
@@ -81,7 +81,7 @@ def test_logits_and_gradients_of_any_mask_and_targets_agree(changes, everywhere,
     assert losses[1].item() == pytest.approx(losses[0].item(), abs=1e-5)
     for loss in losses:
         loss.backward()
-    agree_on_gradients(theirs, whole, tmp_path / "gradients")
+    assert_gradients_agree(theirs, whole.model, tmp_path / "gradients")
 
 
 @settings
@@ -104,7 +104,7 @@ def test_the_loss_and_gradients_of_a_step_agree(changes, tmp_path):
     assert got["loss"] == pytest.approx(expected.item(), abs=1e-5)
     for variable, start in zip(whole.trainable_variables, before, strict=True):
         variable.value.grad = torch.tensor(start - variable.numpy())
-    agree_on_gradients(theirs, whole, tmp_path / "gradients")
+    assert_gradients_agree(theirs, whole.model, tmp_path / "gradients")
 
 
 def test_a_folder_of_a_run_predicts_in_transformers_as_the_model(tmp_path):
@@ -128,18 +128,3 @@ def test_a_folder_of_a_run_predicts_in_transformers_as_the_model(tmp_path):
     with torch.no_grad():
         expected = theirs_of(theirs, ids, segments, keras.ops.convert_to_numpy(hidden_by(torch.tensor(order)))).softmax(-1)
     np.testing.assert_allclose(whole.predict(x, verbose=0), expected.numpy(), atol=1e-5)
-
-
-def agree_on_gradients(theirs, whole, folder):
-    """Every weight of theirs has the gradient of ours, in their layout."""
-    for variable in whole.trainable_variables:
-        variable.value.data, variable.value.grad = variable.value.grad, None  # what is saved next are the gradients
-    save_pretrained(whole.model, folder)
-    found = load_file(folder / "model.safetensors")
-    names = dict(theirs.named_parameters())
-    assert all(weight.grad is not None for weight in names.values())
-    assert set(names) - set(found) <= {"lm_loss.weight"}
-    for name, weight in names.items():
-        if name in found:
-            gradient = weight.grad
-            np.testing.assert_allclose(found[name], gradient, atol=1e-5 * max(1, gradient.abs().max().item()), err_msg=name)

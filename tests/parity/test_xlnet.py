@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from agreement import assert_gradients_agree, assert_states_and_maps_agree, step
 from helpers.run_model import answers
-from safetensors.torch import load_file
 
-from keras_bert_rebuild import attention_maps, from_pretrained, save_pretrained
+from keras_bert_rebuild import from_pretrained, save_pretrained
 from keras_bert_rebuild.models.memories import run_with_memories
 
 # Distances that end before the text and after it, other heads and depths, other activations, every kind of memory.
@@ -43,16 +43,7 @@ def test_every_hidden_state_and_map_agrees(changes, side, tmp_path):
     real = ids != theirs.config.pad_token_id
     if side == "right":
         ids, segments, real = (right_padded(rows, real) for rows in (ids, segments, real))
-    with torch.no_grad():
-        given = {"attention_mask": torch.tensor(real.astype("int64")), "token_type_ids": torch.tensor(segments)}
-        expected = theirs(torch.tensor(ids), **given, output_hidden_states=True, output_attentions=True)
-    maps = attention_maps(ours, [ids, segments], vectors=True)
-    np.testing.assert_allclose(answers(ours, ids, segments)[0][real], expected.last_hidden_state.numpy()[real], atol=1e-5)
-    pairs = real[:, None, :, None] & real[:, None, None, :]
-    for layer, attention in enumerate(expected.attentions):
-        got = np.where(pairs, maps.probabilities[layer], 0)
-        np.testing.assert_allclose(got, np.where(pairs, attention.numpy(), 0), atol=1e-5)
-        np.testing.assert_allclose(maps.inputs[layer][real], expected.hidden_states[layer].numpy()[real], atol=1e-5)
+    assert_states_and_maps_agree(theirs, ours, ids, segments)
 
 
 def test_segments_that_are_not_given_are_those_of_one_text(tmp_path):
@@ -74,26 +65,8 @@ def test_gradients_of_a_step_agree(kind, config, tmp_path):
     theirs.save_pretrained(tmp_path / "weights")
     ours = from_pretrained(tmp_path / "weights")
     ids, segments = cases.make_inputs(theirs)
-    real = ids != theirs.config.pad_token_id
-    labels = np.array([0, 2, 1]) if kind == "ForSequenceClassification" else np.where(real, ids % 3, -100)
-    given = {"attention_mask": torch.tensor(real.astype("int64")), "token_type_ids": torch.tensor(segments)}
-    logits = theirs(torch.tensor(ids), **given).logits
-    targets = torch.tensor(labels if kind == "ForSequenceClassification" else labels[real])
-    chosen = logits if kind == "ForSequenceClassification" else logits[torch.tensor(real)]
-    torch.nn.functional.cross_entropy(chosen, targets).backward()
-    known = {"Input-Token": ids, "Input-Segment": segments, "Input-Masked": np.ones_like(ids)}
-    outputs = ours([known[tensor.name] for tensor in ours.inputs], training=True)
-    chosen = outputs if kind == "ForSequenceClassification" else outputs[torch.tensor(real)]
-    logs = torch.log(chosen) if kind == "LMHeadModel" else torch.log_softmax(chosen, -1)
-    torch.nn.functional.nll_loss(logs, targets).backward()
-    gradients = {name: weight.grad for name, weight in theirs.named_parameters() if weight.grad is not None}
-    for variable in ours.trainable_variables:
-        variable.value.data, variable.value.grad = variable.value.grad, None  # what is saved next are the gradients
-    save_pretrained(ours, tmp_path / "gradients")
-    found = load_file(tmp_path / "gradients" / "model.safetensors")
-    assert set(found) - set(gradients) == {"transformer.mask_emb"}
-    for name, gradient in gradients.items():
-        np.testing.assert_allclose(found[name], gradient, atol=1e-4 * max(1, gradient.abs().max().item()), err_msg=name)
+    step(theirs, ours, kind, ids, segments)
+    assert_gradients_agree(theirs, ours, tmp_path / "gradients", without={"transformer.mask_emb"})
 
 
 def test_a_folder_of_ours_scores_tokens_in_transformers(tmp_path):
