@@ -8,14 +8,12 @@ from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, 
 from keras_bert_rebuild.anatomy.heads import heads_through_transform
 from keras_bert_rebuild.anatomy.positions import Norm, Positions
 from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.limits import limit
 
 # Whether a layer sees every token or those within a window.
 LAYER_TYPES = GLOBAL, LOCAL = "full_attention", "sliding_attention"
-
-# The largest base of rotary positions; those in use are below 10 million.
-MAX_THETA = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,21 +96,11 @@ class ModernBertConfig(BertConfig, families=("modernbert",)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= limit("max_position_embeddings"):
                 raise ValueError(f"{name} must be a whole number of at least {minimum}; got {value!r:.80}.")
-        for name in ("global_rope_theta", "local_rope_theta"):
-            value = getattr(self, name)
-            if not is_number(value) or not 0 < value <= MAX_THETA:
-                raise ValueError(f"{name} must be a number above 0 and at most {MAX_THETA:,.0f}; got {value!r:.80}.")
-            object.__setattr__(self, name, float(value))
         if not is_number(self.mlp_dropout) or not 0 <= self.mlp_dropout < 1:
             raise ValueError(f"mlp_dropout must be a rate in [0, 1); got {self.mlp_dropout!r:.80}.")
         if self.classifier_pooling not in ("cls", "mean"):
             raise ValueError(f"classifier_pooling must be 'cls' or 'mean'; got {self.classifier_pooling!r:.80}.")
-        for name in ("embedding_size", "num_hidden_groups", "position_offset"):
-            if getattr(self, name):
-                raise ValueError(f"{name} must not be set, since {self.family} has no such part; got {getattr(self, name)!r:.80}.")
-        if self.hidden_size % (2 * self.num_attention_heads) and not self.hidden_size % self.num_attention_heads:
-            width = self.hidden_size // self.num_attention_heads
-            raise ValueError(f"the width of a head must be even for rotary positions; got {width}.")
+        check_rotary(self, ("global_rope_theta", "local_rope_theta"))
 
     @property
     def types_of_layers(self) -> tuple[str, ...]:

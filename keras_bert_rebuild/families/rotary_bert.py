@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert_rebuild.anatomy.encoder import Attention, Encoder, FeedForward, bert_encoder
 from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.config import BertConfig
-from keras_bert_rebuild.families.modernbert_config import MAX_THETA
+from keras_bert_rebuild.families.rotary_fields import check_rotary
 from keras_bert_rebuild.files.finite import is_number
 
 # The largest number that positions are divided by.
@@ -29,17 +29,12 @@ class RotaryBertConfig(BertConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, minimum, most in (("rope_theta", "above 0", MAX_THETA), ("rope_factor", "of at least 1", MAX_FACTOR)):
-            value = getattr(self, name)
-            if not is_number(value) or not (0 < value <= most if name == "rope_theta" else 1 <= value <= most):
-                raise ValueError(f"{name} must be a number {minimum} and at most {most:,.0f}; got {value!r:.80}.")
-            object.__setattr__(self, name, float(value))
-        for name in ("embedding_size", "num_hidden_groups", "position_offset"):
-            if getattr(self, name):
-                raise ValueError(f"{name} must not be set, since {self.family} has no such part; got {getattr(self, name)!r:.80}.")
-        if self.hidden_size % (2 * self.num_attention_heads) and not self.hidden_size % self.num_attention_heads:
-            width = self.hidden_size // self.num_attention_heads
-            raise ValueError(f"the width of a head must be even for rotary positions; got {width}.")
+        check_rotary(self, ("rope_theta",))
+        if not is_number(self.rope_factor) or not 1 <= self.rope_factor <= MAX_FACTOR:
+            raise ValueError(
+                f"rope_factor must be a number of at least 1 and at most {MAX_FACTOR:,.0f}; got {self.rope_factor!r:.80}."
+            )
+        object.__setattr__(self, "rope_factor", float(self.rope_factor))
 
 
 def rotary_encoder(config: RotaryBertConfig, *, biased: bool, inner_dropout: float) -> Encoder:
