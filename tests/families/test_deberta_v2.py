@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
+from helpers.small import random_model
 
 from keras_bert_rebuild import (
     add_lora,
@@ -48,13 +49,6 @@ ODD = CONFIG.replace(
     share_att_key=False, conv_kernel_size=3, conv_act="gelu_erf", position_biased_input=True, type_vocab_size=2, norm_rel_ebd="none"
 )
 GIVEN = {"model_type": "deberta-v2", "relative_attention": True, "pos_att_type": "p2c|c2p"}
-
-
-def random_model(config, rng, heads=("mlm",)):
-    model = build_model(config, heads)
-    for variable in model.weights:
-        variable.assign(0.3 * rng.normal(size=variable.shape).astype("float32"))
-    return model
 
 
 @pytest.fixture(params=[CONFIG, ODD], ids=["plain", "odd"])
@@ -105,7 +99,7 @@ def plain_probabilities(layer, weights, name, x, table, mask):
 
 
 def test_attention_is_the_sum_of_three_terms(config, rng, ids):
-    model = random_model(config, rng)
+    model = random_model(config, ("mlm",), rng)
     weights = values_of(model)
     maps = attention_maps(model, {"Input-Token": ids, "Input-Segment": ids % 2}, vectors=True)
     table = weights["Embedding-Relative/embeddings"].astype("float64")
@@ -147,7 +141,7 @@ def test_the_model_follows_its_parts(config):
 
 
 def test_what_stands_at_padding_changes_no_token(rng, ids):
-    model = random_model(ODD, rng, ())
+    model = random_model(ODD, (), rng)
     other = np.where(ids == 0, 7, ids)
     masked = build_model(ODD, padding_mask=True)
     for variable, same in zip(masked.weights, model.weights, strict=True):
@@ -169,7 +163,7 @@ def test_released_sizes_are_counted():
 
 
 def test_it_trains_and_rematerialisation_changes_no_number(config, rng, ids):
-    model = random_model(config, rng)
+    model = random_model(config, ("mlm",), rng)
     start, ends = model.get_weights(), []
     for remat in (False, True):
         model.set_weights(start)
@@ -183,7 +177,7 @@ def test_it_trains_and_rematerialisation_changes_no_number(config, rng, ids):
 
 
 def test_adapters_learn_in_it(rng, ids):
-    model = random_model(CONFIG, rng)
+    model = random_model(CONFIG, ("mlm",), rng)
     before = states(model, ids)
     add_lora(model, rank=2)
     np.testing.assert_array_equal(states(model, ids), before)
@@ -198,7 +192,7 @@ def test_dropout_of_distances_draws_in_training_only(rng, ids):
 
 
 def test_it_computes_in_bfloat16(rng, ids, tmp_path):
-    save_pretrained(random_model(CONFIG, rng, ()), tmp_path)
+    save_pretrained(random_model(CONFIG, (), rng), tmp_path)
     exact, rounded = from_pretrained(tmp_path), from_pretrained(tmp_path, dtype="mixed_bfloat16")
     got = array_of(rounded(ids, training=False))
     np.testing.assert_allclose(got[ids != 0], states(exact, ids)[ids != 0], atol=0.15)
@@ -207,7 +201,7 @@ def test_it_computes_in_bfloat16(rng, ids, tmp_path):
 @pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ()])
 @pytest.mark.parametrize("legacy", [True, False])
 def test_weights_round_trip_bit_exactly(rng, tmp_path, heads, legacy):
-    model = random_model(ODD.replace(legacy=legacy), rng, heads)
+    model = random_model(ODD.replace(legacy=legacy), heads, rng)
     save_pretrained(model, tmp_path)
     back = from_pretrained(tmp_path)
     assert heads_of(back) == heads
@@ -227,7 +221,7 @@ def test_the_names_in_a_file_decide_which_mlm_head_it_has(tmp_path):
 
 
 def test_a_keras_file_restores_the_model_and_its_config(config, rng, ids, tmp_path):
-    model = random_model(config, rng)
+    model = random_model(config, ("mlm",), rng)
     model.save(tmp_path / "deberta.keras")
     back = keras.saving.load_model(tmp_path / "deberta.keras")
     assert back.config == config
@@ -239,7 +233,7 @@ def test_its_onnx_export_gives_the_same_outputs(config, rng, ids):
     reference = pytest.importorskip("onnx.reference")
     from keras_bert_rebuild.export.onnx_model import onnx_model
 
-    encoder = random_model(config, rng, ())
+    encoder = random_model(config, (), rng)
     session = reference.ReferenceEvaluator(onnx_model(encoder))
     names = [tensor.name for tensor in session.proto_.graph.input]
     for length in (13, 1):
@@ -253,7 +247,7 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
     (tmp_path / "spm.model").write_bytes(small_tokenizers.sentencepiece("deberta_v2"))
     (tmp_path / "config.json").write_text('{"model_type": "deberta-v2"}')
     tokenizer = load_tokenizer(tmp_path)
-    model = random_model(CONFIG.replace(vocab_size=len(tokenizer)), rng, ())
+    model = random_model(CONFIG.replace(vocab_size=len(tokenizer)), (), rng)
     save_pretrained(model, tmp_path / "saved", vocabulary=tokenizer)
     back = load_tokenizer(tmp_path / "saved")
     text = "the harbour [MASK]"

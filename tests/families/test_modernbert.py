@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from helpers.reference import weights_of as values_of
-from helpers.small import spread
+from helpers.small import random_model
 from helpers.small_tasks import PETS, trained
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
@@ -68,10 +68,6 @@ BIASED = CONFIG.replace(
 HEADS = [(), ("mlm",), ("classification",), ("token_classification",), ("question_answering",), ("multiple_choice",)]
 
 configs = pytest.mark.parametrize("config", [CONFIG, BIASED], ids=["plain", "biased"])
-
-
-def random_model(config, heads, rng):
-    return spread(build_model(config, heads), rng)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
-from helpers.small import spread
+from helpers.small import random_model
 
 from keras_bert_rebuild import (
     TextClassifier,
@@ -54,10 +54,6 @@ HEADS = [(), ("mlm",), ("classification",), ("token_classification",), ("questio
 
 configs = pytest.mark.parametrize("config", [NOMIC, GTE, GTE.replace(type_vocab_size=0)], ids=["nomic", "gte", "segmentless"])
 two_configs = pytest.mark.parametrize("config", [NOMIC, GTE], ids=["nomic", "gte"])
-
-
-def random_model(config, heads, rng):
-    return spread(build_model(config, heads), rng)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
+from helpers.small import random_model
+from helpers.small_xlnet import CONFIG, ODD, PAD
 
 from keras_bert_rebuild import (
     BertConfig,
@@ -25,28 +27,6 @@ from keras_bert_rebuild.models.memories import run_with_memories
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory
 from keras_bert_rebuild.training.distributed.distribution import axes_of
-
-CONFIG = XLNetConfig(
-    vocab_size=31,
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=20,
-    max_position_embeddings=24,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    classifier_dropout=0.0,
-    labels=("a", "b"),
-)
-ODD = CONFIG.replace(clamp_len=4, hidden_act="gelu", num_attention_heads=2, pad_token_id=0, mem_len=7, reuse_len=3)
-PAD = 5
-
-
-def random_model(config, rng, heads=("mlm",)):
-    model = build_model(config, heads)
-    for variable in model.weights:
-        variable.assign(0.3 * rng.normal(size=variable.shape).astype("float32"))
-    return model
 
 
 @pytest.fixture
@@ -95,7 +75,7 @@ def plain_probabilities(weights, name, x, segments, mask, heads, reach):
 
 @pytest.mark.parametrize("reach", [0, 4])
 def test_attention_is_the_sum_of_three_terms_with_a_bias_each(reach, rng, ids, segments):
-    model = random_model(CONFIG.replace(clamp_len=reach), rng, ())
+    model = random_model(CONFIG.replace(clamp_len=reach), (), rng)
     weights = values_of(model)
     maps = attention_maps(model, [ids, segments], vectors=True)
     for number in (1, 2):
@@ -116,7 +96,7 @@ def test_the_side_of_padding_changes_no_token_and_no_answer_for_a_text(rng, ids,
     own = ids != PAD
     right = [np.stack([np.concatenate([r[o], r[~o]]) for r, o in zip(rows, own, strict=True)]) for rows in (ids, segments)]
     for heads in ((), ("classification",), ("multiple_choice",)):
-        model = random_model(CONFIG, rng, heads)
+        model = random_model(CONFIG, heads, rng)
         left_answer, right_answer = answers(model, ids, segments)[0], answers(model, *right)[0]
         if heads:
             np.testing.assert_allclose(right_answer, left_answer, atol=1e-5)
@@ -128,7 +108,7 @@ def test_the_side_of_padding_changes_no_token_and_no_answer_for_a_text(rng, ids,
 
 def test_memories_are_what_a_block_read_of_the_segment_before(rng, ids):
     zeros = np.zeros_like(ids)
-    one = random_model(CONFIG.replace(num_hidden_layers=1, mem_len=None), rng, ("mlm",))
+    one = random_model(CONFIG.replace(num_hidden_layers=1, mem_len=None), ("mlm",), rng)
     whole, kept = run_with_memories(one, [ids, zeros, zeros])
     assert [tuple(memory.shape) for memory in kept] == [(2, 13, 12)]
     encoder = keras.Model(one.inputs, one.get_layer("Encoder-1-FeedForward-Norm").output)
@@ -140,7 +120,7 @@ def test_memories_are_what_a_block_read_of_the_segment_before(rng, ids):
     )
     np.testing.assert_allclose(array_of(second)[0], array_of(whole)[0, 8:], atol=1e-5)  # one block: nothing before it was cut off
     assert [tuple(memory.shape) for memory in kept] == [(1, 13, 12)]
-    short = random_model(ODD.replace(pad_token_id=PAD), rng, ())
+    short = random_model(ODD.replace(pad_token_id=PAD), (), rng)
     _, kept = run_with_memories(short, [ids, zeros])
     assert [tuple(memory.shape) for memory in kept] == [(2, 3, 12)] * 2  # the first reuse_len tokens
     _, kept = run_with_memories(short, [ids, zeros], [np.concatenate([array_of(memory)] * 2, 1) for memory in kept])
@@ -153,7 +133,7 @@ def test_memories_are_what_a_block_read_of_the_segment_before(rng, ids):
 
 
 def test_only_whether_segments_differ_counts(rng, ids, segments):
-    model = random_model(CONFIG, rng, ())
+    model = random_model(CONFIG, (), rng)
     start = answers(model, ids, segments)[0]
     np.testing.assert_array_equal(answers(model, ids, 7 - segments)[0], start)
     assert np.abs(answers(model, ids, np.zeros_like(ids))[0] - start).max() > 1e-3
@@ -201,7 +181,7 @@ def test_released_sizes_are_counted_and_explained():
 
 
 def test_it_trains_and_rematerialisation_changes_no_number(rng, ids, segments):
-    model = random_model(ODD.replace(pad_token_id=PAD), rng)
+    model = random_model(ODD.replace(pad_token_id=PAD), ("mlm",), rng)
     start, ends = model.get_weights(), []
     for remat in (False, True):
         model.set_weights(start)
@@ -214,7 +194,7 @@ def test_it_trains_and_rematerialisation_changes_no_number(rng, ids, segments):
 
 
 def test_adapters_learn_in_it(rng, ids, segments):
-    model = random_model(CONFIG, rng, ())
+    model = random_model(CONFIG, (), rng)
     before = answers(model, ids, segments)[0]
     add_lora(model, rank=2)
     np.testing.assert_array_equal(answers(model, ids, segments)[0], before)
@@ -222,7 +202,7 @@ def test_adapters_learn_in_it(rng, ids, segments):
 
 
 def test_it_computes_in_bfloat16_and_drops_in_training(rng, ids, segments, tmp_path):
-    save_pretrained(random_model(CONFIG, rng, ()), tmp_path)
+    save_pretrained(random_model(CONFIG, (), rng), tmp_path)
     exact, rounded = from_pretrained(tmp_path), from_pretrained(tmp_path, dtype="mixed_bfloat16")
     got = array_of(rounded([ids, segments], training=False))
     np.testing.assert_allclose(got[ids != PAD], answers(exact, ids, segments)[0][ids != PAD], atol=0.15)
@@ -238,7 +218,7 @@ def test_its_onnx_export_gives_the_same_outputs(heads, rng, ids, segments):
     reference = pytest.importorskip("onnx.reference")
     from keras_bert_rebuild.export.onnx_model import onnx_model
 
-    model = random_model(CONFIG.replace(clamp_len=4), rng, heads)
+    model = random_model(CONFIG.replace(clamp_len=4), heads, rng)
     session = reference.ReferenceEvaluator(onnx_model(model))
     names = [tensor.name for tensor in session.proto_.graph.input]
     for length in (13, 1):

@@ -8,7 +8,9 @@ import pytest
 from helpers import small_tokenizers
 from helpers.reference import weights_of as values_of
 from helpers.run_model import answers
+from helpers.small import random_model
 from helpers.small_tasks import trained
+from helpers.small_xlnet import CONFIG, ODD
 from safetensors.numpy import load_file
 
 from keras_bert_rebuild import (
@@ -25,37 +27,14 @@ from keras_bert_rebuild.checkpoints.tensorflow_checkpoint import write_tensorflo
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, Question
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.export.tokenizer_files import sentencepiece_pipeline
-from keras_bert_rebuild.families.xlnet_config import XLNetConfig
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.config_files import config_from_google, config_from_huggingface, config_to_huggingface
 from keras_bert_rebuild.text.sentencepiece_tokenizer import SentencePieceTokenizer
 
-CONFIG = XLNetConfig(
-    vocab_size=31,
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_attention_heads=3,
-    intermediate_size=20,
-    max_position_embeddings=24,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    classifier_dropout=0.0,
-    labels=("a", "b"),
-)
-ODD = CONFIG.replace(clamp_len=4, hidden_act="gelu", num_attention_heads=2, pad_token_id=0, mem_len=7, reuse_len=3)
-PAD = 5
-
-
-def random_model(config, rng, heads=("mlm",)):
-    model = build_model(config, heads)
-    for variable in model.weights:
-        variable.assign(0.3 * rng.normal(size=variable.shape).astype("float32"))
-    return model
-
 
 @pytest.mark.parametrize("heads", [("mlm",), ("classification",), ("multiple_choice",), ("question_answering",), ()])
 def test_weights_round_trip_bit_exactly(rng, tmp_path, heads):
-    model = random_model(ODD, rng, heads)
+    model = random_model(ODD, heads, rng)
     save_pretrained(model, tmp_path)
     back = from_pretrained(tmp_path)
     assert heads_of(back) == heads
@@ -65,7 +44,7 @@ def test_weights_round_trip_bit_exactly(rng, tmp_path, heads):
 
 
 def test_a_keras_file_restores_the_model_and_its_config(rng, tmp_path):
-    model = random_model(ODD, rng)
+    model = random_model(ODD, ("mlm",), rng)
     ids, segments = rng.integers(0, 31, (2, 2, 7)).astype("int32")
     model.save(tmp_path / "xlnet.keras")
     back = keras.saving.load_model(tmp_path / "xlnet.keras")
@@ -74,7 +53,7 @@ def test_a_keras_file_restores_the_model_and_its_config(rng, tmp_path):
 
 
 def test_its_names_have_the_shapes_of_a_file_and_the_part_of_every_head(rng, tmp_path):
-    model = random_model(CONFIG, rng)
+    model = random_model(CONFIG, ("mlm",), rng)
     save_pretrained(model, tmp_path)
     arrays, weights = load_file(tmp_path / "model.safetensors"), values_of(model)
     rows = weight_names(CONFIG, ("mlm",))
@@ -116,7 +95,7 @@ def google_arrays(weights, layers, heads):
 
 
 def test_googles_checkpoint_is_read(rng, tmp_path):
-    model = random_model(CONFIG.replace(hidden_act="gelu"), rng)
+    model = random_model(CONFIG.replace(hidden_act="gelu"), ("mlm",), rng)
     weights = values_of(model)
     write_tensorflow_checkpoint(tmp_path / "xlnet_model.ckpt", google_arrays(weights, 2, 3))
     values = {"d_head": 4, "d_inner": 20, "d_model": 12, "ff_activation": "gelu", "n_head": 3, "n_layer": 2, "n_token": 31}
@@ -145,7 +124,7 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
     for row, mask, alone in zip(rows.ids, rows.mask, apart.ids, strict=True):
         assert row[mask == 1].tolist() == alone.tolist()
         assert (row[mask == 0] == tokenizer.pad_id).all()
-    model = random_model(CONFIG.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_id), rng, ())
+    model = random_model(CONFIG.replace(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_id), (), rng)
     save_pretrained(model, tmp_path / "saved", vocabulary=tokenizer)
     back = load_tokenizer(tmp_path / "saved")
     assert back == tokenizer

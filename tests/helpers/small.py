@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild import compile_model, get_model
+from keras_bert_rebuild import build_model, compile_model, get_model
 
 VOCAB, LENGTH, HEADS, BLOCKS = 60, 12, 2, 2
 
@@ -30,6 +30,11 @@ def spread(model, rng, scale=0.3):
         value = rng.normal(0, scale, variable.shape)
         variable.assign((value + 1 if variable.path.endswith("gamma") else value).astype("float32"))
     return model
+
+
+def random_model(config, heads, rng):
+    """A model of any family with random weights, none as it was initialised."""
+    return spread(build_model(config, heads), rng)
 
 
 def small_batch(rng, batch=8, padding=3, masked=3):

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import yaml
+from helpers import small_runs
 from helpers.reference import cross_entropy
 from helpers.small_corpus import small_corpus
 
@@ -23,37 +24,13 @@ from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 TINY = {"num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
-SETTINGS = {
-    "model": TINY,
-    "steps": 6,
-    "batch_size": 4,
-    "seq_len": 16,
-    "gradient_accumulation_steps": 2,
-    "learning_rate": 1e-2,
-    "warmup_steps": 2,
-    "ema": 0.9,
-    "held_out": 0.2,
-    "evaluation_steps": 2,
-    "evaluate_steps": 3,
-    "log_steps": 2,
-    "save_steps": 3,
-    "workers": 0,
-    "tensorboard": False,
-    # XLA takes longer to compile such a step than TensorFlow to run it.
-    "jit_compile": keras.config.backend() == "jax",
-}
-
-
-@pytest.fixture(scope="module")
-def corpus():
-    return small_corpus(documents=16, passages=4, longest=10)
+SETTINGS = {**small_runs.SETTINGS, "model": TINY, "steps": 6, "warmup_steps": 2, "evaluate_steps": 3, "save_steps": 3}
 
 
 @pytest.fixture(scope="module")
 def undisturbed(corpus, tmp_path_factory):
     """The folder of an uninterrupted run, its rows and its weights."""
-    folder, rows = tmp_path_factory.mktemp("runs") / "run", []
-    model = pretrain(corpus, folder, SETTINGS, report=rows.append)
+    folder, rows, model = small_runs.whole_run(corpus, tmp_path_factory.mktemp("runs") / "run", SETTINGS)
     return folder, rows, model.get_weights()
 
 

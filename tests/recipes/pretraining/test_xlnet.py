@@ -6,6 +6,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from helpers import small_runs
 from helpers.command_line import run_verb, said_by_verb
 from helpers.small_corpus import FIRST, PAD, small_corpus
 
@@ -17,35 +18,17 @@ from keras_bert_rebuild.recipes.step_costs import Work, num_params, step_memory,
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 SETTINGS = {
+    **small_runs.SETTINGS,
     "model": {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
     "objective": "xlnet",
     "steps": 4,
-    "batch_size": 4,
-    "seq_len": 16,
-    "gradient_accumulation_steps": 2,
-    "learning_rate": 1e-2,
-    "ema": 0.9,
-    "held_out": 0.2,
-    "evaluation_steps": 2,
     "evaluate_steps": 2,
-    "log_steps": 2,
-    "workers": 0,
-    "tensorboard": False,
-    "jit_compile": keras.config.backend() == "jax",
 }
 
 
 @pytest.fixture(scope="module")
-def corpus():
-    return small_corpus(documents=16, passages=4, longest=10)
-
-
-@pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory):
-    """The folder of an uninterrupted run, its rows and its model."""
-    folder, rows = tmp_path_factory.mktemp("runs") / "run", []
-    model = pretrain(corpus, folder, SETTINGS, report=rows.append)
-    return folder, rows, model
+    return small_runs.whole_run(corpus, tmp_path_factory.mktemp("runs") / "run", SETTINGS)
 
 
 def test_a_run_leaves_an_xlnet_with_a_trained_query_vector(whole):
