@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_bert_rebuild.kernels.operations import attention_of_pairs
+from keras_bert_rebuild.kernels.sequences import has_sequences
 
 
 class Blocks(NamedTuple):
@@ -47,7 +48,13 @@ def attend_in_bands(
         visible = ops.logical_and(visible, ahead <= 0)
     if len(mask.shape) == 4 and mask.shape[2] == 1:
         mask = mask[:, 0, 0]
-    if len(mask.shape) == 2:
+    if has_sequences(mask):
+        own, others = (
+            ops.reshape(_rows(mask, cut), (batch * count, 1, size, 1)),
+            ops.reshape(_bands(mask, cut), (batch * count, 1, 1, 3 * size)),
+        )
+        seen = ops.logical_and(own == others, others > 0)
+    elif len(mask.shape) == 2:
         seen = ops.reshape(_bands(ops.cast(mask, "int8"), cut), (batch * count, 1, 1, 3 * size))
     else:
         seen = ops.reshape(_bands_of_pairs(ops.cast(mask[:, 0], "int8"), cut), (batch * count, 1, size, 3 * size))

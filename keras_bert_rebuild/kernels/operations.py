@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_bert_rebuild.kernels.sequences import visible_pairs
 from keras_bert_rebuild.kernels.table import choose
 
 
@@ -22,7 +23,8 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
-        mask: bool, False where a key is not attended to: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`.
+        mask: bool, False where a key is not attended to: `(batch, length)` for keys at padding, or `(batch, 1, length, length)`. Or
+            the numbers of sequences, int32 `(batch, length)`: a query attends to the keys of its own; see `sequences`.
         causal: a query attends only to keys up to its own position.
         dropout: the fraction of the probabilities that is dropped, in [0, 1).
         seeds: with dropout, the `keras.random.SeedGenerator` that draws.
@@ -33,8 +35,7 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
     kernel = choose("attention", query, mask, causal, dropout)
     if kernel is not None and not dropout:
         return kernel(query, key, value, mask)
-    if len(mask.shape) == 2:
-        mask = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+    mask = visible_pairs(mask)
     if not dropout:
         return ops.dot_product_attention(query, key, value, mask=mask, is_causal=causal)
     if causal:
@@ -73,8 +74,7 @@ def within_window(query: Any, key: Any, value: Any, mask: Any, window: int, caus
     visible = ops.abs(ahead) <= window
     if causal:
         visible = ops.logical_and(visible, ahead <= 0)
-    mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
-    return attention_of_pairs(query, key, value, ops.logical_and(mask, visible), dropout, seeds)
+    return attention_of_pairs(query, key, value, ops.logical_and(visible_pairs(mask), visible), dropout, seeds)
 
 
 def attention_of_pairs(query: Any, key: Any, value: Any, mask: Any, dropout: float, seeds: Any) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.kernels.sequences import has_sequences
+
 
 def _always(*arguments):
     return True
@@ -36,7 +38,7 @@ class Kernel:
 def _takes_key_lengths(query, mask, causal, dropout):
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
-    return dropout == 0 and not causal and len(mask.shape) == 2 and has_fused_kernel(query)
+    return dropout == 0 and not causal and len(mask.shape) == 2 and not has_sequences(mask) and has_fused_kernel(query)
 
 
 def _drops_probabilities(query, mask, causal, dropout):

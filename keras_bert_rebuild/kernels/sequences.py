@@ -1,0 +1,39 @@
+"""Rows that hold several sequences: how a mask tells them apart, and what follows from it.
+
+Such a mask is int32 `(batch, length)`: the number of a token is one more than the column in which its sequence begins, and 0 at
+padding. A row `A A A B B _` has 1 1 1 4 4 0. So a mask of zeros and ones is that of rows with one sequence each.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def has_sequences(mask: Any) -> bool:
+    """Whether a mask numbers the sequences of a row; a boolean one only marks padding."""
+    return mask is not None and len(mask.shape) == 2 and "int" in keras.backend.standardize_dtype(mask.dtype)
+
+
+def visible_pairs(mask: Any) -> Any:
+    """True where a query may attend to a key, the same in all heads: a bool tensor that broadcasts to `(batch, 1, length, length)`.
+
+    Args:
+        mask: `(batch, length)`, bool or the numbers of sequences; or `(batch, 1, length, length)`, which is returned. With numbers
+            a token sees its own sequence, and padding sees padding, so that every softmax has a key.
+    """
+    if len(mask.shape) == 4:
+        return mask
+    if has_sequences(mask):
+        return ops.equal(mask[:, None, :, None], mask[:, None, None, :])
+    return mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+
+
+def positions_in_sequences(mask: Any) -> Any:
+    """The position of every token in its sequence, from 0; 0 at padding: int32 `(batch, length)`.
+
+    Args:
+        mask: the numbers of sequences, `(batch, length)`.
+    """
+    columns = ops.arange(ops.shape(mask)[1], dtype="int32")
+    return ops.where(mask > 0, columns - ops.cast(mask, "int32") + 1, 0)

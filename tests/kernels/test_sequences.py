@@ -1,0 +1,54 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.kernels.bands import attend_in_bands
+from keras_bert_rebuild.kernels.operations import within_window
+from keras_bert_rebuild.kernels.sequences import has_sequences, positions_in_sequences, visible_pairs
+
+NUMBERS = np.array([[1, 1, 1, 4, 4, 6, 6, 6, 0], [1, 1, 1, 1, 1, 1, 1, 8, 8]], "int32")
+
+
+def states(*, seed=0):
+    generator = np.random.default_rng(seed)
+    return [ops.convert_to_tensor(generator.normal(size=(*NUMBERS.shape, 2, 4)).astype("float32")) for _ in range(3)]
+
+
+def test_positions_begin_again_in_every_sequence():
+    found = ops.convert_to_numpy(positions_in_sequences(ops.convert_to_tensor(NUMBERS)))
+    np.testing.assert_array_equal(found, [[0, 1, 2, 0, 1, 0, 1, 2, 0], [0, 1, 2, 3, 4, 5, 6, 0, 1]])
+
+
+def test_a_token_sees_its_own_sequence_only():
+    pairs = ops.convert_to_numpy(visible_pairs(ops.convert_to_tensor(NUMBERS)))
+    np.testing.assert_array_equal(pairs[:, 0], NUMBERS[:, :, None] == NUMBERS[:, None, :])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_only_whole_numbers_number_sequences(dtype):
+    assert has_sequences(ops.convert_to_tensor(NUMBERS))
+    assert not has_sequences(ops.cast(ops.convert_to_tensor(NUMBERS), dtype))
+    assert not has_sequences(None)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 1e-9])
+def test_attention_is_that_of_the_sequences_apart(dropout):
+    query, key, value = states()
+    seeds = keras.random.SeedGenerator(0)
+    found = kernels.attention(query, key, value, ops.convert_to_tensor(NUMBERS), dropout=dropout, seeds=seeds)
+    for row, (first, last) in ((0, (0, 3)), (0, (3, 5)), (0, (5, 8)), (1, (0, 7)), (1, (7, 9))):
+        part = [x[row : row + 1, first:last] for x in (query, key, value)]
+        alone = kernels.attention(*part, ops.ones((1, last - first), "bool"))
+        np.testing.assert_allclose(ops.convert_to_numpy(found)[row, first:last], ops.convert_to_numpy(alone)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("window", [1, 2])
+def test_bands_and_the_plain_form_agree_on_sequences(window, causal):
+    query, key, value = states()
+    mask = ops.convert_to_tensor(NUMBERS)
+    plain = ops.convert_to_numpy(within_window(query, key, value, mask, window, causal, 0.0, None))
+    bands = ops.convert_to_numpy(attend_in_bands(query, key, value, mask, window, causal))
+    np.testing.assert_allclose(bands[NUMBERS > 0], plain[NUMBERS > 0], atol=1e-6)
