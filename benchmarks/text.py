@@ -31,7 +31,6 @@ import keras_bert_rebuild
 from keras_bert_rebuild import TokenStore, WordPieceTokenizer, prepare, pretraining_batches
 from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files
 from keras_bert_rebuild.data.pretraining.masking import UNITS
-from keras_bert_rebuild.data.pretraining.packed_batches import PackedBatches
 from keras_bert_rebuild.data.pretraining.pretraining_batches import NEXT_SENTENCE
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
@@ -120,7 +119,7 @@ def making_batches(store, seconds):
         for length, size in SHAPES:
             shape = size, length, MAX_PREDICTIONS[length]
             if pairs == "packed":
-                data = PackedBatches(store, *shape, masking=masking)
+                data = pretraining_batches(store, *shape, masking=masking, next_sentence=None, packed=True)
             else:
                 data = pretraining_batches(store, *shape, next_sentence=pairs, masking=masking)
             rates.append(rate(data, seconds) * size * length / 1e6)

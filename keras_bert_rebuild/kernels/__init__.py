@@ -15,19 +15,24 @@ from keras_bert_rebuild.kernels.operations import (
     unclipped,
     windowed_attention,
 )
+from keras_bert_rebuild.kernels.sequences import both_masks, has_sequences, positions_in_sequences, visible_pairs
 
 __all__ = [
     "Unclipped",
     "activated_dense",
     "adam_step",
     "attention",
+    "both_masks",
     "bounded_scan",
     "dense",
     "dropout",
+    "has_sequences",
     "in_one_kernel",
     "mean_over_replicas",
+    "positions_in_sequences",
     "replica_count",
     "sum_over_replicas",
     "unclipped",
+    "visible_pairs",
     "windowed_attention",
 ]

@@ -37,3 +37,14 @@ def positions_in_sequences(mask: Any) -> Any:
     """
     columns = ops.arange(ops.shape(mask)[1], dtype="int32")
     return ops.where(mask > 0, columns - ops.cast(mask, "int32") + 1, 0)
+
+
+def both_masks(mask: Any, other: Any) -> Any:
+    """The conjunction of two masks of the same rows, with the numbers of sequences if one of them has them."""
+    if mask is other:
+        return mask
+    if not has_sequences(mask):
+        mask, other = other, mask
+    if not has_sequences(mask):
+        return ops.logical_and(mask, other)
+    return ops.where(ops.not_equal(other, 0), mask, 0)

@@ -27,6 +27,7 @@ def get_embedding(
     initializer: Any = None,
     sinusoidal: bool = False,
     scale: float = 1.0,
+    packed: bool = False,
 ) -> tuple[Any, Any]:
     """Add the vectors of token, segment and position.
 
@@ -44,6 +45,7 @@ def get_embedding(
         initializer: a function without arguments that makes the initializer of a table; None for keras_bert's.
         sinusoidal: add sines and cosines of the position instead of the rows of a table.
         scale: factor of the token vectors, before anything is added to them.
+        packed: whether the padding mask numbers the sequences of a row, as `TokenEmbedding` has it.
 
     Returns:
         The embedded sequence `(batch, length, embed_dim)` and the token table `(token_num, embed_dim)`, for the tied MLM head.
@@ -54,7 +56,7 @@ def get_embedding(
         chosen = {} if initializer is None else {"embeddings_initializer": initializer()}
         return {**chosen, "trainable": trainable, "name": f"Embedding-{name}"}
 
-    tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, **settings("Token"))
+    tokens = TokenEmbedding(token_num, embed_dim, mask_zero=True, pad_id=pad_id, packed=packed, **settings("Token"))
     summed, table = tokens(inputs[0])
     if scale != 1:
         summed = keras.layers.Rescaling(scale, name="Embedding-Scale")(summed)

@@ -18,7 +18,8 @@ class Add(keras.layers.Add):
 
     Input shape: a list of tensors of one shape.
     Output shape: that shape.
-    Mask: the logical and of the masks that are not None; None while the graph is built, so that it adds no row to the summary.
+    Mask: the logical and of the masks that are not None, with the numbers of sequences if one has them; None while the graph is
+        built, so that it adds no row to the summary.
     """
 
     def compute_mask(self, inputs, mask=None):
@@ -27,7 +28,7 @@ class Add(keras.layers.Add):
             return None
         combined = masks[0]
         for other in masks[1:]:
-            combined = ops.logical_and(combined, other)
+            combined = kernels.both_masks(combined, other)
         return combined
 
 
@@ -51,7 +52,7 @@ class Dense(keras.layers.Dense):
 
     Input shape: `(..., hidden)`.
     Output shape: `(..., units)`, float32.
-    Mask: passed on unchanged.
+    Mask: passed on, without the numbers of sequences, which Keras would take for weights of the labels.
     """
 
     def __init__(self, units: int, activation: Any = "softmax", **kwargs: Any) -> None:
@@ -63,6 +64,9 @@ class Dense(keras.layers.Dense):
 
     def quantized_call(self, inputs, training=None, return_logits=False):
         return self._finish(super().quantized_call(inputs), return_logits)
+
+    def compute_mask(self, inputs, mask=None):
+        return ops.not_equal(mask, 0) if kernels.has_sequences(mask) else mask
 
     def _finish(self, outputs, return_logits):
         logits = ops.cast(outputs, "float32")

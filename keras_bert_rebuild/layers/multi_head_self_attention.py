@@ -41,8 +41,9 @@ class MultiHeadSelfAttention(CompositeLayer):
     Call arguments:
         inputs: `(batch, length, hidden)`.
         mask: `(batch, length)`, False at padding; filled in by Keras. Passed explicitly, also `(batch, 1, length, length)`, True
-            where a query may attend to a key; see `block_diagonal_mask`.
-        positions: `(batch, length)`, offsets for rotary positions; None counts from 0.
+            where a query may attend to a key. In packed rows the numbers of sequences, int32 `(batch, length)`, of which a query
+            attends to its own; see `kernels.sequences`.
+        positions: `(batch, length)`, offsets for rotary positions; None counts from 0, in packed rows in every sequence.
 
     Input shape: `(batch, length, hidden)`.
     Output shape: the same.
@@ -131,6 +132,8 @@ class MultiHeadSelfAttention(CompositeLayer):
         return visible
 
     def call(self, inputs, mask=None, training=None, positions=None):
+        if positions is None and self.rotary_theta is not None and kernels.has_sequences(mask):
+            positions = kernels.positions_in_sequences(mask)
         query, key, value = self.queries_keys_values(inputs, positions)
         if mask is None:
             # Always pass a mask: Keras's TPU kernel takes a missing one for a causal one.

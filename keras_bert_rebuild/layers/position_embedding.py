@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.keras_layers import look_up
 
 MODE_EXPAND = "expand"
@@ -31,7 +32,8 @@ class PositionEmbedding(keras.layers.Layer):
 
     Input shape: `(batch, length, hidden)`; in mode "expand" whole numbers `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged in modes "add" and "concat".
+    Mask: passed on unchanged in modes "add" and "concat". If it numbers the sequences of a row (`kernels.sequences`), every
+        sequence begins with the first position.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805).
     """
@@ -85,13 +87,16 @@ class PositionEmbedding(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs):
+    def call(self, inputs, mask=None):
         table = ops.cast(self.embeddings, self.compute_dtype)
         if self.mode == MODE_EXPAND:
             positions = ops.clip(ops.cast(inputs, "int32"), -self.input_dim, self.input_dim)
             return look_up(table, positions + self.input_dim)
         self._check_length(inputs.shape[1])
         length = ops.shape(inputs)[1]
+        if kernels.has_sequences(mask):
+            rows = look_up(table, kernels.positions_in_sequences(mask) + self.offset)
+            return inputs + rows if self.mode == MODE_ADD else ops.concatenate([inputs, rows], axis=-1)
         # The reshape changes nothing; a length known only at run time fails here where a short table would be broadcast.
         rows = ops.reshape(table[self.offset : self.offset + length], (length, self.output_dim))  # (P, D) → (L, D)
         if self.mode == MODE_ADD:
@@ -113,7 +118,7 @@ class PositionEmbedding(keras.layers.Layer):
             return (*input_shape[:-1], input_shape[-1] + self.output_dim)
         return tuple(input_shape)
 
-    def compute_output_spec(self, inputs):
+    def compute_output_spec(self, inputs, mask=None):
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self):

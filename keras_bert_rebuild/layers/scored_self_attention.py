@@ -14,7 +14,7 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
 
     Call arguments:
         inputs: a list of the sequence `(batch, length, hidden)` and the further arguments of `position_terms`.
-        mask: `(batch, length)` or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
+        mask: `(batch, length)`, also the numbers of sequences, or `(batch, 1, length, length)`, as for `MultiHeadSelfAttention`.
         positions: `(batch, slots)`, where the queries are in `content`; not read without it, since only distances count.
         content: `(batch, length, hidden)`, the sequence of keys and values if it is not that of the queries; the mask is then
             `(batch, 1, slots, length)`. Only `RelativeSelfAttention` has it.
@@ -38,8 +38,7 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
         scores = ops.cast(ops.einsum("blhk,bshk->bhls", query, key) / divisor + added / divisor, "float32")
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         if mask is not None:
-            mask = mask[:, None, None, :] if len(mask.shape) == 2 else mask  # (B, S) → (B, 1, 1, S)
-            scores = ops.where(mask, scores, -1e30)
+            scores = ops.where(kernels.visible_pairs(mask), scores, -1e30)
         # Keras warns of a softmax over one key, which a text of one token has.
         probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
         probabilities = ops.cast(probabilities, query.dtype)

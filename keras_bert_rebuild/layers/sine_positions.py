@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild import kernels
 from keras_bert_rebuild.layers.position_embedding import MODE_ADD, MODE_CONCAT, MODE_EXPAND, MODES
 
 
@@ -21,7 +22,7 @@ class TrigPosEmbedding(keras.layers.Layer):
 
     Input shape: `(batch, length, hidden)`; in mode "expand" positions `(batch, length)`.
     Output shape: `(batch, length, hidden)`, in mode "concat" wider by `output_dim`.
-    Mask: passed on unchanged.
+    Mask: passed on unchanged. If it numbers the sequences of a row (`kernels.sequences`), every sequence begins with position 0.
 
     Reference: Vaswani et al., 2017, section 3.5 (https://arxiv.org/abs/1706.03762).
     """
@@ -41,10 +42,13 @@ class TrigPosEmbedding(keras.layers.Layer):
         self.output_dim = output_dim
         self.supports_masking = True
 
-    def call(self, inputs):
+    def call(self, inputs, mask=None):
         if self.mode == MODE_EXPAND:
             return self._vectors(inputs, self.output_dim)
         width = inputs.shape[-1] if self.mode == MODE_ADD else self.output_dim
+        if kernels.has_sequences(mask):
+            vectors = self._vectors(kernels.positions_in_sequences(mask), width)  # (B, L, D)
+            return inputs + vectors if self.mode == MODE_ADD else ops.concatenate([inputs, vectors], axis=-1)
         vectors = self._vectors(ops.arange(ops.shape(inputs)[1]), width)  # (L, D)
         if self.mode == MODE_ADD:
             return inputs + vectors

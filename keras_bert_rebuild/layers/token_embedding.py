@@ -22,19 +22,23 @@ class TokenEmbedding(Embedding):
         output_dim: hidden size.
         mask_zero: whether `pad_id` is padding; has no effect where an explicit mask is given.
         pad_id: the id of padding.
+        packed: whether the second input numbers the sequences of a row, as in `kernels.sequences`, and not only marks padding.
         **kwargs: those of `keras.layers.Embedding`.
 
-    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at real tokens.
+    Input shape: ids `(batch, length)`, or a list of the ids and a padding mask `(batch, length)`, nonzero at real tokens; with
+        `packed` one more than the column in which the sequence of the token begins.
     Output shape: a list of `(batch, length, output_dim)` and `(input_dim, output_dim)`.
-    Mask: the explicit one, else ids ≠ `pad_id` with `mask_zero`, for the first output; none for the second. While the graph is
-        built it is None, since recorded masks would become rows of the summary; Functional models fill it in when they run.
+    Mask: the explicit one (with `packed` the numbers, int32), else ids ≠ `pad_id` with `mask_zero`, for the first output; none for
+        the second. While the graph is built it is None, since recorded masks would become rows of the summary; Functional models
+        fill it in when they run.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Press and Wolf, 2017, for the tied table.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, *args: Any, pad_id: int = 0, **kwargs: Any) -> None:
+    def __init__(self, input_dim: int, output_dim: int, *args: Any, pad_id: int = 0, packed: bool = False, **kwargs: Any) -> None:
         super().__init__(input_dim, output_dim, *args, **kwargs)
         self.pad_id = pad_id
+        self.packed = packed
 
     def build(self, input_shape=None):
         super().build()
@@ -51,7 +55,7 @@ class TokenEmbedding(Embedding):
         if isinstance(ids, keras.KerasTensor):
             return None
         if padding_mask is not None:
-            return [ops.not_equal(padding_mask, 0), None]
+            return [ops.cast(padding_mask, "int32") if self.packed else ops.not_equal(padding_mask, 0), None]
         return [ops.not_equal(ids, self.pad_id) if self.mask_zero else None, None]
 
     def compute_output_shape(self, input_shape):
@@ -68,7 +72,7 @@ class TokenEmbedding(Embedding):
         super().quantize(mode, type_check=type_check and type(self) is not TokenEmbedding, config=config)
 
     def get_config(self):
-        return {**super().get_config(), "pad_id": self.pad_id}
+        return {**super().get_config(), "pad_id": self.pad_id, **({"packed": True} if self.packed else {})}
 
     def _look_up(self, inputs, look_up, table):
         ids, _ = _split(inputs)

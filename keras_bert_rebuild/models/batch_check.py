@@ -185,11 +185,34 @@ def _check_input(model, name, value):
     if name not in ID_INPUTS or value is None or isinstance(value, keras.KerasTensor):
         return value
     if not keras.ops.is_tensor(value):
-        return check_ids(_id_rule(model, name), value).astype("int32")
+        return _check_packed(model, name, check_ids(_id_rule(model, name), value).astype("int32"))
     on_host = concrete(value)
     if on_host is not None:
-        check_ids(_id_rule(model, name), on_host)
+        _check_packed(model, name, check_ids(_id_rule(model, name), on_host))
     return value
+
+
+def check_sequences(numbers):
+    """Check the numbers of sequences of packed rows, `(batch, length)`: 0, or one more than the column where the sequence begins.
+
+    Raises:
+        ValueError: a number is not that of a sequence of its row.
+    """
+    columns = np.arange(numbers.shape[1])
+    begins = np.clip(numbers - 1, 0, columns)
+    wrong = (numbers < 0) | (numbers > columns + 1) | (np.take_along_axis(numbers, begins, axis=1) != numbers) & (numbers != 0)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(
+            "Input-Mask: expected in packed rows one more than the column where the sequence of a token begins, or 0 at padding; "
+            f"got {numbers[row, column]} at [{row}, {column}]."
+        )
+
+
+def _check_packed(model, name, array):
+    if name == "Input-Mask" and any(layer.name == "Embedding-Token" and getattr(layer, "packed", False) for layer in model.layers):
+        check_sequences(array)
+    return array
 
 
 def _id_rule(model, name):

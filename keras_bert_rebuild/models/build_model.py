@@ -14,6 +14,9 @@ from keras_bert_rebuild.models.encoder import build_encoder, build_inputs
 from keras_bert_rebuild.models.heads import build_heads
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 
+# The heads that a token of a packed row has for itself.
+PER_TOKEN = ("mlm", "rtd")
+
 
 def build_model(
     config: BertConfig,
@@ -25,6 +28,7 @@ def build_model(
     padding_mask: bool = False,
     embedding_of: keras.Model | None = None,
     query_trained: bool = False,
+    packed: bool = False,
 ) -> BertModel:
     """Build the graph of a config, with random weights.
 
@@ -39,6 +43,8 @@ def build_model(
         embedding_of: a model with the same inputs of its encoder and an equal embedding, whose tables and norm are then shared,
             but not their projection to the width of the blocks; None for an embedding of its own.
         query_trained: train the vector of XLNet's query stream, for a model that runs it.
+        packed: rows hold several sequences that do not see each other: `Input-Mask` is then one more than the column in which the
+            sequence of a token begins, and 0 at padding. Positions begin at 0 in every sequence. Only for heads on tokens.
 
     Returns:
         A `BertModel`; with an MLM head a `PretrainingModel`, which has a further input `Input-Masked`. Outputs are those of the
@@ -47,7 +53,8 @@ def build_model(
 
     Raises:
         IndexError: `num_attention_heads` does not divide `hidden_size`; without heads, no blocks or `output_layer_num` below 1.
-        ValueError: a length beyond the positions, an unknown activation or head, a block that does not exist.
+        ValueError: a length beyond the positions, an unknown activation or head, a block that does not exist; with `packed` a head
+            on whole sequences, or blocks that mix neighbouring tokens whatever the mask.
     """
     check_heads(heads)
     if seq_len is not None and seq_len > config.max_length:
@@ -56,10 +63,13 @@ def build_model(
     if heads and output_layer_num != 1:
         raise ValueError(f"output_layer_num is for a model without heads; got {output_layer_num} and {', '.join(heads)}.")
     encoder = config.encoder()
+    padding_mask = padding_mask or packed
+    if packed:
+        _check_packed(encoder, heads)
     if query_trained:
         encoder = replace(encoder, embedding=replace(encoder.embedding, query_trained=True))
     inputs = build_inputs(encoder, seq_len, padding_mask)
-    blocks, table = build_encoder(encoder, inputs, embedding_of)
+    blocks, table = build_encoder(encoder, inputs, embedding_of, packed)
     if heads:
         positions = keras.Input((seq_len,), dtype="int32", name="Input-Masked") if "mlm" in heads else None
         outputs = build_heads(encoder, blocks[-1], table, positions, heads)
@@ -75,6 +85,15 @@ def build_model(
     model.config = config
     set_trainable(model.layers, trainable)
     return model
+
+
+def _check_packed(encoder, heads):
+    """Refuse what would mix the sequences of a row."""
+    pooled = [head for head in heads if head not in PER_TOKEN]
+    if pooled:
+        raise ValueError(f"packed rows are for heads on tokens, {' and '.join(PER_TOKEN)}; got {', '.join(pooled)}.")
+    if any(block.convolution is not None for block in encoder.blocks):
+        raise ValueError("packed rows expected blocks without convolution, which mixes tokens of neighbouring sequences.")
 
 
 def select_blocks(output_layer_num, num_blocks):

@@ -41,19 +41,20 @@ def build_inputs(encoder, seq_len, padding_mask=False):
     return {name: keras.Input((1 if name == "Input-Task" else seq_len,), dtype="int32", name=name) for name in names}
 
 
-def build_encoder(encoder, inputs, embedding_of=None):
+def build_encoder(encoder, inputs, embedding_of=None, packed=False):
     """Connect embedding and encoder blocks.
 
     Args:
         encoder: an `anatomy.Encoder`.
         inputs: as from `build_inputs`.
         embedding_of: a model with an equal embedding, whose layers are used, except for the projection; None for new ones.
+        packed: whether `Input-Mask` numbers the sequences of a row.
 
     Returns:
         The outputs of the blocks, first to last, each `(batch, length, hidden)` (with no blocks, the embedding alone;
         the last one after the final norm, if there is one), and the token table `(vocabulary, embedding)`.
     """
-    x, table = _build_embedding(encoder, inputs) if embedding_of is None else _shared_embedding(embedding_of, inputs)
+    x, table = _build_embedding(encoder, inputs, packed) if embedding_of is None else _shared_embedding(embedding_of, inputs)
     if encoder.embedding.widened and not encoder.embedding.widened_first:
         x = keras.layers.Dense(encoder.width, name=MAPPING, **make_kernel_settings(encoder.initializer_range))(x)
     blocks = {block.number: make_block(block, lambda: _kernel_settings(encoder)) for block in encoder.distinct}
@@ -73,7 +74,7 @@ def _kernel_settings(encoder):
     return {**make_kernel_settings(encoder.initializer_range), **outputs}
 
 
-def _build_embedding(encoder, inputs):
+def _build_embedding(encoder, inputs, packed):
     embedding, stddev = encoder.embedding, encoder.initializer_range
     tokens = inputs["Input-Token"]
     if "Input-Mask" in inputs:
@@ -89,6 +90,7 @@ def _build_embedding(encoder, inputs):
         position_offset=positions.offset,
         sinusoidal=positions.kind == "sinusoidal",
         scale=embedding.scale,
+        packed=packed,
         initializer=None if stddev is None else lambda: make_initializer(stddev),
     )
     if embedding.tasks:

@@ -30,7 +30,9 @@ def ids_of(model: keras.Model, inputs: Any) -> dict[str, Any]:
 
 
 def real_tokens(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
-    """False at padding, `(batch, length)`; None for a model that knows no padding.
+    """The mask of the embedding: False at padding, or for packed rows the numbers of sequences, `(batch, length)`.
+
+    None for a model that knows no padding.
 
     Args:
         layers: those of the model by name.

@@ -11,7 +11,7 @@ from keras_bert_rebuild.layers import Dense
 from keras_bert_rebuild.models.chunked_cross_entropy import label_log_probabilities
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of, shared_with
 from keras_bert_rebuild.models.masked_positions import at_positions, labelled_positions, nan_if_left_out, slots_of
-from keras_bert_rebuild.models.named_inputs import named_inputs
+from keras_bert_rebuild.models.named_inputs import named_inputs, real_tokens
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
 from keras_bert_rebuild.models.step_plan import TRAIN, RunningStep, StepPlan
 
@@ -113,7 +113,7 @@ class PretrainingGraph:
         """What the MLM head reads at some positions, `(batch, slots, hidden)`, or at all for None; the token table; what the last
         layer of every other head reads."""
         if plan.remat and step.kind == TRAIN and blocks_of(self.model):
-            mask = ops.not_equal(*self.padding_of(self.named(inputs)))
+            mask = real_tokens({layer.name: layer for layer in self.model.layers}, self.named(inputs))
             hidden, *others = run_rematerialised(self.model, self.embedding, inputs, mask, self.other_heads)
         else:
             hidden, *others = self.without_last_layers(inputs, training=training)

@@ -14,6 +14,7 @@ from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.encoder_blocks import blocks_of, input_of
 from keras_bert_rebuild.models.loss_protocols import Ignores
 from keras_bert_rebuild.models.masked_positions import at_positions, flat_labels, put_at_positions, slots_of
+from keras_bert_rebuild.models.named_inputs import real_tokens
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.rematerialised import run_rematerialised
@@ -36,9 +37,9 @@ class ReplacedTokenModel(PretrainingModel):
     gradient flows through the samples. The token, segment and position tables and their norm are the same variables in both.
 
     Inputs: `Input-Token`, with the masked ones; `Input-Segment`; `Input-Draw`, whole numbers in [0, 2²⁴) that select the samples;
-    `Input-Masked`, 1 where a token is to be predicted. All `(batch, length)`, int32. The label is that of the MLM head alone: the
-    tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, as of the generator; `Tokens`, those that the
-    discriminator reads; `RTD`, its logits `(batch, length, 1)`.
+    `Input-Masked`, 1 where a token is to be predicted; for packed rows `Input-Mask`. All `(batch, length)`, int32. The label is
+    that of the MLM head alone: the tokens before masking, `(batch, length)` or with a last axis of 1. Outputs: `MLM`, as of the
+    generator; `Tokens`, those that the discriminator reads; `RTD`, its logits `(batch, length, 1)`.
 
     It has no file of its own. `save_pretrained` writes `discriminator` and, because the paths of its variables begin with
     "Generator/", a copy of `generator`: `whole_model(model.generator, copied=True)` of `training.distributed.distribution`.
@@ -125,7 +126,7 @@ class ReplacedTokenGraph(PretrainingGraph):
 
     def outputs(self, plan: StepPlan, step: RunningStep, inputs: Any, training: bool | None) -> dict[str, Any]:
         named = {name: ops.convert_to_tensor(value) for name, value in self.named(inputs).items()}
-        named["Input-Mask"] = _mask(named["Input-Token"], self.model)
+        named.setdefault("Input-Mask", _mask(named["Input-Token"], self.model))
         (mlm,) = super().outputs(plan, step, {tensor.name: named[tensor.name] for tensor in self.model.inputs}, training).values()
         labelled = self.labelled(named)
         positions, _ = slots_of(labelled, plan.max_predictions)
@@ -134,7 +135,7 @@ class ReplacedTokenGraph(PretrainingGraph):
         model, read = self.whole.discriminator, {**named, "Input-Token": tokens}
         given = [read[tensor.name] for tensor in model.inputs]
         if plan.remat and step.kind == TRAIN and blocks_of(model):
-            mask = ops.not_equal(named["Input-Mask"], 0)
+            mask = real_tokens({layer.name: layer for layer in model.layers}, read)
             _, _, hidden = run_rematerialised(model, self.discriminator_embedding, given, mask, [RTD])
             replaced = model.get_layer(RTD)(hidden)
         else:
@@ -158,7 +159,7 @@ class _Replaced(keras.layers.Layer):
 
 
 def build_replaced_token_model(
-    config: BertConfig, generator: BertConfig, weight: float = 50.0, seq_len: int | None = None
+    config: BertConfig, generator: BertConfig, weight: float = 50.0, seq_len: int | None = None, packed: bool = False
 ) -> ReplacedTokenModel:
     """Build a discriminator and its generator around one embedding, with random weights.
 
@@ -167,6 +168,7 @@ def build_replaced_token_model(
         generator: that of the generator, with an equal embedding.
         weight: factor of the discriminator's loss.
         seq_len: static length of the inputs, or None for any.
+        packed: rows hold several sequences, and a last input `Input-Mask` tells them apart, as for `build_model`.
 
     Returns:
         A `ReplacedTokenModel`.
@@ -178,18 +180,24 @@ def build_replaced_token_model(
     if mine != other:
         raise ValueError(f"generator and discriminator must have the same embedding, which they share; got {other} and {mine}.")
     # A generator may sample the token of padding, which is no padding there: hence a mask of its own.
-    discriminator = build_model(config, ["rtd"], seq_len=seq_len, padding_mask=True)
+    discriminator = build_model(config, ["rtd"], seq_len=seq_len, padding_mask=True, packed=packed)
     with keras.name_scope(GENERATOR):
-        small = build_model(generator, ["mlm"], seq_len=seq_len, padding_mask=True, embedding_of=discriminator)
+        small = build_model(generator, ["mlm"], seq_len=seq_len, padding_mask=True, packed=packed, embedding_of=discriminator)
     inputs = {
         name: keras.Input((seq_len,), dtype="int32", name=name)
-        for name in ("Input-Token", *(["Input-Segment"] if mine.segments else []), "Input-Draw", "Input-Masked")
+        for name in (
+            "Input-Token",
+            *(["Input-Segment"] if mine.segments else []),
+            "Input-Draw",
+            "Input-Masked",
+            *(["Input-Mask"] if packed else []),
+        )
     }
-    named = {**inputs, "Input-Mask": _mask(inputs["Input-Token"], small)}
+    named = inputs if packed else {**inputs, "Input-Mask": _mask(inputs["Input-Token"], small)}
     mlm = small([named[tensor.name] for tensor in small.inputs])
     read = [named[name] for name in ("Input-Token", "Input-Masked", "Input-Draw", "Input-Mask")]
     tokens = _Replaced(name=TOKENS)([*read, mlm])
-    named["Input-Token"] = tokens
+    named = {**named, "Input-Token": tokens}
     logits = discriminator([named[tensor.name] for tensor in discriminator.inputs])
     outputs = [keras.layers.Identity(name=MLM)(mlm), tokens, keras.layers.Identity(name=RTD, dtype="float32")(logits)]
     model = ReplacedTokenModel(list(inputs.values()), outputs)

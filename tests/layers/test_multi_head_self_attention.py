@@ -4,15 +4,14 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_rebuild.data.pretraining.packed_batches import block_diagonal_mask
 from keras_bert_rebuild.layers import MultiHeadSelfAttention
 
 
 def test_packed_sequences_do_not_see_one_another(rng):
     layer = MultiHeadSelfAttention(2)
     first, second = (rng.normal(size=(1, length, 8)).astype("float32") for length in (3, 4))
-    mask = block_diagonal_mask(np.array([[1, 1, 1, 2, 2, 2, 2]]))
-    packed = layer(np.concatenate([first, second], axis=1), mask=mask)
+    numbers = np.array([[1, 1, 1, 4, 4, 4, 4]])
+    packed = layer(np.concatenate([first, second], axis=1), mask=numbers)
     apart = [keras.ops.convert_to_numpy(layer(each)) for each in (first, second)]
     np.testing.assert_allclose(keras.ops.convert_to_numpy(packed), np.concatenate(apart, axis=1), atol=1e-6)
 

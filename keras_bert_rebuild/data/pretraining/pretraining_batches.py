@@ -10,6 +10,7 @@ from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
 from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens
+from keras_bert_rebuild.data.pretraining.packing import SPECIAL, PackedRows, halved, lay_out_packed, sequence_lengths
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.data.random_numbers import Stream, below, uniform, uniform_at
@@ -65,6 +66,9 @@ class PretrainingBatches(EpochBatches):
         draws: whether it has random numbers before `chosen`, for a model that samples tokens: whole numbers in [0, 2²⁴), `(rows,
             length)`, a function of the example, so that a resumed run and another number of devices get the same.
         order: whether it has the order of prediction before `chosen`, as from `factorisation_order`, a function of the example too.
+        packed: whether a row holds several sequences that do not see each other, each `[CLS] piece [SEP]`, for a model built with
+            `packed=True`. See `PackedRows`; batch size and predictions count rows. Of the full rows, `short_seq_prob` are cut into
+            two sequences. Only for one task on tokens: `next_sentence=None`.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -95,6 +99,7 @@ class PretrainingBatches(EpochBatches):
         segments=True,
         draws=False,
         order=False,
+        packed=False,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -113,6 +118,8 @@ class PretrainingBatches(EpochBatches):
             raise ValueError(f"seq_len must be at least {special + 2}, for {special} special tokens and 2 more; got {seq_len}.")
         if max_predictions < 1:
             raise ValueError(f"max_predictions must be at least 1; got {max_predictions}.")
+        if packed:
+            _check_packed(next_sentence=next_sentence, lengths=lengths, order=order or None)
         if not 0 <= process_index < process_count:
             raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
         if batch_size < 1 or batch_size % process_count:
@@ -121,10 +128,11 @@ class PretrainingBatches(EpochBatches):
             raise ValueError(f"next_sentence 'nsp' needs a corpus of at least 2 documents; got {len(store.document_starts) - 1}.")
         self.store = store
         self.tables = vocabulary_tables(store.vocabulary)
-        self.examples = Examples(store, seq_len - special, seed)
         self.batch_size, self.seq_len, self.max_predictions = batch_size, seq_len, max_predictions
         self.process_index, self.process_count = process_index, process_count
         self.next_sentence, self.random_next_rate, self.short_seq_prob = next_sentence, random_next_rate, short_seq_prob
+        self.packed = packed
+        self.examples = PackedRows(store, seq_len, seed) if packed else Examples(store, seq_len - special, seed)
         self.masking = {
             "unit": masking,
             "mask_rate": mask_rate,
@@ -154,17 +162,46 @@ class PretrainingBatches(EpochBatches):
         Returns:
             `((tokens, segments, chosen), (labels, next))`, int32: three times `(rows, length)`; `(rows, length, 1)`, the tokens
             before masking; and `(rows, 1)`, 1 where the second segment is a random or a swapped one. With `next_sentence=None`
-            `((tokens, segments, chosen), labels)`, since the model has one output.
+            `((tokens, segments, chosen), labels)`, since the model has one output; and with `packed`
+            `((tokens, segments, chosen, numbers), labels)`: `numbers` is one more than the column in which the sequence of a token
+            begins, and 0 at padding, the `Input-Mask` of a packed model.
         """
-        rows = self.batch_size // self.process_count
-        share = slice(self.process_index * rows, (self.process_index + 1) * rows)
-        epochs_before = epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+        if self.packed:
+            return self._packed_rows(self._positions(epoch, index))
         if self.lengths is None:
-            positions = epochs_before + index * self.batch_size + np.arange(self.batch_size)[share]
-            return self._lay_out(*self._examples(positions), self.seq_len)
-        keys, segments, plan = self._examples_of_window(epochs_before, index // WINDOW)
+            return self._lay_out(*self._examples(self._positions(epoch, index)), self.seq_len)
+        keys, segments, plan = self._examples_of_window(self._first_of(epoch), index // WINDOW)
         members, length = plan[index % WINDOW]
-        return self._lay_out(keys[members[share]], segments.take(members[share]), length)
+        members = members[self._share]
+        return self._lay_out(keys[members], segments.take(members), length)
+
+    def work(self, batch):
+        """The work of a batch: the lengths of its sequences, `(sequences,)`, and the number of positions to predict."""
+        if self.packed:
+            (*_, chosen, numbers), _ = batch
+            return sequence_lengths(numbers), int(chosen.sum())
+        (tokens, *_, chosen), _ = batch
+        return (tokens != self.tables.pad_id).sum(axis=1), int(chosen.sum())
+
+    @property
+    def _share(self):
+        """The rows of a batch that this process gets."""
+        rows = self.batch_size // self.process_count
+        return slice(self.process_index * rows, (self.process_index + 1) * rows)
+
+    def _first_of(self, epoch):
+        """The position of the first example of an epoch."""
+        return epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+
+    def _positions(self, epoch, index):
+        """The positions of the examples of this process in a batch."""
+        return self._first_of(epoch) + index * self.batch_size + np.arange(self.batch_size)[self._share]
+
+    def _packed_rows(self, positions):
+        pieces = halved(self.examples.at(positions), self.short_seq_prob, self.seq_len - SPECIAL)
+        labels, numbers, content = lay_out_packed(self.store, pieces, self.seq_len, self.tables)
+        x, y = self._masked(pieces.keys, labels, np.zeros_like(labels), content)
+        return (*x, numbers), y
 
     def _examples_of_window(self, epochs_before, number):
         """The examples of a window of batches, and for each of its batches the indexes of its examples and its length."""
@@ -193,12 +230,15 @@ class PretrainingBatches(EpochBatches):
 
     def _lay_out(self, keys, segments, length):
         pairs = self.next_sentence is not None
-        labels, segment_ids, content = lay_out(self.store, segments, length, self.tables, pairs)
-        masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
-        draws = [below(uniform(keys, length, Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
-        draws += [factorisation_order(keys, chosen)] if self.order else []
-        x, y = (masked, *([segment_ids] if self.segments else []), *draws, chosen), labels[..., None]
+        x, y = self._masked(keys, *lay_out(self.store, segments, length, self.tables, pairs))
         return (x, (y, segments.labels[:, None])) if pairs else (x, y)
+
+    def _masked(self, keys, labels, segment_ids, content):
+        """The inputs of the model for rows, with some of their tokens masked, and the labels of the MLM head."""
+        masked, chosen = mask_tokens(keys, labels, content, self.tables, self.max_predictions, **self.masking)
+        draws = [below(uniform(keys, labels.shape[1], Stream.SAMPLE), 1 << DRAW_BITS).astype("int32")] if self.draws else []
+        draws += [factorisation_order(keys, chosen)] if self.order else []
+        return (masked, *([segment_ids] if self.segments else []), *draws, chosen), labels[..., None]
 
 
 def _checked_lengths(lengths, seq_len, minimum):
@@ -206,6 +246,12 @@ def _checked_lengths(lengths, seq_len, minimum):
     if not len(lengths) or lengths[0] < minimum or lengths[-1] > seq_len:
         raise ValueError(f"lengths must be from {minimum} to seq_len={seq_len}; got {lengths.tolist()}.")
     return np.union1d(lengths, [seq_len])
+
+
+def _check_packed(**settings):
+    for name, given in settings.items():
+        if given is not None:
+            raise ValueError(f"{name} must be left out for packed rows, or None; got {given!r}.")
 
 
 def _check_one_of(name, value, values):

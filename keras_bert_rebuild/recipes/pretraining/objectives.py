@@ -62,6 +62,8 @@ class MaskedTokens:
         Raises:
             ValueError: there is one.
         """
+        if settings.packing and settings.next_sentence != "none":
+            raise ValueError(f"next_sentence must be 'none' with packing, which has no pairs; got {settings.next_sentence!r}.")
 
     def fields(self, fields):
         """The fields of the config of a new model from those of its size."""
@@ -81,11 +83,11 @@ class MaskedTokens:
 
     def build(self, config, settings, seq_len=None):
         """A new model, for examples of one length or of any."""
-        return build_model(config, self.heads(settings), seq_len=seq_len)
+        return build_model(config, self.heads(settings), seq_len=seq_len, packed=settings.packing)
 
-    def results(self, model):
-        """The models of the result in the order of `folders`, and whether a copy of them is saved."""
-        return [(model, False)]
+    def results(self, model, settings):
+        """The models of the result in the order of `folders`, and whether a copy of them is saved, which has no packed rows."""
+        return [(model, settings.packing)]
 
     def quality_of(self, logs, settings):
         """Keras's metrics under the names of the columns."""
@@ -149,9 +151,9 @@ class ReplacedTokens(MaskedTokens):
 
     def build(self, config, settings, seq_len=None):
         generator = generator_config(config, settings.generator_size)
-        return build_replaced_token_model(config, generator, settings.discriminator_weight, seq_len)
+        return build_replaced_token_model(config, generator, settings.discriminator_weight, seq_len, settings.packing)
 
-    def results(self, model):
+    def results(self, model, settings):
         return [(model.discriminator, True), (model.generator, True)]
 
     def quality_of(self, logs, settings):
@@ -184,6 +186,10 @@ class PermutedTokens(MaskedTokens):
             raise ValueError(f"init must be left out with objective='xlnet', which starts a new model; got {settings.init!r}.")
         if settings.next_sentence != "none":
             raise ValueError(f"next_sentence must be 'none' with objective='xlnet', as in XLNet; got {settings.next_sentence!r}.")
+        if settings.packing:
+            raise ValueError(
+                "packing must be left out with objective='xlnet', whose orders of prediction are those of one sequence."
+            )
 
     def fields(self, fields):
         family = fields.get("family", "xlnet")
@@ -200,7 +206,7 @@ class PermutedTokens(MaskedTokens):
     def build(self, config, settings, seq_len=None):
         return build_permutation_model(config, seq_len)
 
-    def results(self, model):
+    def results(self, model, settings):
         return [(model, True)]
 
 
@@ -221,14 +227,15 @@ def objective_defaults(settings):
             if getattr(settings, name) is not None:
                 raise ValueError(f"{name} is for objective={other.name!r}; got {getattr(settings, name)!r} with {learned.name!r}.")
     common = {name: getattr(learned, name) for name in ("next_sentence", "masking", "mask_rate")}
-    defaults = {**common, **dict(learned.only)}
+    defaults = {**common, **({"next_sentence": "none"} if settings.packing else {}), **dict(learned.only)}
     return {name: value for name, value in defaults.items() if getattr(settings, name) is None}
 
 
 def of_other_objectives(settings):
     """The settings that say nothing about a run; those of masked tokens are as they were before there were other objectives."""
     others = [name for other in OBJECTIVES.values() if other is not settings.learned for name, _ in other.only]
-    return [*others, *(["objective"] if settings.objective == MaskedTokens.name else [])]
+    defaults = {"objective": MaskedTokens.name, "packing": False}
+    return [*others, *(name for name, value in defaults.items() if getattr(settings, name) == value)]
 
 
 def generator_config(config, size=None):

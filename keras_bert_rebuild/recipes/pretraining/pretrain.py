@@ -13,7 +13,7 @@ import numpy as np
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.held_out import split_documents
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
-from keras_bert_rebuild.data.pretraining.pretraining_batches import PretrainingBatches
+from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
@@ -54,7 +54,8 @@ def training_batches(corpus, phase, settings, **changes):
         "workers": settings.workers,
     }
     rows = phase.batch_size // accumulation
-    return PretrainingBatches(corpus, rows, phase.seq_len, phase.max_predictions, **{**arguments, **changes})
+    settings_of_rows = {"packed": settings.packing, **arguments, **changes}
+    return pretraining_batches(corpus, rows, phase.seq_len, phase.max_predictions, **settings_of_rows)
 
 
 def held_out_batches(corpus, phase, settings, **changes):
@@ -90,8 +91,8 @@ def pretrain(
         **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
-        The model, with the averaged weights if `ema` is set; with the objective "electra" a `ReplacedTokenModel`, with "xlnet" a
-        `PermutationModel`.
+        The model, with the averaged weights if `ema` is set, and for rows of one sequence also after `packing`; with the objective
+        "electra" a `ReplacedTokenModel`, with "xlnet" a `PermutationModel`.
 
     Raises:
         ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages
@@ -149,10 +150,12 @@ def _pretrain(store, output, settings, where, report):
         run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
         run.finish()
         with run.averaged():
-            for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model), strict=True):
+            for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):
                 whole = whole_model(part, copied)
                 if where.writes:
                     save_pretrained(whole, output / folder, _format(part), vocabulary=list(corpus.vocabulary))
+                    if part is model and settings.packing:
+                        model = whole
     return model
 
 
@@ -180,7 +183,12 @@ def _make_model(corpus, settings):
         if found != expected:
             raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}; got {found}.")
     _check_positions(settings.init, config, settings)
-    return model
+    if not settings.packing:
+        return model
+    packed = settings.learned.build(config, settings)
+    for weight, value in zip(packed.weights, model.weights, strict=True):
+        weight.assign(value)
+    return packed
 
 
 def _check_positions(name, config, settings):

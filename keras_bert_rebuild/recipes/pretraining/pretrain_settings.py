@@ -90,7 +90,7 @@ class PretrainSettings:
     """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
 
     next_sentence: str | None = None
-    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra" and "xlnet"."""
+    """The second task: "nsp", "sop" or "none"; None: "nsp", and none with "electra", "xlnet" or packing."""
 
     masking: str | None = None
     """What is masked as a whole: "token", "whole_word", "ngram", spans of up to three words, or "span", of up to five; None:
@@ -100,7 +100,10 @@ class PretrainSettings:
     """Fraction of the tokens to predict; None: 0.15, and 1/6 with "xlnet"."""
 
     short_seq_prob: float = 0.1
-    """Fraction of the examples that are cut to a random length."""
+    """Fraction of the examples that are cut to a random length; with packing, of full rows that are cut in two."""
+
+    packing: bool = False
+    """Fill every row with several sequences that do not see each other, instead of padding; without a second task."""
 
     lengths: Sequence[int] = ()
     """Lengths to pad to if many examples are shorter than `seq_len`, such as [32, 64, 96]: each batch then has examples of about
@@ -224,6 +227,8 @@ class PretrainSettings:
                 raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
         if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in self.lengths):
             raise ValueError(f"lengths must be whole numbers; got {self.lengths!r}.")
+        if self.packing and self.lengths:
+            raise ValueError(f"lengths must be left out with packing, whose rows are full; got {list(self.lengths)}.")
         self.learned.check(self)
         object.__setattr__(self, "lengths", tuple(self.lengths))
         object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))

@@ -75,12 +75,11 @@ class SpanOfBatches(EpochBatches):
 
     def batch(self, epoch, index):
         batch = self._batches.batch(0, self._start + index)
-        self._works[index] = work_of(batch, self._batches.tables.pad_id)
+        self._works[index] = work_of(self._batches, batch)
         return batch
 
 
-def work_of(batch, pad_id):
-    """The `Work` of a batch of `PretrainingBatches`."""
-    (tokens, *_, chosen), _ = batch
-    lengths = (tokens != pad_id).sum(axis=1)
-    return Work(int(lengths.sum()), int(np.square(lengths).sum()), int(chosen.sum()), len(tokens))
+def work_of(batches, batch):
+    """The `Work` of a batch of a `PretrainingBatches`."""
+    lengths, predictions = batches.work(batch)
+    return Work(int(lengths.sum()), int(np.square(lengths).sum()), predictions, len(lengths))

@@ -1,0 +1,143 @@
+"""Rows of several sequences have the loss and the gradients of the sequences apart."""
+
+import keras
+import numpy as np
+import pytest
+from helpers.small import spread
+from helpers.tiny_families import modules, name_of_module, tiny_config
+from keras import ops
+
+from keras_bert_rebuild import build_model, compile_model
+from keras_bert_rebuild.anatomy.draws import DRAW_BITS
+from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+
+# Lengths of the sequences of each row; some rows end with padding.
+ROWS, WIDTH = ((3, 7, 6), (16,), (2, 5, 4, 3)), 16
+MODULES = {name_of_module(module): module for module in modules()}
+
+pytestmark = pytest.mark.compiles_long
+
+
+def tiny(name, **changes):
+    """A tiny config of a family, without convolution."""
+    config = tiny_config(MODULES[name])
+    return config.replace(**({"conv_kernel_size": 0} if hasattr(config, "conv_kernel_size") else {}), **changes)
+
+
+def sequences(rng, config):
+    """Tokens, which of them are predicted, and a draw for each, of every sequence."""
+    made = []
+    for length in (length for row in ROWS for length in row):
+        chosen = np.zeros(length, int)
+        chosen[rng.permutation(length)[: 1 + length // 4]] = 1
+        tokens = rng.integers(5, config.vocab_size, length)
+        made.append((tokens, chosen, rng.integers(0, 1 << DRAW_BITS, length)))
+    return made
+
+
+def laid_out(config, given, rows):
+    """Inputs by name, and the labels, of rows that hold these sequences."""
+    shape = len(rows), WIDTH
+    tokens, chosen, draws, numbers = (np.full(shape, fill, "int32") for fill in (config.pad_token_id, 0, 0, 0))
+    left = iter(given)
+    for row, lengths in enumerate(rows):
+        at = 0
+        for length in lengths:
+            part = slice(at, at + length)
+            tokens[row, part], chosen[row, part], draws[row, part] = next(left)
+            numbers[row, part] = at + 1
+            at += length
+    zeros = np.zeros(shape, "int32")
+    masked = np.where(chosen == 1, 4, tokens).astype("int32")
+    names = {"Input-Token": masked, "Input-Segment": zeros, "Input-Draw": draws, "Input-Masked": chosen, "Input-Mask": numbers}
+    return names, tokens[..., None]
+
+
+def step(model, inputs, labels, **settings):
+    """The loss of a step and the gradient of every weight, by its path."""
+    compile_model(model, optimizer=keras.optimizers.SGD(1.0), **settings)
+    before = {weight.path: np.array(ops.convert_to_numpy(weight)) for weight in model.trainable_weights}
+    loss = model.train_on_batch(tuple(inputs[tensor.name] for tensor in model.inputs), labels)
+    after = {weight.path: ops.convert_to_numpy(weight) for weight in model.trainable_weights}
+    return np.ravel(loss)[0], {path: before[path] - after[path] for path in before}
+
+
+def same_step(packed, plain, config, rng, **settings):
+    """Compare a step on packed rows with one on the sequences apart."""
+    spread(plain, rng, 0.2)
+    for weight, other in zip(packed.weights, plain.weights, strict=True):
+        weight.assign(ops.convert_to_numpy(other))
+    given = sequences(rng, config)
+    lengths = [(length,) for row in ROWS for length in row]
+    apart = step(plain, *laid_out(config, given, lengths), max_predictions=6, **settings)
+    together = step(packed, *laid_out(config, given, ROWS), max_predictions=6, **settings)
+    np.testing.assert_allclose(together[0], apart[0], rtol=1e-5)
+    for path, gradient in apart[1].items():
+        np.testing.assert_allclose(together[1][path], gradient, atol=1e-5, err_msg=path)
+    assert max(abs(gradient).max() for gradient in apart[1].values()) > 0.01
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_step_equals_that_of_the_sequences_apart(name, rng):
+    config = tiny(name)
+    same_step(build_model(config, ["mlm"], packed=True), build_model(config, ["mlm"]), config, rng)
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert"])
+def test_a_rematerialised_step_equals_that_of_the_sequences_apart(name, rng):
+    config = tiny(name)
+    same_step(build_model(config, ["mlm"], packed=True), build_model(config, ["mlm"]), config, rng, remat=True)
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_generator_and_discriminator_see_one_sequence_each(remat, rng):
+    config = tiny("electra")
+    generator = config.replace(num_hidden_layers=1)
+    models = [build_replaced_token_model(config, generator, 5.0, packed=packed) for packed in (True, False)]
+    same_step(*models, config, rng, remat=remat)
+
+
+def test_other_sequences_of_a_row_change_nothing(rng):
+    config = tiny("bert")
+    model = spread(build_model(config, ["mlm"], packed=True), rng)
+    given = sequences(rng, config)
+    inputs, _ = laid_out(config, given, ROWS)
+    changed = {**inputs, "Input-Token": np.where(inputs["Input-Mask"] == 4, 7, inputs["Input-Token"])}
+    before, after = (ops.convert_to_numpy(model([x[tensor.name] for tensor in model.inputs])) for x in (inputs, changed))
+    untouched = inputs["Input-Mask"] != 4
+    np.testing.assert_array_equal(before[untouched], after[untouched])
+    assert abs(before - after).max() > 1e-3
+
+
+def test_a_packed_model_is_reloaded(rng, tmp_path):
+    config = tiny("bert")
+    model = spread(build_model(config, ["mlm"], packed=True), rng)
+    inputs, _ = laid_out(config, sequences(rng, config), ROWS)
+    given = [inputs[tensor.name] for tensor in model.inputs]
+    model.save(tmp_path / "packed.keras")
+    again = keras.saving.load_model(tmp_path / "packed.keras")
+    np.testing.assert_array_equal(ops.convert_to_numpy(again(given)), ops.convert_to_numpy(model(given)))
+
+
+def test_numbers_that_are_none_of_a_sequence_are_refused(rng):
+    config = tiny("bert")
+    model = build_model(config, ["mlm"], packed=True)
+    inputs, _ = laid_out(config, sequences(rng, config), ROWS)
+    for wrong in (9, -1, 4):
+        numbers = inputs["Input-Mask"].copy()
+        numbers[2, 6] = wrong
+        given = [{**inputs, "Input-Mask": numbers}[tensor.name] for tensor in model.inputs]
+        with pytest.raises(ValueError, match=rf"one more than the column .* got {wrong} at \[2, 6\]\."):
+            model.predict(given, verbose=0)
+
+
+@pytest.mark.parametrize("heads", [["mlm", "nsp"], ["pooler"], ["classification"]])
+def test_heads_on_whole_sequences_are_refused(heads):
+    with pytest.raises(ValueError, match="packed rows are for heads on tokens"):
+        build_model(tiny("bert", labels=("a", "b")), heads, packed=True)
+
+
+def test_blocks_with_convolution_are_refused():
+    config = tiny_config(MODULES["deberta_v2"], conv_kernel_size=3)
+    with pytest.raises(ValueError, match="without convolution"):
+        build_model(config, ["mlm"], packed=True)
