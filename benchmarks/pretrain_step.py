@@ -5,6 +5,8 @@ Command: python benchmarks/pretrain_step.py --ours tensorflow=PYTHON --ours jax=
 Time: a quarter of an hour on two idle cores
 Needs: 20 GB of memory for the four processes of BERT-base; gcc and Python's headers for --try-ways, which runs torch.compile
 The real lengths: the same with --ours tensorflow=PYTHON --peer transformers=PYTHON --workload real
+Packed rows: the same with --packing, where ours fills rows with several passages (documents, for 128 and 512) and trains the MLM
+head alone, and the peers get the same texts one a row
 On an NVIDIA GPU: python benchmarks/pretrain_step.py --device gpu --ours jax=PYTHON --peer transformers=PYTHON --dtype bfloat16 \
 --workload 128 512 --batch 64
 
@@ -17,7 +19,8 @@ and the fastest is used.
 Batches come from the docstrings of installed packages, or from a token store (--corpus). The workload "real" is single passages of
 docstrings, which are short: ours batches them by length and pads to 32, 64, 96 or 128; transformers gets them in their order, each
 batch padded to its longest as its collator does; KerasHub padded to 128 as its preprocessor does. Its rounds are the quarters of
-a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums.
+a window of 32 batches, whatever --rounds and --steps say, and its ratios are of their sums. With --packing the rounds are such
+quarters too, of about as many tokens on both sides, and the ratios are those of tokens per second.
 
 Columns: tokens do not include padding. The ceiling is the rate of a large matrix product, measured in every round; its fraction
 counts the operations that the step needs, with predictions at the masked positions only, whatever else a contender computes.
@@ -42,6 +45,7 @@ from pretrain_step_worker import TITLES, WAYS, write_batches
 from keras_bert_rebuild import BertConfig, WordPieceTokenizer, pretraining_batches
 from keras_bert_rebuild.data.batches import WINDOW
 from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files, encode_documents
+from keras_bert_rebuild.data.pretraining.packing import sequence_lengths
 from keras_bert_rebuild.recipes.step_costs import Work, train_flops
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.vocabulary import train_vocabulary
@@ -132,9 +136,17 @@ def docstring_corpora():
     return [encode_documents(corpus, lambda ids: ids, tokens) for corpus in (encoded, passages)]
 
 
-def make_batches(corpora, workload, steps):
-    """The batches of ours and of the peers, with the same examples."""
+def make_batches(corpora, workload, steps, packing):
+    """The batches of ours and of the peers, with the same examples; packed, of the same corpus and about as many tokens."""
     shape = (workload.batch, workload.length, workload.max_predictions)
+    if packing:
+        corpus = corpora[0 if workload.lengths is None else 1]
+        packed, padded = (pretraining_batches(corpus, *shape, next_sentence=None, packed=packed) for packed in (True, False))
+        theirs = [padded.batch(0, i) for i in range(WINDOW)]
+        tokens, ours = work_of(theirs).tokens, []
+        while len(ours) % QUARTERS or work_of(ours).tokens < tokens:
+            ours.append(packed.batch(0, len(ours)))
+        return ours, theirs
     if workload.lengths is None:
         data = pretraining_batches(corpora[0], *shape)
         made = [data.batch(0, i) for i in range(steps)]
@@ -149,9 +161,9 @@ def make_batches(corpora, workload, steps):
 def work_of(batches):
     """The operations that the batches need, without padding."""
     works = []
-    for (tokens, _, chosen), _ in batches:
-        lengths = (tokens != 0).sum(1)
-        works.append(Work(int(lengths.sum()), int((lengths**2).sum()), int(chosen.sum()), len(tokens)))
+    for (tokens, _, chosen, *numbers), _ in batches:
+        lengths = sequence_lengths(numbers[0]) if numbers else (tokens != 0).sum(1)
+        works.append(Work(int(lengths.sum()), int((lengths**2).sum()), int(chosen.sum()), len(lengths)))
     return sum(works, Work())
 
 
@@ -179,23 +191,24 @@ def start(name, python, ways, job, folder):
 
 
 def measure(args, workload, dtype, corpora, folder):
-    """Results of every contender in every round, the ceilings, and the work of every round."""
-    batches = make_batches(corpora, workload, args.steps)
+    """Results of every contender in every round, the ceilings, and the work and the batches of ours and of the peers."""
+    batches = make_batches(corpora, workload, args.steps, args.packing)
+    pairs = pairs_in(workload, args)
     for name, made in zip(("ours", "theirs"), batches, strict=True):
         write_batches(folder / f"{name}.npz", made)
     job = {
         "size": {**SIZES[args.size], "vocab_size": VOCABULARY, "max_position_embeddings": POSITIONS},
         "max_predictions": workload.max_predictions,
-        "pairs": workload.lengths is None,
+        "pairs": pairs,
         "dropout": args.dropout,
         "dtype": dtype,
         "threads": args.threads,
         "device": "cuda" if args.device == "gpu" else "cpu",
     }
-    parts = [slice(0, args.steps)] * args.rounds
-    if workload.lengths is not None:
-        quarter = WINDOW // QUARTERS
-        parts = [slice(i * quarter, (i + 1) * quarter) for i in range(QUARTERS)]
+    parts = [[slice(0, args.steps)] * args.rounds] * 2
+    if not pairs:
+        sizes = [len(made) // QUARTERS for made in batches]
+        parts = [[slice(i * size, (i + 1) * size) for i in range(QUARTERS)] for size in sizes]
     workers, titles = {}, {}
     try:
         for name, python in {**args.ours, **args.peer}.items():
@@ -204,31 +217,39 @@ def measure(args, workload, dtype, corpora, folder):
             ways = ways if args.try_ways else ways[:1]
             workers[name], titles[name] = start(name, python, ways, {**job, "data": data}, folder)
         answers, ceilings = {name: [] for name in workers}, []
-        for part in parts:
+        for ours, theirs in zip(*parts, strict=True):
             ceilings.append(workers[next(iter(args.ours))].ask("ceiling")["flops"])
             for name, worker in workers.items():
-                answers[name].append(worker.run(part))
+                answers[name].append(worker.run(ours if name in OURS else theirs))
     finally:
         for worker in workers.values():
             worker.close()
-    work = sum((work_of(batches[0][part]) for part in parts), Work())
-    return {titles[name]: (name, rounds) for name, rounds in answers.items()}, ceilings, work, sum(p.stop - p.start for p in parts)
+    works = [sum((work_of(made[part]) for part in of_side), Work()) for made, of_side in zip(batches, parts, strict=True)]
+    steps = [sum(part.stop - part.start for part in of_side) for of_side in parts]
+    return {titles[name]: (name, rounds) for name, rounds in answers.items()}, ceilings, works, steps
 
 
-def table(measured, ceilings, work, steps, config, pairs):
+def pairs_in(workload, args):
+    """Whether the examples are pairs of segments, the same for all."""
+    return workload.lengths is None and not args.packing
+
+
+def table(measured, ceilings, works, all_steps, config, pairs):
     """Lines of Markdown: a row for every contender, with ratios of rounds taken side by side."""
     ceiling = max(ceilings)
     theirs = {name: rounds for name, rounds in measured.values() if name in PEERS}
+    more = works[0].tokens / works[1].tokens  # packed, there are about as many
     shown = [TITLES[name].split(",")[0] for name in theirs]
     head = ["", "s/step", "processor s/step", "tokens/s", *(f"times {name}" for name in shown), "of the ceiling", "memory, GB"]
     head += [*(f"of {name}" for name in shown), "loss"]
     lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}"]
-    for title, (_, rounds) in measured.items():
+    for title, (name, rounds) in measured.items():
+        work, steps = (side[0 if name in OURS else 1] for side in (works, all_steps))
         # Rounds of the same batches differ only by chance; those of a window belong together.
         seconds = total(rounds, "seconds") if not pairs else statistics.median(answer["seconds"] for answer in rounds) * len(rounds)
         peak = max(answer["peak"] for answer in rounds)
         cells = [title, f"{seconds / steps:.3f}", f"{total(rounds, 'processor') / steps:.3f}", f"{work.tokens / seconds:,.0f}"]
-        cells += [f"{times(rounds, other, pairs):.2f}" for other in theirs.values()]
+        cells += [f"{times(rounds, other, pairs) * (more if name in OURS else 1):.2f}" for other in theirs.values()]
         cells += [f"{train_flops(config, work, pairs) / seconds / ceiling:.0%}", f"{peak / 1e9:.2f}"]
         cells += [f"{peak / max(answer['peak'] for answer in other):.2f}" for other in theirs.values()]
         cells.append(f"{total(rounds, 'loss') / len(rounds):.2f}")
@@ -263,6 +284,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1, help="batches per round (1)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
     parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
+    parser.add_argument("--packing", action="store_true", help="ours packs several texts into a row, and has no NSP head")
     parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
     parser.add_argument("--output", type=Path, help="a file for the tables, which are also printed")
     args = parser.parse_args()
@@ -286,8 +308,8 @@ def main():
                 title = f"{workload_name if workload.lengths else shape}, {dtype}, BERT-{args.size}, dropout {args.dropout:g}"
                 print(title, flush=True)
                 measured, *rest = measure(args, workload, dtype, corpora, Path(folder))
-                title += f", {args.threads} threads, {rest[-1]} batches"
-                lines = ["", f"### {title}", "", *table(measured, *rest, config, workload.lengths is None), ""]
+                title += f"{', packed' if args.packing else ''}, {args.threads} threads, {rest[-1][0]} batches"
+                lines = ["", f"### {title}", "", *table(measured, *rest, config, pairs_in(workload, args)), ""]
                 print("\n".join(lines), flush=True)
                 if args.output is not None:
                     with args.output.open("a", encoding="utf-8") as file:

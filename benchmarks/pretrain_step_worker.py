@@ -44,9 +44,10 @@ VERSIONS = {
 def write_batches(path, batches):
     """Batches of a `PretrainingBatches` as an .npz file."""
     arrays = {}
-    for i, ((tokens, segments, chosen), y) in enumerate(batches):
+    for i, ((tokens, segments, chosen, *numbers), y) in enumerate(batches):
         labels, following = y if isinstance(y, tuple) else (y, np.zeros((len(tokens), 1), "int32"))
         named = {"tokens": tokens, "segments": segments, "chosen": chosen, "labels": labels[..., 0], "next": following}
+        named |= {"numbers": numbers[0]} if numbers else {}
         arrays.update({f"{i}/{name}": array for name, array in named.items()})
     np.savez(path, count=len(batches), **arrays)
 
@@ -54,9 +55,8 @@ def write_batches(path, batches):
 def read_batches(path):
     """The batches of an .npz file, each the arrays by name."""
     with np.load(path) as file:
-        return [
-            {name: file[f"{i}/{name}"] for name in ("tokens", "segments", "chosen", "labels", "next")} for i in range(file["count"])
-        ]
+        names = ("tokens", "segments", "chosen", "labels", "next", "numbers")
+        return [{name: file[f"{i}/{name}"] for name in names if f"{i}/{name}" in file} for i in range(file["count"])]
 
 
 def make_ours(job, batches):
@@ -67,13 +67,15 @@ def make_ours(job, batches):
     from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 
     dropouts = {"hidden_dropout_prob": job["dropout"], "attention_probs_dropout_prob": job["dropout"]}
-    model = build_model(BertConfig(**job["size"], **dropouts), ["mlm", "nsp"] if job["pairs"] else ["mlm"])
+    packed = "numbers" in batches[0]
+    model = build_model(BertConfig(**job["size"], **dropouts), ["mlm", "nsp"] if job["pairs"] else ["mlm"], packed=packed)
     optimizer = AdamW(RATE, weight_decay=WEIGHT_DECAY, epsilon=EPSILON)
     compile_model(model, optimizer=optimizer, max_predictions=job["max_predictions"], metrics=None, jit_compile=job["way"] == "XLA")
 
     def as_ours(batch):
         labels = batch["labels"][..., None]
-        return (batch["tokens"], batch["segments"], batch["chosen"]), (labels, batch["next"]) if job["pairs"] else labels
+        x = batch["tokens"], batch["segments"], batch["chosen"], *([batch["numbers"]] if packed else [])
+        return x, (labels, batch["next"]) if job["pairs"] else labels
 
     def run(chosen):
         made = [as_ours(batch) for batch in chosen]

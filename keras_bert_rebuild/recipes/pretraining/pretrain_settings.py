@@ -200,6 +200,7 @@ class PretrainSettings:
             ("dtype", DTYPES),
             ("jit_compile", (True, False, "auto")),
             ("remat", (True, False)),
+            ("packing", (True, False)),
             ("tensorboard", (True, False)),
             ("verify", (True, False)),
             ("distribute", KINDS),
