@@ -45,10 +45,7 @@ class Examples:
 
     def __init__(self, store, length, seed=0):
         starts = np.asarray(store.document_starts)
-        sizes = np.diff(starts)
-        if not len(sizes) or sizes.min() < 1:
-            at = f"document {int(sizes.argmin())} has none" if len(sizes) else "it has no documents"
-            raise ValueError(f"a corpus must have documents of at least one token each; {at}.")
+        sizes = document_sizes(store)
         full, rest = np.divmod(sizes, length)
         # With q full lengths and a remainder r, `length − r + 1` offsets give q + 1 spans, and r − 1 offsets give q + 2.
         counts = np.where(sizes <= length, 1, full + 1 + (2 * rest > length + 2))
@@ -120,6 +117,19 @@ class Examples:
         count = np.where(late, rest - 1, self.length - rest + np.where(rest == 0, -1, 1))
         draws = uniform_at(keys(self.seed, passes, documents), 0, Stream.PHASE)
         return np.where(sizes <= self.length, 0, first + below(draws, count))
+
+
+def document_sizes(store):
+    """The number of tokens of every document of a corpus, `(documents,)`.
+
+    Raises:
+        ValueError: the corpus has no documents, or a document has no tokens.
+    """
+    sizes = np.diff(np.asarray(store.document_starts))
+    if not len(sizes) or sizes.min() < 1:
+        at = f"document {int(sizes.argmin())} has none" if len(sizes) else "it has no documents"
+        raise ValueError(f"a corpus must have documents of at least one token each; {at}.")
+    return sizes
 
 
 def shortened(spans, rate, length):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keras_bert_rebuild.data.pretraining.examples import document_sizes
 from keras_bert_rebuild.data.random_numbers import Stream, below, keys, permuted, uniform_at
 
 # [CLS] and [SEP], which every piece is put between.
@@ -25,13 +26,12 @@ class PackingPlan:
     each further row."""
 
 
-def packing_plan(histogram, capacity, most_pieces=16):
+def packing_plan(histogram, capacity):
     """Fill rows with pieces, longest first, each into the fullest row that still holds it.
 
     Args:
         histogram: the number of pieces of every length, `(longest + 1,)`; those of length 0 do not count.
         capacity: the length of a row.
-        most_pieces: maximum number of pieces in a row.
 
     Returns:
         A `PackingPlan`.
@@ -44,7 +44,7 @@ def packing_plan(histogram, capacity, most_pieces=16):
     def put(row, count):
         room = capacity - sum(row)
         if count:
-            (by_room.setdefault(room, []) if room and len(row) < most_pieces else done).append((row, count))
+            (by_room.setdefault(room, []) if room else done).append((row, count))
 
     for length in range(len(histogram) - 1, 0, -1):
         left = int(histogram[length])
@@ -52,7 +52,7 @@ def packing_plan(histogram, capacity, most_pieces=16):
             room = min((room for room in by_room if room >= length and by_room[room]), default=None)
             if room is None:
                 # A new row takes as many pieces of this length as fit.
-                copies = min(capacity // length, most_pieces, left)
+                copies = min(capacity // length, left)
                 put((length,) * copies, left // copies)
                 left %= copies
             else:
@@ -95,17 +95,19 @@ class PackedRows:
         store: a `TokenCorpus`, or any object with its attributes.
         seq_len: length of a row.
         seed: a whole number.
-        most_pieces: maximum number of pieces in a row.
+
+    Raises:
+        ValueError: the corpus has no tokens, or a document has none.
     """
 
-    def __init__(self, store, seq_len, seed=0, most_pieces=16):
+    def __init__(self, store, seq_len, seed=0):
         self.seed, self._length = seed, seq_len - SPECIAL
         self._starts = np.asarray(store.document_starts)
-        self._full, self._remainder = np.divmod(np.diff(self._starts), self._length)
+        self._full, self._remainder = np.divmod(document_sizes(store), self._length)
         self._full_ends = np.cumsum(self._full)
         histogram = np.bincount(self._remainder, minlength=1)
         # A piece of n tokens takes n + 2 of a row.
-        self._plan = packing_plan(np.concatenate([[0] * (SPECIAL + 1), histogram[1:]]), seq_len, most_pieces)
+        self._plan = packing_plan(np.concatenate([[0] * (SPECIAL + 1), histogram[1:]]), seq_len)
         self._kind_ends = np.cumsum(self._plan.counts)
         self._by_remainder = np.argsort(self._remainder, kind="stable")
         self._remainder_counts = histogram
