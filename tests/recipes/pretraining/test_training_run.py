@@ -10,6 +10,8 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSet
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError, TrainingRun
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 
@@ -22,6 +24,7 @@ class Noted(TrainingRun):
     def __init__(self, folder, moment=lambda name, batch: None):
         self.settings, self.folder, self.where, self.moment = SETTINGS, folder, Distribution("none"), moment
         self.accumulation, self.ends, self.saved = 2, [12], [0]
+        self.writer = CheckpointWriter(CheckpointFolder(folder))
 
     def report(self, row):
         self.moment("report", 2 * row["step"])
