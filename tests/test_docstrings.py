@@ -13,6 +13,7 @@ import keras_bert_rebuild
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
     "kernels.jax_kernels": "jax",
+    "kernels.torch_kernels": "torch",
     "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",

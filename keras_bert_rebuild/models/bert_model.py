@@ -11,6 +11,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, is_arrays
+from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.label_means import LabelMeans, noted_means
@@ -103,10 +104,13 @@ class BertModel(keras.Model):
             kwargs["validation_data"] = validation_data
         if isinstance(x, CheckedPyDataset):
             kwargs["shuffle"] = x.take_shuffle(kwargs.get("shuffle"))
+            x.puts_ahead = kwargs.get("class_weight") is None  # Keras needs labels in NumPy to weight them
         elif not is_arrays(x):
             kwargs.setdefault("shuffle", False)  # it has its own order; Keras warns of its own default
         self._previewed = begin_preview(x)
         _build_optimizer(self)
+        if len(args) < 2 and stays_on_device(kwargs.get("callbacks")) and not is_arrays(x):
+            kwargs["callbacks"] = device_logs(self, x, kwargs)
         with ending_threads(x, validation_data):
             return super().fit(x, y, *args, **kwargs)
 

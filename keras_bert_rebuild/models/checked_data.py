@@ -8,6 +8,7 @@ import warnings
 import keras
 import numpy as np
 
+from keras_bert_rebuild.kernels.accelerators import put_ahead
 from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 
@@ -111,6 +112,9 @@ class CheckedPyDataset(keras.utils.PyDataset):
     The hooks of users' datasets are called all the same, as in Keras.
     """
 
+    puts_ahead: bool = False
+    """Whether the threads also put batches into the memory of the accelerator, if there is one."""
+
     def __init__(self, dataset, check):
         super().__init__(workers=0)
         self.dataset, self.check = dataset, check
@@ -126,6 +130,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         self._order = None  # of the batches of this epoch, if it is drawn here
         self._draws = False
         self._ahead = None
+        self._put = None
 
     @property
     def num_batches(self):
@@ -163,6 +168,7 @@ class CheckedPyDataset(keras.utils.PyDataset):
         if not (self.in_preview and self._in_order):
             self.dataset.on_epoch_begin()
         threads = 0 if self.in_preview else self._threads
+        self._put = put_ahead() if threads and self.puts_ahead else None
         self._ahead = ReadAhead(self._make, self.num_batches, threads, self.dataset.max_queue_size)
 
     def on_epoch_end(self):
@@ -177,7 +183,8 @@ class CheckedPyDataset(keras.utils.PyDataset):
             self._ahead = None
 
     def _make(self, index):
-        return self.check(as_tuples(self.dataset[index if self._order is None else self._order[index]]))
+        batch = self.check(as_tuples(self.dataset[index if self._order is None else self._order[index]]))
+        return batch if self._put is None else keras.tree.map_structure(self._put, batch)
 
 
 class CheckedLoader(keras.utils.PyDataset):

@@ -94,6 +94,7 @@ FREE = (
     "evaluation_steps",
     "save_steps",
     "keep_checkpoints",
+    "save_in_background",
     "workers",
     "tensorboard",
     "verify",

@@ -1,7 +1,8 @@
 """A training in a separate process that can be killed: `python killed_run.py FOLDER STEPS [STEP CALL]`.
 
-It resumes from the last checkpoint and ends at STEPS. With STEP and CALL it kills itself while it writes that checkpoint: in the
-middle of the arrays when CALL is 0, otherwise instead of the first, second, ... call of `os.fsync`.
+It resumes from the last checkpoint and ends at STEPS. A thread writes its checkpoints beside the training. With STEP and CALL it
+kills itself while it writes that checkpoint: in the middle of the arrays when CALL is 0, after the state was copied and before
+anything is written when CALL is -1, otherwise instead of the first, second, ... call of `os.fsync`.
 """
 
 import os
@@ -19,6 +20,7 @@ from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
+BEFORE = -1  # the call between copy and write
 EVERY = 2  # batches from checkpoint to checkpoint
 SYNCS = 5  # of a checkpoint: arrays, metadata, the names in its folder, twice, and its own; before the last it has its name
 
@@ -46,21 +48,27 @@ class Slow(keras.callbacks.Callback):
 
 def die_in_write(save, step, call):
     """Kill this process while it writes a checkpoint, at that call."""
-    left = [call]
-    read, fsync = train_state.TrainState.read, os.fsync
+    left, began, partial = [call], [], save.folder.path / f".step-{step:08d}.writing"
+    read, fsync, write = train_state.TrainState.read, os.fsync, CheckpointFolder.save
 
     def dying_read(self, name):
-        if save.step == step and call == 0 and name.endswith("two/kernel"):
+        if partial.exists() and call == 0 and name.endswith("two/kernel"):
             os.kill(os.getpid(), signal.SIGKILL)
         return read(self, name)
 
     def dying_fsync(descriptor):
-        left[0] -= save.step == step
+        began.extend([True] * partial.exists())
+        left[0] -= bool(began)
         if left[0] == 0 and call:
             os.kill(os.getpid(), signal.SIGKILL)
         fsync(descriptor)
 
-    train_state.TrainState.read, os.fsync = dying_read, dying_fsync
+    def dying_save(self, saved, *arguments):
+        if saved == step and call == BEFORE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(self, saved, *arguments)
+
+    train_state.TrainState.read, os.fsync, CheckpointFolder.save = dying_read, dying_fsync, dying_save
 
 
 def main(folder, steps, *death):
@@ -70,7 +78,7 @@ def main(folder, steps, *death):
     model = make_model(seed=1 + done)  # the initial state of a resumed run must not matter
     if newest:
         train_state.write_state(model, newest.arrays())
-    save = SaveCheckpoints(checkpoints, every_steps=EVERY, initial_step=done)
+    save = SaveCheckpoints(checkpoints, every_steps=EVERY, initial_step=done, background=True)
     if death:
         die_in_write(save, *map(int, death))
     if done < int(steps):

@@ -50,6 +50,7 @@ GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by 
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "kernels/jax_kernels.py",
+    "kernels/torch_kernels.py",
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_replicas.py",
@@ -66,6 +67,7 @@ BACKEND_FILES = {
 # The only files that may ask which backend runs. Others take an operation from `kernels`, or a fact from `kernels.traits`.
 ASKS_FOR_BACKEND = {
     "kernels/table.py": "chooses kernels",
+    "kernels/accelerators.py": "chooses how a batch gets to an accelerator",
     "kernels/traits.py": "says what a backend is like",
     "training/distributed/distribution.py": "has the kinds of devices of each backend, and names it in errors",
     "training/distributed/hosts.py": "names it in an error",

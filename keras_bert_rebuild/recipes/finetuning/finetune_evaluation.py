@@ -71,6 +71,8 @@ class FinetuneCallback(CountedCallback):
         save: called when an evaluation was better than all before.
     """
 
+    reads_logs_itself = True  # see `DeviceLogs`: those of the steps with a row
+
     def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save):
         super().__init__()
         self.task, self.spec, self.settings, self.batches, self.dev = task, spec, settings, batches, dev

@@ -160,6 +160,10 @@ class PretrainSettings:
     keep_checkpoints: int = 3
     """Number of the newest checkpoints to keep on disk, besides the best one."""
 
+    save_in_background: bool | str = "auto"
+    """Whether checkpoints are written while the training goes on, from a copy of weights and optimizer in the memory of the device;
+    "auto": on an accelerator."""
+
     workers: int = 1
     """Threads that make batches while the model trains; 0 makes them between the steps."""
 
@@ -202,6 +206,7 @@ class PretrainSettings:
             ("remat", (True, False)),
             ("packing", (True, False)),
             ("tensorboard", (True, False)),
+            ("save_in_background", (True, False, "auto")),
             ("verify", (True, False)),
             ("distribute", KINDS),
         ):

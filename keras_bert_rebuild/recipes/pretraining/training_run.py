@@ -7,6 +7,7 @@ import time
 import keras
 
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.accelerators import has_accelerator
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
@@ -15,8 +16,10 @@ from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, gathered
 from keras_bert_rebuild.training.optimizers.by_path import averaged_weights
-from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss, StopOnSignal, StopTogether
+from keras_bert_rebuild.training.state.callbacks import StopOnSignal, StopTogether
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter
+from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
 
@@ -64,6 +67,8 @@ class TrainingRun:
         self.report = report or (lambda row: None)
         self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
+        beside = settings.save_in_background
+        self.writer = CheckpointWriter(self.checkpoints, has_accelerator() if beside == "auto" else beside)
         self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
         self.accumulation = settings.gradient_accumulation_steps
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
@@ -91,6 +96,7 @@ class TrainingRun:
         try:
             with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
                 for span in plan:
+                    self._check_writer()
                     self._compile(span.phase)
                     row, step = self._train(span, signals, ceiling)
                     if span.evaluates and signals.received is None:
@@ -107,9 +113,11 @@ class TrainingRun:
                         self._save(step, row)
                     if stops:
                         break
+                self._check_writer(wait=True)
                 if signals.received is not None:  # also one that came while the last checkpoint was written
                     raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
         finally:
+            self.writer.join()
             if board is not None:
                 board.close()
 
@@ -187,15 +195,28 @@ class TrainingRun:
         return Work(*(rows.sum(axis=0) * self.where.data_count // self.where.hosts).tolist())
 
     def _save(self, step, row):
-        state = FiniteState(self.model)
-        try:
-            if not self.where.writes:
+        if not self.where.writes:
+            state = FiniteState(self.model)
+            with self._spoiled(step):
                 for name in state.names:  # parts of it may be on this host only
                     state.read(name)
-                return
-            self.checkpoints.save(step, state, {"row": row}, score=row.get("held_out_loss"))
+            return
+        with self._spoiled(step):
+            self.writer.save(step, self.model, {"row": row}, score=row.get("held_out_loss"))
+
+    def _check_writer(self, wait=False):
+        """Raise what went wrong with a checkpoint that was written in the background."""
+        with self._spoiled():
+            self.writer.wait() if wait else self.writer.check()
+
+    @contextlib.contextmanager
+    def _spoiled(self, step=None):
+        """Say of which step a state was not finite; a `CheckpointWriter` knows it itself: it may be an earlier one."""
+        try:
+            yield
         except FloatingPointError as error:
-            raise NonFiniteLossError(f"After step {row['step']} {error}; no checkpoint of it was written.") from None
+            step = getattr(error, "step", step) // self.accumulation
+            raise NonFiniteLossError(f"After step {step} {error}; no checkpoint of it was written.") from None
 
 
 def _fed(batches, lengths):

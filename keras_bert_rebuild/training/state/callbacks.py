@@ -1,16 +1,15 @@
-"""Callbacks of a long training: counting batches, stopping on a signal on one host or all, or at a loss that is not finite."""
+"""Callbacks of a long training: counting batches, and stopping on a signal, on one host or all."""
 
 import math
 import signal
 import threading
-import warnings
-from pathlib import Path
 
 import keras
-import numpy as np
 
-from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.training.distributed.hosts import gathered
+
+# Batches from one look at the device, or at the other hosts, to the next: the host waits there for all steps before.
+LOOK_STEPS = 32
 
 
 class CountedCallback(keras.callbacks.Callback):
@@ -47,11 +46,24 @@ class CountedCallback(keras.callbacks.Callback):
 
 
 def is_finite(logs):
-    """Whether the loss in the logs is finite.
+    """Whether the loss in the logs is finite, which waits for the device if it is there; True without logs."""
+    return math.isfinite(float((logs or {}).get("loss", 0.0)))
 
-    Keras reports the mean over the epoch so far, which stays non-finite after one batch: the first False identifies the batch.
+
+def passes_multiple(steps, every):
+    """Whether a range of steps has a multiple of a number."""
+    return steps[-1] // every > (steps[0] - 1) // every
+
+
+def at_least_one(every_steps):
+    """The number of batches between two looks.
+
+    Raises:
+        ValueError: it is less than 1.
     """
-    return math.isfinite((logs or {}).get("loss", 0.0))
+    if every_steps < 1:
+        raise ValueError(f"every_steps must be at least 1 batch; got {every_steps}.")
+    return every_steps
 
 
 class StopOnSignal(keras.callbacks.Callback):
@@ -71,6 +83,8 @@ class StopOnSignal(keras.callbacks.Callback):
     Args:
         signals: those that stop the training.
     """
+
+    reads_logs_itself = True  # none of them; see `DeviceLogs`
 
     def __init__(self, signals=(signal.SIGTERM, signal.SIGINT)):
         super().__init__()
@@ -131,26 +145,50 @@ class StopOnSignal(keras.callbacks.Callback):
 
 
 class StopTogether(StopOnSignal):
-    """`StopOnSignal` for several hosts: after every batch they exchange whether a signal came.
+    """`StopOnSignal` for several hosts: every few batches and at the end of an epoch they exchange whether a signal came.
 
-    If a host stopped alone, the others would wait for it within a step. `received` is the same on all hosts.
+    If a host stopped alone, the others would wait for it within a step. `received` is the same on all hosts. An exchange waits for
+    all steps before it, so there is none after the other batches.
+
+    Args:
+        signals: those that stop the training.
+        every_steps: batches, or executions of several, from one exchange to the next; the same number on all hosts.
+
+    Raises:
+        ValueError: `every_steps` is less than 1.
     """
 
     _signal_number = 0
 
+    def __init__(self, signals=(signal.SIGTERM, signal.SIGINT), every_steps=LOOK_STEPS):
+        super().__init__(signals)
+        self.every_steps = at_least_one(every_steps)
+        self._batches = 0  # since the last exchange
+
     def on_train_batch_end(self, batch, logs=None):
-        self._exchange()
+        self._count()
         super().on_train_batch_end(batch, logs)
 
     def on_test_batch_end(self, batch, logs=None):
-        self._exchange()
+        self._count()
         super().on_test_batch_end(batch, logs)
 
+    def on_epoch_end(self, epoch, logs=None):
+        if self.received is None:  # else all hosts know
+            self._exchange()
+        super().on_train_batch_end(epoch, logs)
+
     def _install(self):
-        self._signal_number = 0
+        self._signal_number = self._batches = 0
         super()._install()
 
+    def _count(self):
+        self._batches += 1
+        if self._batches >= self.every_steps:
+            self._exchange()
+
     def _exchange(self):
+        self._batches = 0
         number = int(gathered([self._signal_number]).max())
         if number:
             self.received = signal.Signals(number)
@@ -158,60 +196,3 @@ class StopTogether(StopOnSignal):
     def _stop(self, number, frame):
         self._signal_number = number
         self.restore()
-
-
-class StopOnNonFiniteLoss(CountedCallback):
-    """Stops training at the first batch whose loss is not finite, and saves that batch.
-
-    `problem` is then a sentence with the step and the file, which is also a warning. Another callback `SaveCheckpoints`, in any
-    order, stops writing. With `steps_per_execution` Keras reports only the last batch of an execution: then all of its batches are
-    saved.
-
-    The file `non-finite-step-00001234.npz`, or `non-finite-steps-00001231-to-00001234.npz`, has an array for every leaf of a batch,
-    `step-00001234/0/1` for the second of the inputs.
-
-    Args:
-        folder: the folder of the file; it is created when needed.
-        batch_of: a function of the step, 1 for the first trained batch, that returns its batch; None to save none.
-        initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
-    """
-
-    def __init__(self, folder, batch_of=None, initial_step=0):
-        super().__init__(initial_step)
-        self.folder = Path(folder)
-        self.batch_of = batch_of
-        self.problem = None
-
-    def on_train_batch_end(self, batch, logs=None):
-        steps = self.count(batch)
-        if is_finite(logs) or self.problem is not None:
-            return
-        self.trained.stop_training = True
-        self.problem = f"the loss became {_word(logs['loss'])} {_named(steps)}: {self._save(steps)}."
-        warnings.warn(self.problem, stacklevel=2)
-
-    def _save(self, steps):
-        """Save the batches and describe the result."""
-        if self.batch_of is None:
-            return "training stops"
-        numbers = f"step-{steps[0]:08d}" if len(steps) == 1 else f"steps-{steps[0]:08d}-to-{steps[-1]:08d}"
-        path = self.folder / f"non-finite-{numbers}.npz"
-        arrays = {}
-        for step in steps:
-            for leaf_path, leaf in keras.tree.flatten_with_path(self.batch_of(step)):
-                if leaf is not None:
-                    arrays["/".join([f"step-{step:08d}", *map(str, leaf_path)])] = keras.ops.convert_to_numpy(leaf)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_file(path, lambda file: np.savez(file, **arrays))
-        except OSError as error:  # training stops nevertheless
-            return f"training stops; the batch could not be written to {path}: {error.strerror or error}"
-        return f"training stops; the batch is in {path}"
-
-
-def _named(steps):
-    return f"at step {steps[0]}" if len(steps) == 1 else f"at one of the steps {steps[0]} to {steps[-1]}"
-
-
-def _word(loss):
-    return "NaN" if math.isnan(loss) else "infinite"

@@ -71,10 +71,8 @@ class CheckpointFolder:
         source = ArraySource(arrays) if isinstance(arrays, dict) else arrays
         folder = self.path / f"step-{step:08d}"
         partial = self.path / f".{folder.name}.writing"
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._claim()
-            self._clean(step)
+        self.claim(step)
+        with self._described(step):
             try:
                 partial.mkdir()
                 with (partial / ARRAYS).open("wb") as file:
@@ -85,13 +83,33 @@ class CheckpointFolder:
                 self._put(partial, folder)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
+        self._delete_others()
+        return Checkpoint(folder)
+
+    def claim(self, step: int) -> None:
+        """Own the folder, and remove what killed processes left, as the first `save` does.
+
+        Args:
+            step: number of batches trained so far.
+
+        Raises:
+            OSError, ValueError: as for `save`.
+        """
+        with self._described(step):
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._claim()
+            self._clean(step)
+
+    @contextlib.contextmanager
+    def _described(self, step):
+        """Say of an error of the system which checkpoint was not written."""
+        try:
+            yield
         except BusyError:
             raise
         except OSError as error:
             why = f"the checkpoint of step {step} could not be written to {self.path}, whose other checkpoints are unchanged"
             raise OSError(error.errno, f"{why}: {error.strerror or error}") from error
-        self._delete_others()
-        return Checkpoint(folder)
 
     def set_score(self, step: int, score: float) -> None:
         """Set the score of a checkpoint that was saved without it.

@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from keras_bert_rebuild.training.state.callbacks import CountedCallback, is_finite
+from keras_bert_rebuild.models.device_logs import as_numbers
+from keras_bert_rebuild.training.state.callbacks import CountedCallback, is_finite, passes_multiple
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
-from keras_bert_rebuild.training.state.train_state import FiniteState
+from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter, SpoiledStateError
 
 
 class SaveCheckpoints(CountedCallback):
     """Writes the whole state of a training to a folder, at regular intervals, when training stops and at its end.
 
     Weights after a loss that is not finite are never written, nor is a state with a number that is not finite: then training is
-    stopped, and `problem` is the reason. The order of callbacks does not matter.
+    stopped, and `problem` is the reason. The order of callbacks does not matter. The loss is read when a checkpoint is due
+    and at the end of an epoch only.
 
     Args:
         folder: a `CheckpointFolder`, or the path of one.
@@ -28,12 +30,17 @@ class SaveCheckpoints(CountedCallback):
             is called at every checkpoint and at the end of every epoch, when the logs include the validation losses; an epoch
             with a score is saved.
         initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
+        background: whether a thread writes a copy of the state while the training goes on, at the cost of the memory of the whole
+            state once more (12 bytes a parameter with AdamW). An error of the writer ends the training after one of the next
+            batches, with the same sentence; at the end of the training the writer is waited for.
 
     Example: `SaveCheckpoints("run/checkpoints", every_steps=1000, score=lambda step, logs: logs.get("val_loss"))`.
 
     Raises:
         ValueError: `every_steps` or `every_seconds` is out of its range.
     """
+
+    reads_logs_itself = True  # see `DeviceLogs`
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class SaveCheckpoints(CountedCallback):
         position: Callable[[int], Any] | None = None,
         score: Callable[[int, Any], float | None] | None = None,
         initial_step: int = 0,
+        background: bool = False,
     ) -> None:
         super().__init__(initial_step)
         if every_steps is not None and every_steps < 1:
@@ -50,20 +58,22 @@ class SaveCheckpoints(CountedCallback):
         if every_seconds is not None and every_seconds <= 0:
             raise ValueError(f"every_seconds must be above 0, or None; got {every_seconds}.")
         self.folder = folder if isinstance(folder, CheckpointFolder) else CheckpointFolder(folder)
+        self.writer = CheckpointWriter(self.folder, background)
         self.every_steps, self.every_seconds = every_steps, every_seconds
         self.position = position or (lambda step: {})
         self.score = score or (lambda step, logs: None)
         self.problem = None
         self.saved_step = initial_step
         self._saved_at = time.monotonic()
-        self._finite = True
+        self._logs: Any = None
 
     def on_train_begin(self, logs=None):
         self._saved_at = time.monotonic()
 
     def on_train_batch_end(self, batch, logs=None):
         steps = self.count(batch)
-        self._finite = is_finite(logs)
+        self._logs = logs  # of the last batch; only a save reads them
+        self._check_writer()
         if self._is_due(steps) or self.trained.stop_training:
             self._save(logs)
 
@@ -73,8 +83,7 @@ class SaveCheckpoints(CountedCallback):
             self._save(logs)
 
     def on_epoch_end(self, epoch, logs=None):
-        self._finite = self._finite and is_finite(logs)
-        if not self._finite:
+        if not (is_finite(self._logs) and is_finite(logs)):
             return
         score = self.score(self.step, logs or {})
         is_last = epoch + 1 >= (self.params or {}).get("epochs", math.inf)
@@ -82,15 +91,18 @@ class SaveCheckpoints(CountedCallback):
         if score is not None or is_last or self.trained.stop_training or self._is_overwritten():
             was_saved = self.step == self.saved_step
             self._save(logs, score)
-            if was_saved and score is not None and self.step in self.folder.steps():
-                self.folder.set_score(self.step, score)
+            if was_saved and score is not None:
+                self._check_writer(wait=True)
+                if self.step in self.folder.steps():
+                    self.folder.set_score(self.step, score)
 
     def on_train_end(self, logs=None):
         if not self._is_overwritten():
             self._save(logs)
+        self._check_writer(wait=True)
 
     def _is_due(self, steps):
-        if self.every_steps is not None and steps[-1] // self.every_steps > (steps[0] - 1) // self.every_steps:
+        if self.every_steps is not None and passes_multiple(steps, self.every_steps):
             return True
         return self.every_seconds is not None and time.monotonic() - self._saved_at >= self.every_seconds
 
@@ -99,15 +111,24 @@ class SaveCheckpoints(CountedCallback):
         return getattr(optimizer, "use_ema", False)
 
     def _save(self, logs, score=None):
-        if not self._finite or self.problem is not None or self.step == self.saved_step:
+        if self.problem is not None or self.step == self.saved_step or not is_finite(self._logs):
             return
         if score is None:
-            score = self.score(self.step, logs or {})
+            score = self.score(self.step, as_numbers(logs))
         try:
-            self.folder.save(self.step, FiniteState(self.model), self.position(self.step), score)
-        except FloatingPointError as error:
-            self.problem = f"after step {self.step} {error}; no checkpoint of it was written and training stops."
-            self.trained.stop_training = True
-            warnings.warn(self.problem, stacklevel=2)
+            self.writer.save(self.step, self.model, self.position(self.step), score)
+        except SpoiledStateError as error:
+            self._stop(error)
             return
         self.saved_step, self._saved_at = self.step, time.monotonic()
+
+    def _check_writer(self, wait=False):
+        try:
+            self.writer.wait() if wait else self.writer.check()
+        except SpoiledStateError as error:
+            self._stop(error)
+
+    def _stop(self, error):
+        self.problem = f"after step {error.step} {error}; no checkpoint of it was written and training stops."
+        self.trained.stop_training = True
+        warnings.warn(self.problem, stacklevel=3)

@@ -64,6 +64,8 @@ class TorchStepSeeds(CountedCallback):
         initial_step: number of batches trained before, `Checkpoint.step` of the checkpoint that the training resumes from.
     """
 
+    reads_logs_itself = True  # none of them; see `DeviceLogs`
+
     def __init__(self, seed=0, initial_step=0):
         super().__init__(initial_step)
         self.seed = seed

@@ -122,7 +122,7 @@ class FallError(Exception):
 
 
 @pytest.mark.slow
-def test_a_run_stopped_repeatedly_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
+def test_a_run_stopped_repeatedly_with_checkpoints_in_the_background_ends_with_the_same_weights(corpus, undisturbed, tmp_path):
     folder, rows = tmp_path / "run", []
 
     def fall_at(step):
@@ -137,11 +137,11 @@ def test_a_run_stopped_repeatedly_ends_with_the_same_weights(corpus, undisturbed
         return lambda row: os.kill(os.getpid(), number) if row["step"] == step else None
 
     with pytest.raises(StoppedError, match="Stopped after step 2 of 6") as stopped:
-        pretrain(corpus, folder, SETTINGS, report=ask_at(2, signal.SIGTERM), workers=2)
+        pretrain(corpus, folder, SETTINGS, report=ask_at(2, signal.SIGTERM), workers=2, save_in_background=True)
     assert stopped.value.signal == signal.SIGTERM
     with pytest.raises(FallError):
-        pretrain(corpus, folder, SETTINGS, report=fall_at(4), workers=5)
-    model = pretrain(corpus, folder, SETTINGS, workers=1)
+        pretrain(corpus, folder, SETTINGS, report=fall_at(4), workers=5, save_in_background=True)
+    model = pretrain(corpus, folder, SETTINGS, workers=1, save_in_background=True)
     assert rows == [2, 3, 4]
     assert same_weights(model, undisturbed[2])
     for (step, state), (expected_step, expected) in [(newest(folder), newest(undisturbed[0]))]:

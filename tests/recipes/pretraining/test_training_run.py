@@ -7,9 +7,11 @@ import pytest
 
 from keras_bert_rebuild.recipes.pretraining import training_run
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError, TrainingRun
+from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.training.distributed.distribution import Distribution
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.checkpoint_writer import CheckpointWriter, SpoiledStateError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 
@@ -22,6 +24,7 @@ class Noted(TrainingRun):
     def __init__(self, folder, moment=lambda name, batch: None):
         self.settings, self.folder, self.where, self.moment = SETTINGS, folder, Distribution("none"), moment
         self.accumulation, self.ends, self.saved = 2, [12], [0]
+        self.writer = CheckpointWriter(CheckpointFolder(folder))
 
     def report(self, row):
         self.moment("report", 2 * row["step"])
@@ -88,6 +91,28 @@ def test_a_signal_during_an_evaluation_ends_the_run_at_a_checkpoint(tmp_path, ti
         run.finish()
     check_stopped(run, stopped)
     assert run.saved[-1] == 4 * times
+
+
+class FailingWriter(CheckpointWriter):
+    """A writer whose first checkpoint turns out to be spoiled after the next row."""
+
+    rows = 0
+
+    def check(self):
+        self.rows += 1
+        if self.rows == 4:
+            spoiled = SpoiledStateError("weights/kernel holds numbers that are not finite")
+            spoiled.step = 6
+            raise spoiled
+
+
+def test_an_error_of_a_checkpoint_in_the_background_ends_the_run_at_its_next_row(tmp_path):
+    run = Noted(tmp_path)
+    run.writer = FailingWriter(CheckpointFolder(tmp_path), background=True)
+    with pytest.raises(NonFiniteLossError) as error:
+        run.finish()
+    assert str(error.value) == "After step 3 weights/kernel holds numbers that are not finite; no checkpoint of it was written."
+    assert run.saved == [0, 6]
 
 
 class After(StopOnSignal):

@@ -91,7 +91,7 @@ def test_a_training_killed_three_times_ends_with_the_same_bits(tmp_path):
         done = last_step(folder)
         command = [str(SCRIPT), str(folder), str(steps)]
         if kill % 2 == 0:  # it kills itself
-            death = (done + killed_run.EVERY, choice.randrange(killed_run.SYNCS))
+            death = (done + killed_run.EVERY, killed_run.BEFORE if kill == 2 else choice.randrange(killed_run.SYNCS))
             code = run([*command, *map(str, death)], log)
         else:
             code = run(command, log, lambda done=done: last_step(folder) > done, choice.uniform(0, 0.1))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers.tiny_training import At, batches, fit, stop, tiny_model
 
-from keras_bert_rebuild.training.state.callbacks import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+from keras_bert_rebuild.training.state.non_finite_loss import StopOnNonFiniteLoss
 from keras_bert_rebuild.training.state.save_checkpoints import SaveCheckpoints
 from keras_bert_rebuild.training.state.train_state import write_state
 
@@ -63,7 +63,7 @@ def test_a_stop_is_followed_by_a_checkpoint_in_any_order(tmp_path, before):
 @pytest.mark.parametrize("order", [1, -1])
 def test_weights_after_a_loss_that_is_not_finite_are_never_written(tmp_path, spoiled, order):
     save = SaveCheckpoints(CheckpointFolder(tmp_path, keep=9), every_steps=1)
-    watch = StopOnNonFiniteLoss(tmp_path)
+    watch = StopOnNonFiniteLoss(tmp_path, every_steps=1)
     with pytest.warns(UserWarning, match=rf"the loss became NaN at step {spoiled}: training stops"):
         fit(tiny_model(), 6, [save, watch][::order], spoiled=[spoiled])
     assert save.folder.steps() == list(range(1, spoiled))

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import keras
 import numpy as np
 from helpers.tiny_training import At, fit, tiny_model
 
@@ -25,7 +26,7 @@ class Count:
 def test_a_signal_to_another_host_ends_the_training_here(monkeypatch):
     count = Count()
     monkeypatch.setattr(callbacks, "gathered", count)
-    stop = StopTogether()
+    stop = StopTogether(every_steps=1)
     fit(tiny_model(), 6, [stop])
     assert count.batches == 3
     assert stop.received == signal.SIGTERM
@@ -45,7 +46,7 @@ def test_a_signal_to_this_host_waits_until_all_know(monkeypatch):
         os.kill(os.getpid(), signal.SIGINT)
         seen.append((stop.received, callback.model.stop_training))
 
-    stop = StopTogether()
+    stop = StopTogether(every_steps=1)
     fit(tiny_model(), 6, [stop, At(2, send)])
     assert seen == [(None, False)]  # nothing happens here before the others know of it
     assert asked == [[0], [0], [signal.SIGINT]]
@@ -60,10 +61,35 @@ def test_a_training_after_one_that_was_stopped_is_not_stopped_again(monkeypatch)
         return np.array([values, [0]])
 
     monkeypatch.setattr(callbacks, "gathered", gathered)
-    stop = StopTogether()
+    stop = StopTogether(every_steps=1)
     fit(tiny_model(), 3, [stop, At(1, lambda callback: os.kill(os.getpid(), signal.SIGINT))])
     assert asked == [[0], [signal.SIGINT]]
     asked.clear()
     fit(tiny_model(), 3, [stop])
-    assert asked == [[0], [0], [0]]
+    assert asked == [[0], [0], [0], [0]]  # after each batch, and at the end of the epoch
     assert stop.received is None
+
+
+def test_hosts_ask_each_other_after_the_same_batches_and_at_the_end_of_an_epoch(monkeypatch):
+    asked, batches = [], []
+
+    class Note(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            batches.append(batch)
+
+    def gathered(values):
+        asked.append(len(batches))
+        return np.array([values, [0]])
+
+    monkeypatch.setattr(callbacks, "gathered", gathered)
+    fit(tiny_model(), 7, [StopTogether(every_steps=3), Note()], epochs=2)
+    assert asked == [3, 6, 7, 10, 13, 14]
+
+
+def test_a_signal_is_known_to_all_at_the_next_exchange(monkeypatch):
+    monkeypatch.setattr(callbacks, "gathered", lambda values: np.array([values, [0]]))
+    stop, batches = StopTogether(every_steps=4), []
+    count = keras.callbacks.LambdaCallback(on_train_batch_begin=lambda batch, logs: batches.append(batch))
+    fit(tiny_model(), 12, [stop, count, At(2, lambda callback: os.kill(os.getpid(), signal.SIGINT))])
+    assert batches == [0, 1, 2, 3]
+    assert stop.received == signal.SIGINT
