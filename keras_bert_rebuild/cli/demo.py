@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import above_zero, add_overwrite, positive
 from keras_bert_rebuild.files.durable import remove_leftovers, written_path
 from keras_bert_rebuild.files.kinds import DEMO, visible_names
@@ -56,6 +57,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--output", type=Path, default=Path("keras-bert-demo"), help="folder to write to (keras-bert-demo)")
     add_overwrite(parser, "the demo")
+    add_device_options(parser)
 
 
 def run(args):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
 from keras_bert_rebuild.data.text_files import opened
 from keras_bert_rebuild.files.durable import written_file
@@ -28,8 +29,12 @@ def add_arguments(parser):
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
-    parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16")
+    parser.add_argument("--dtype", help="dtype policy to compute in, such as mixed_bfloat16; the vectors are float32 with any")
+    parser.add_argument(
+        "--batch-tokens", type=positive, metavar="N", help="tokens in a batch, padding included (2048; on an accelerator 16384)"
+    )
     add_overwrite(parser, "the vectors")
+    add_device_options(parser)
 
 
 def run(args):
@@ -65,7 +70,7 @@ def _stream(args):
     """The `EmbeddingStream` of the model at `--model`."""
     from keras_bert_rebuild.export.runtimes import SETTINGS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
-    from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream
+    from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
 
     if (args.model / SETTINGS).is_file():
         from keras_bert_rebuild.export.openvino import OpenVINORunner
@@ -78,7 +83,9 @@ def _stream(args):
             raise ValueError(f"{args.model} must give one vector per text: export it with --pooling mean.")
         if (args.max_len or 0) > runner.max_len:
             raise ValueError(f"--max-len must be at most {runner.max_len}, as {args.model} was exported; got {args.max_len}.")
-        return EmbeddingStream(runner, runner.tokenizer, args.max_len or runner.max_len)
+        return EmbeddingStream(
+            runner, runner.tokenizer, args.max_len or runner.max_len, batch_tokens=args.batch_tokens or BATCH_TOKENS
+        )
 
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
@@ -102,6 +109,7 @@ def _stream(args):
         args.max_len or (sentence.max_len if sentence else None),
         sentence.modules if sentence else (),
         prompt=sentence.prompt if sentence else "",
+        batch_tokens=args.batch_tokens,
     )
 
 

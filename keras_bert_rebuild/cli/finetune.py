@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
+from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse_together
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
@@ -30,6 +31,7 @@ def add_arguments(parser):
     helps = docs(FinetuneSettings)
     for field in dataclasses.fields(FinetuneSettings):
         parser.add_argument(f"--{field.name.replace('_', '-')}", help=helps[field.name].replace("%", "%%"), **_kind(field))
+    add_device_options(parser)
 
 
 def run(args):

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 
+from keras_bert_rebuild.cli.device_options import apply_device_options
 from keras_bert_rebuild.files.locked import now_doing
 from keras_bert_rebuild.files.printable import printable_lines
 
@@ -51,6 +52,7 @@ def main(argv=None):
         return 2
     now_doing(f"`keras-bert {args.verb}`")
     try:
+        apply_device_options(args)
         code = importlib.import_module(next(module for verb, module, _ in VERBS if verb == args.verb)).run(args)
         sys.stdout.flush()
         return code
@@ -140,7 +142,7 @@ REMEDIES = {
     ),
     "finetune": ("a smaller --batch-size", "a shorter --max-len", "--lora-rank 8 or --dtype mixed_bfloat16"),
     "predict": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
-    "embed": ("a shorter --max-len", "--dtype mixed_bfloat16", "a machine with more memory"),
+    "embed": ("fewer --batch-tokens", "a shorter --max-len", "--dtype mixed_bfloat16"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
     "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.finetune import TASKS, Columns
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
@@ -20,6 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
     parser.add_argument("--format", choices=FORMATS, help="the format of the input, if its name does not show it")
     add_overwrite(parser, "the answers")
+    add_device_options(parser)
 
 
 def run(args):

@@ -5,6 +5,7 @@ import dataclasses
 import signal
 from pathlib import Path
 
+from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
@@ -36,6 +37,7 @@ def add_arguments(parser):
         if field.name in ONLY_IN_FILES:
             continue
         parser.add_argument(f"--{field.name.replace('_', '-')}", help=helps[field.name].replace("%", "%%"), **_kind(field))
+    add_device_options(parser)
 
 
 def run(args):

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.data.few_lengths import few_lengths
 from keras_bert_rebuild.data.random_numbers import Stream, uniform_at
 
 # Lengths of few shapes, and of short texts, which have 12 tokens as often as 200.
@@ -30,6 +31,9 @@ CLOSE = 0.85
 LOOK_AHEAD = 4096
 WAITING_BYTES = 1 << 27
 
+# Rows that are read while the batch of the oldest unanswered row is computed.
+GRACE = 256
+
 # The numbers of the examples of a batch `(batch,)`, and the length it is padded to.
 Bucket = namedtuple("Bucket", ["indexes", "length"])
 
@@ -44,17 +48,17 @@ def bucket_lengths(longest, compiled):
 
     Args:
         longest: the longest row.
-        compiled: whether every shape is compiled, so that there should be few.
+        compiled: whether every shape is compiled, so that there should be few: see `few_lengths`.
 
     Example:
 
     >>> bucket_lengths(40, compiled=False)
     [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 36, 40]
     >>> bucket_lengths(300, compiled=True)
-    [16, 32, 64, 128, 256, 300]
+    [16, 40, 72, 152, 300]
     """
     if compiled:
-        return lengths_up_to(longest, [16 << double for double in range(longest.bit_length())])
+        return few_lengths(longest)
     lengths = [0]
     for limit, step in FINE_STEPS:
         lengths += range(lengths[-1] + step, min(limit, longest + step) + 1, step)
@@ -101,6 +105,11 @@ def length_windows(sizes, batch_size, lengths, key):
     return [(np.sort(members), length) for members, length in (batches[i] for i in order)]
 
 
+def rows_of_batch(tokens, length):
+    """The number of rows of a length that have that many tokens together, at least one."""
+    return max(1, tokens // length)
+
+
 class Buckets:
     """Pass rows of about the same length through a function together.
 
@@ -109,17 +118,24 @@ class Buckets:
         lengths: the lengths, as from `bucket_lengths`.
         batch_tokens: tokens in a batch, padding included; a batch has at least one row.
         look_ahead: rows that may be read before the first of them is answered.
+        fetch: a function from what `answer` returns to the arrays. It is called when the next batch has begun, so that a device
+            computes while rows are read; `GRACE` more rows are read ahead. None: `answer` returns the arrays themselves.
     """
 
-    def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD):
+    def __init__(self, answer, lengths, batch_tokens, look_ahead=LOOK_AHEAD, fetch=None):
         self.answer = answer
+        self.fetch = fetch
         self.lengths = lengths
         self.batch_tokens = batch_tokens
         self.look_ahead = look_ahead
 
+    def with_lengths(self, lengths):
+        """The same with other lengths."""
+        return Buckets(self.answer, lengths, self.batch_tokens, self.look_ahead, self.fetch)
+
     def rows(self, length):
         """The number of rows in a full batch of a length."""
-        return max(1, self.batch_tokens // length)
+        return rows_of_batch(self.batch_tokens, length)
 
     def stream(self, rows):
         """Yield the answer to every row, in order.
@@ -135,16 +151,28 @@ class Buckets:
         """
         queues = {length: [] for length in self.lengths}
         done, waiting, first = {}, 0, 0
+        running = None  # the numbers of the rows that a device computes, and what will be their answers
+
+        def settle():
+            nonlocal running, waiting
+            if running is not None:
+                (numbers, answers), running = running, None
+                answers = answers if self.fetch is None else self.fetch(answers)
+                done.update(zip(numbers, answers, strict=True))
+                waiting += sum(answer.nbytes for answer in answers)
 
         def run(length):
+            nonlocal running
             room, batch = self.rows(length), []
             for close in (each for each in reversed(self.lengths) if CLOSE * length <= each <= length):
                 taken = room - len(batch)
                 batch += queues[close][:taken]
                 queues[close] = queues[close][taken:]
             answers = self.answer([row for _, row in batch], length)
-            done.update({number: answer for (number, _), answer in zip(batch, answers, strict=True)})
-            return sum(answer.nbytes for answer in answers)
+            settle()
+            running = [number for number, _ in batch], answers
+            if self.fetch is None:
+                settle()
 
         for number, row in enumerate(rows):
             if len(row[0]) > self.lengths[-1]:
@@ -152,21 +180,31 @@ class Buckets:
             length = least_length(self.lengths, len(row[0]))
             queues[length].append((number, row))
             if len(queues[length]) == self.rows(length):
-                waiting += run(length)
+                run(length)
             while True:
                 while first in done:
                     waiting -= done[first].nbytes
                     yield done.pop(first)
                     first += 1
-                if first > number or (number - first < self.look_ahead and waiting < WAITING_BYTES):
+                ahead = number - first
+                if first > number or (ahead < self.look_ahead and waiting < WAITING_BYTES):
                     break
-                waiting += run(next(length for length, queue in queues.items() if queue and queue[0][0] == first))
+                if running is not None and first in running[0]:
+                    if ahead < self.look_ahead + GRACE and waiting < WAITING_BYTES:
+                        break
+                    settle()
+                else:
+                    run(next(length for length, queue in queues.items() if queue and queue[0][0] == first))
         # Longest first, so that every batch except the last few is full.
         while any(queues.values()):
             run(max(length for length, queue in queues.items() if queue))
             while first in done:
                 yield done.pop(first)
                 first += 1
+        settle()
+        while first in done:
+            yield done.pop(first)
+            first += 1
 
 
 class EpochBatches(keras.utils.PyDataset):

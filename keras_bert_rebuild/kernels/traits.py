@@ -42,6 +42,13 @@ def has_several_hosts() -> bool:
     return _is("jax")
 
 
+def runs_on_accelerator() -> bool:
+    """Whether tensors are made on a GPU or a TPU, and not on the processor."""
+    device = keras.ops.zeros(()).device
+    kind = getattr(device, "platform", None) or getattr(device, "type", None) or device
+    return "cpu" not in str(kind).lower()
+
+
 def _is(backend):
     return keras.config.backend() == backend
 

@@ -3,25 +3,30 @@
 import weakref
 
 import keras
+import numpy as np
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.batches import bucket_lengths, input_arrays, model_inputs
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.inference import fetched
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import DenseModule, NormModule
-from keras_bert_rebuild.tasks.text_rows import predict_batch, predicted
+from keras_bert_rebuild.tasks.text_rows import begun, filled_up, predict_batch
 
-# Name of a pooling, and the function that makes its layer.
+# Name of a pooling, and the function that makes its layer: in float32 whatever the policy, as the vectors are.
 POOLINGS = {
-    "cls": lambda: layers.Extract(index=0, name="Pool-NSP"),
-    "max": lambda: layers.MaskedGlobalMaxPool1D(name="Pool-Max"),
-    "mean": lambda: keras.layers.GlobalAveragePooling1D(name="Pool-Ave"),
+    "cls": lambda: layers.Extract(index=0, dtype="float32", name="Pool-NSP"),
+    "max": lambda: layers.MaskedGlobalMaxPool1D(dtype="float32", name="Pool-Max"),
+    "mean": lambda: keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave"),
 }
 
 # Keras's layers that treat a position the same in a sequence of any length.
 OF_ANY_LENGTH = {"InputLayer", "Dropout", "Concatenate", "LayerNormalization", "Embedding", "Dense", "UnitNormalization"}
+
+# A batch is filled up to this many times its rows rather than compiled for another number of rows.
+SPARE = 8
 
 # The inputs that rows are given to, in the order of those that have other names.
 NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
@@ -94,9 +99,9 @@ def _pooled(model, poolings, normalize):
             f"the first output of this model is {name}, {first.shape}."
         )
     outputs = [POOLINGS[name]()(first) for name in poolings] or [first]
-    x = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(name="Concatenate")(outputs)
+    x = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(dtype="float32", name="Concatenate")(outputs)
     if normalize:
-        x = keras.layers.UnitNormalization(name="Pool-Unit")(x)
+        x = keras.layers.UnitNormalization(dtype="float32", name="Pool-Unit")(x)
     return sharing_layers(model, x)
 
 
@@ -135,11 +140,11 @@ def with_modules(model, modules, normalize=False):
             layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
             arrays = [module.gamma, module.beta]
         else:
-            layer, arrays = keras.layers.UnitNormalization(name=f"Sentence-Unit-{number}"), []
+            layer, arrays = keras.layers.UnitNormalization(dtype="float32", name=f"Sentence-Unit-{number}"), []
         x = layer(x)
         layer.set_weights(arrays)
     if normalize:
-        x = keras.layers.UnitNormalization(name="Sentence-Unit")(x)
+        x = keras.layers.UnitNormalization(dtype="float32", name="Sentence-Unit")(x)
     return sharing_layers(model, x)
 
 
@@ -163,22 +168,42 @@ def lengths_of(model, longest):
     return [static] if static else bucket_lengths(longest, traits.compiles_each_shape(model))
 
 
-def answer_rows(model, rows, length, pad_id=0, max_rows=None):
-    """A model's output for rows `(ids, segments)`, an array with a row for each.
+class RowAnswers:
+    """A model as a function of rows, in two halves: it begins to compute a batch, and `fetch` waits for the answers.
 
     Args:
         model: its inputs are recognised by name; inputs with other names are ids, segments and a mask, in this order.
-        rows: a list of rows.
-        length: the length that rows are padded to.
         pad_id: the id of padding.
-        max_rows: rows of a full batch of this length, for batches of few shapes: rows are padded to `length`, and fewer rows are
-            filled up to a power of two. A processor caches a program for every shape, even if nothing is compiled. None: do so only
-            if every shape is compiled; else pad to the longest row.
+        max_rows: a function from a length to the rows of a full batch, for batches of few shapes: rows are padded to the length,
+            and fewer rows are filled up to a power of two. A processor caches a program for every shape, even if nothing is
+            compiled. None: do so only if every shape is compiled; else pad to the longest row.
     """
-    names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
-    inputs, padding = model_inputs(names, *zip(*rows, strict=True), pad_id)
-    if max_rows is not None or traits.compiles_each_shape(model):
-        return predict_batch(model, inputs, padding, length, max_rows)
-    if model.inputs[0].shape[1] is None:
-        length = max(map(len, inputs[0]))
-    return predicted(model, input_arrays(inputs, length, padding))
+
+    def __init__(self, model, pad_id=0, max_rows=None):
+        self.model, self.pad_id, self.max_rows = model, pad_id, max_rows
+        self._compiled = traits.compiles_each_shape(model)
+        self._counts = {}  # for every length the numbers of rows that there are programs for
+
+    def __call__(self, rows, length):
+        """Begin to compute rows `(ids, segments)`, padded to a length; the answers of `fetch`, and their number."""
+        model, count = self.model, len(rows)
+        names = [tensor.name if tensor.name in NAMES else name for tensor, name in zip(model.inputs, NAMES, strict=False)]
+        inputs, padding = model_inputs(names, *zip(*rows, strict=True), self.pad_id)
+        if self.max_rows is not None or self._compiled:
+            return predict_batch(model, inputs, padding, length, self._filled_up(count, length)), count
+        if model.inputs[0].shape[1] is None:
+            length = max(map(len, inputs[0]))
+        return begun(model, input_arrays(inputs, length, padding)), count
+
+    def fetch(self, answers):
+        """The rows of a batch that was begun, an array of float32."""
+        outputs, count = answers
+        return fetched(outputs)[:count]
+
+    def _filled_up(self, count, length):
+        """The indices of the rows; where a program of not too many more rows is compiled, it is used again."""
+        counts = self._counts.setdefault(length, set())
+        fitting = [rows for rows in counts if count <= rows <= SPARE * count] if self._compiled else []
+        rows = min(fitting) if fitting else len(filled_up(count, self.max_rows and self.max_rows(length)))
+        counts.add(rows)
+        return np.arange(rows) % count

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.batches import Buckets
 from keras_bert_rebuild.pretrained import load_trained_model_from_checkpoint
-from keras_bert_rebuild.tasks.embedding_model import answer_rows, embedding_model, lengths_of, longest_row
+from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
 from keras_bert_rebuild.text.tokenizer import Tokenizer
 from keras_bert_rebuild.text.vocabulary import load_vocabulary
 
@@ -77,14 +77,19 @@ def extract_embeddings_generator(
     model = embedding_model(model, names, any_length=not at_static_length)
     longest = seq_len or longest_row(model)
 
-    def answer(rows, length):
-        vectors = answer_rows(model, rows, length)
+    answers = RowAnswers(model)
+
+    def fetch(begun):
+        rows, vectors = begun[0], answers.fetch(begun[1])
         if names or not cut_embed:
             return vectors
         # Copies, so that a retained vector does not retain the whole batch.
         return [vector[: _used(ids)].copy() for (ids, _), vector in zip(rows, vectors, strict=True)]
 
-    buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest)
+    def answer(rows, length):
+        return rows, answers(rows, length)
+
+    buckets = Buckets(answer, lengths_of(model, longest), batch_size * longest, fetch=fetch)
     tokenizer = Tokenizer(vocabs, cased=cased)
     yield from buckets.stream(_encoded(tokenizer, text, seq_len) for text in texts)
 

@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert_rebuild.data.batches import input_arrays, least_length, model_inputs
 from keras_bert_rebuild.tasks.embedding_model import longest_row
 from keras_bert_rebuild.tasks.task import example_list
-from keras_bert_rebuild.tasks.text_rows import LONGEST, buckets_up_to, encode_windows, predicted
+from keras_bert_rebuild.tasks.text_rows import LONGEST, buckets_for, encode_windows, predicted
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
@@ -69,7 +69,7 @@ def _answers(model, tokenizer, texts, top_k, batch_size):
     for first in range(0, len(rows), batch_size):
         batch = rows[first : first + batch_size]
         ids, segments, masked = ([column[row] for row in batch] for column in columns)
-        length = fixed or least_length(buckets_up_to(longest), max(map(len, ids)))
+        length = fixed or least_length(buckets_for((), longest), max(map(len, ids)))
         inputs, padding = model_inputs(names, ids, segments, tokenizer.pad_id, masked)
         outputs = predicted(model, input_arrays(inputs, length, padding))
         outputs = outputs[model.output_names.index("MLM")] if isinstance(outputs, (list, tuple)) else outputs

@@ -17,7 +17,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.tasks.metrics.classes import LOWER_IS_BETTER
 from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head, task_tokenizer
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_up_to, encode_windows, predict_rows, row_length
+from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, buckets_for, encode_windows, predict_rows, row_length
 
 # Called with the number of finished rows and of all rows.
 Progress: TypeAlias = Callable[[int, int], object] | None
@@ -57,6 +57,9 @@ class Task(abc.ABC):
 
     options: tuple[str, ...] = ()
     """The fields of `FinetuneSettings` that this task accepts and some others do not."""
+
+    row_lengths: list[int] | None = None
+    """Lengths that rows are padded to in training and in prediction alike; None to choose them for the rows of each."""
 
     answers_by_id = False
     """Whether a row of its answers has an `id` and an `answer`, so that a .json file can map one to the other."""
@@ -208,7 +211,8 @@ class Task(abc.ABC):
         `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
         inputs, padding = self._inputs(encoded.windows)
-        inputs, buckets = [[values[i] for i in rows] for values in inputs], buckets_up_to(self.max_len)
+        inputs = [[values[i] for i in rows] for values in inputs]
+        buckets = self.row_lengths or buckets_for([len(row) for row in inputs[0]], self.max_len)
         return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -246,7 +250,7 @@ class Task(abc.ABC):
         """The model's output for `Windows`, an array for each row; `weighted_mean` combines them to one for each example."""
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
-        return predict_rows(self.model, inputs, padding, **options)
+        return predict_rows(self.model, inputs, padding, lengths=self.row_lengths, **options)
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:

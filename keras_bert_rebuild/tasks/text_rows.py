@@ -3,8 +3,6 @@
 Rows are answered in batches of similar length; this is safe to call from several threads.
 """
 
-import threading
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +10,12 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.batches import BUCKETS, SHORT_TEXTS, input_arrays, lengths_up_to
+from keras_bert_rebuild.data.batches import SHORT_TEXTS, input_arrays, lengths_up_to
+from keras_bert_rebuild.data.few_lengths import ENOUGH, MOST, candidates, chosen_lengths, few_lengths
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
 from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.kernels.inference import dispatched, fetched
+from keras_bert_rebuild.models.batch_check import check_inputs
 
 # Memory for attention grows with the square of the length; models with more positions use more only if `max_len` says so.
 LONGEST = 512
@@ -178,23 +179,19 @@ def _in_order(tokenizer, parts):
     return windows
 
 
-# Keras's prediction is not thread-safe: on JAX a call donates the buffers of the model's variables, and a second call finds them
-# deleted; on every backend the first call makes its function.
-_LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_LOCKS_LOCK = threading.Lock()
-
-
 def predicted(model, inputs):
-    """The output of `model.predict_on_batch` as a NumPy array, or a structure of several; other threads wait.
+    """The output of a model for a batch as a NumPy array, float32, or a structure of several.
 
     Args:
         model: a Keras model.
-        inputs: the inputs of a batch.
+        inputs: the inputs of the batch.
     """
-    with _LOCKS_LOCK:
-        lock = _LOCKS.setdefault(model, threading.Lock())
-    with lock:
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, model.predict_on_batch(inputs))
+    return fetched(begun(model, inputs))
+
+
+def begun(model, inputs):
+    """The output of a model for a batch, checked, where it is computed: see `dispatched`."""
+    return dispatched(model, check_inputs(model, inputs) if isinstance(model, keras.Model) else inputs)
 
 
 def filled_up(count, max_rows=None):
@@ -213,27 +210,38 @@ def filled_up(count, max_rows=None):
     return np.arange(power if max_rows is None or count > max_rows else min(power, max_rows)) % count
 
 
-def buckets_up_to(max_len):
-    """The lengths that rows of texts are padded to; on JAX, which compiles a program for every length, there are fewer."""
-    return lengths_up_to(max_len, BUCKETS if traits.compiles_each_shape() else SHORT_TEXTS)
+def buckets_for(sizes, max_len, most=MOST):
+    """The lengths that rows are padded to.
+
+    On JAX, which compiles a program for every length, they are few and the best for these rows: see `chosen_lengths`.
+
+    Args:
+        sizes: tokens of every row; none if they are not known.
+        max_len: maximum number of tokens in a row.
+        most: maximum number of lengths on JAX.
+    """
+    if not traits.compiles_each_shape():
+        return lengths_up_to(max_len, SHORT_TEXTS)
+    if len(sizes) < ENOUGH:
+        return few_lengths(max_len)
+    longest = min(length for length in candidates(max_len) if length >= max(sizes))
+    return chosen_lengths(sizes, longest, most)
 
 
-def predict_batch(model, inputs, padding, length, max_rows=None):
-    """A model's output for the rows of a batch, an array with a row for each.
+def predict_batch(model, inputs, padding, length, rows):
+    """Begin to compute a model's output for the rows of a batch: see `begun`. Rows above their number are copies of the first.
 
     Args:
         model: the model, with one output.
         inputs, padding: as from `model_inputs`.
         length: the length that rows are padded to.
-        max_rows: see `filled_up`.
+        rows: indices of the rows to compute, as from `filled_up`.
     """
-    count = len(inputs[0])
-    rows = filled_up(count, max_rows)
-    return predicted(model, input_arrays([[values[i] for i in rows] for values in inputs], length, padding))[:count]
+    return begun(model, input_arrays([[values[i] for i in rows] for values in inputs], length, padding))
 
 
-def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None):
-    """Predict rows, in batches of rows of similar length.
+def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=False, progress=None, lengths=None):
+    """Predict rows, in batches of rows of similar length. While a batch is computed, the next one is made.
 
     Args:
         model: the model, with one output.
@@ -242,17 +250,31 @@ def predict_rows(model, inputs, padding, *, max_len, batch_size=32, per_token=Fa
         batch_size: rows of a batch.
         per_token: whether the model has an output for every token; outputs for padding are left out.
         progress: called with the number of finished rows and of all rows, after every batch.
+        lengths: lengths to pad to, such as those of a training; None for `buckets_for` the rows.
 
     Returns:
         A list of float32 arrays, in the order of the rows.
     """
-    lengths = [len(row) for row in inputs[0]]
-    answers, done = [None] * len(lengths), 0
-    for indexes, length in bucket_batches(lengths, batch_size, buckets_up_to(max_len)):
-        outputs = predict_batch(model, [[values[i] for i in indexes] for values in inputs], padding, length, batch_size)
-        for i, output in zip(indexes, outputs.astype("float32", copy=False), strict=True):
-            answers[i] = output[: lengths[i]] if per_token else output
-        done += len(indexes)
-        if progress is not None:
-            progress(done, len(lengths))
+    sizes = [len(row) for row in inputs[0]]
+    lengths = lengths if lengths and lengths[-1] >= max(sizes, default=0) else buckets_for(sizes, max_len)
+    answers, done, running = [None] * len(sizes), 0, None
+    # Where every shape is compiled, the rest of many rows makes a full batch.
+    always_full = traits.compiles_each_shape() and len(sizes) > batch_size
+
+    def settle():
+        nonlocal done
+        if running is not None:
+            indexes, outputs = running
+            for i, output in zip(indexes, fetched(outputs), strict=False):
+                answers[i] = output[: sizes[i]] if per_token else output
+            done += len(indexes)
+            if progress is not None:
+                progress(done, len(sizes))
+
+    for indexes, length in bucket_batches(sizes, batch_size, lengths):
+        rows = np.arange(batch_size) % len(indexes) if always_full else filled_up(len(indexes), batch_size)
+        outputs = predict_batch(model, [[values[i] for i in indexes] for values in inputs], padding, length, rows)
+        settle()
+        running = indexes, outputs
+    settle()
     return answers

@@ -9,11 +9,13 @@ QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
 def start(script, *arguments, devices=1):
-    """Start `python script arguments`; a `subprocess.Popen` whose output is text."""
+    """Start `python script arguments`; a `subprocess.Popen` whose output is text. Several devices are processors on any machine."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path]),
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {QUICK}",
     }
+    if devices > 1:
+        environment |= {"JAX_PLATFORMS": "cpu"}
     command = [sys.executable, os.path.join(os.path.dirname(__file__), script), *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

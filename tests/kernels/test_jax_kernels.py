@@ -70,6 +70,9 @@ def test_a_training_step_is_the_same(rng, monkeypatch, remat):
 
 
 def test_a_processor_has_no_such_kernel():
+    from keras_bert_rebuild.kernels import traits
     from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
 
+    if traits.runs_on_accelerator():
+        pytest.skip("this is no processor")
     assert not has_fused_kernel(keras.ops.zeros((1, 2, 1, 64), "bfloat16"))

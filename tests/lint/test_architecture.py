@@ -49,11 +49,14 @@ GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by 
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
+    "kernels/device_settings.py",
+    "kernels/jax_inference.py",
     "kernels/jax_kernels.py",
     "kernels/torch_kernels.py",
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_replicas.py",
+    "kernels/torch_inference.py",
     "text/tensorflow_wordpiece.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
@@ -66,6 +69,8 @@ BACKEND_FILES = {
 
 # The only files that may ask which backend runs. Others take an operation from `kernels`, or a fact from `kernels.traits`.
 ASKS_FOR_BACKEND = {
+    "kernels/device_settings.py": "sets what each backend calls otherwise",
+    "kernels/inference.py": "chooses how a prediction begins",
     "kernels/table.py": "chooses kernels",
     "kernels/accelerators.py": "chooses how a batch gets to an accelerator",
     "kernels/traits.py": "says what a backend is like",

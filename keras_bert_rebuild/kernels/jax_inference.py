@@ -1,0 +1,35 @@
+"""A prediction on JAX, whose result is returned before it is computed."""
+
+import weakref
+
+import jax
+import keras
+
+# The compiled answer of every model; a program for every shape.
+_PROGRAMS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def begin(model, inputs):
+    """The outputs of a model for a batch, on the device; compiled once for every shape, unless the model is not to be compiled.
+
+    Args:
+        model: a Keras model.
+        inputs: arrays.
+    """
+    if not model.jit_compile:
+        return model.predict_on_batch(inputs)
+    if model not in _PROGRAMS:
+        _PROGRAMS[model] = _program(weakref.ref(model))
+    variables = [[variable.value for variable in part] for part in (model.trainable_variables, model.non_trainable_variables)]
+    return _PROGRAMS[model](*variables, keras.tree.map_structure(jax.numpy.asarray, inputs))
+
+
+def _program(model):
+    """The compiled function of a model; it has only a weak reference, since the table would hold its key for ever."""
+
+    @jax.jit
+    def answer(trainable, others, inputs):
+        outputs, _ = model().stateless_call(trainable, others, inputs, training=False)
+        return outputs
+
+    return answer

@@ -1,0 +1,128 @@
+"""What a command sets for its process: the precision of products, and where JAX keeps compiled programs."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert_rebuild.kernels import device_settings, traits
+from keras_bert_rebuild.kernels.device_settings import MATMUL_PRECISIONS, cache_folder, keep_compiled_programs, set_matmul_precision
+
+BACKEND = keras.backend.backend()
+
+
+def precision():
+    """What the backend has for float32."""
+    if BACKEND == "jax":
+        import jax
+
+        return jax.config.jax_default_matmul_precision
+    if BACKEND == "torch":
+        import torch
+
+        return torch.get_float32_matmul_precision()
+    import tensorflow as tf
+
+    return tf.config.experimental.tensor_float_32_execution_enabled()
+
+
+@pytest.fixture
+def restored():
+    """The settings of the test process, restored after the test."""
+    before = precision()
+    yield
+    if BACKEND == "jax":
+        import jax
+
+        jax.config.update("jax_default_matmul_precision", before)
+    elif BACKEND == "torch":
+        import torch
+
+        torch.set_float32_matmul_precision(before)
+    else:
+        import tensorflow as tf
+
+        tf.config.experimental.enable_tensor_float_32_execution(before)
+
+
+def test_each_word_is_a_setting_of_the_backend(restored):
+    words = {"tensorflow": {"high": True, "highest": False}}.get(BACKEND, {"high": "high", "highest": "highest"})
+    for word, expected in words.items():
+        set_matmul_precision(word)
+        assert precision() == expected
+        set_matmul_precision("default")
+        assert precision() == expected  # nothing is set
+
+
+def test_an_unknown_word_is_reported_in_a_sentence():
+    with pytest.raises(ValueError, match="one of default, high, highest; got 'exact'"):
+        set_matmul_precision("exact")
+
+
+@pytest.mark.skipif(traits.runs_on_accelerator(), reason="an accelerator multiplies otherwise")
+def test_a_processor_multiplies_the_same_with_every_word(restored, rng):
+    one, other = rng.normal(size=(2, 64, 64)).astype("float32")
+    products = []
+    for word in MATMUL_PRECISIONS:
+        set_matmul_precision(word)
+        products.append(keras.ops.convert_to_numpy(keras.ops.matmul(one, other)))
+    for product in products[1:]:
+        np.testing.assert_array_equal(product, products[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders")
+def test_the_folder_is_that_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for given in ("", "relative"):  # the specification of XDG ignores relative paths
+        monkeypatch.setenv("XDG_CACHE_HOME", given)
+        assert cache_folder() == tmp_path / ".cache" / "keras-bert" / "jax"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    assert cache_folder() == tmp_path / "elsewhere" / "keras-bert" / "jax"
+
+
+PROGRAM = """
+import jax
+from keras_bert_rebuild.kernels.device_settings import keep_compiled_programs
+assert not jax.config.jax_compilation_cache_dir  # the import has changed nothing
+print(keep_compiled_programs())
+print(jax.config.jax_compilation_cache_dir)
+jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((3, 3)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
+def test_programs_are_kept_in_a_private_folder(tmp_path):
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": "", "PYTHONPATH": ":".join(sys.path)}
+    run = lambda: subprocess.check_output([sys.executable, "-c", PROGRAM], env=environment, text=True)  # noqa: E731
+    folder = tmp_path / "keras-bert" / "jax"
+    assert run().split() == ["None", str(folder)]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    programs = {path.name for path in folder.iterdir() if path.name.endswith("-cache")}
+    assert programs
+    run()
+    assert {path.name for path in folder.iterdir() if path.name.endswith("-cache")} == programs
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
+def test_a_folder_that_cannot_be_used_is_said_and_stops_nothing(monkeypatch, tmp_path):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    (tmp_path / "file").write_text("")
+    assert "file" in keep_compiled_programs(tmp_path / "file" / "jax")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "can be written by others" in keep_compiled_programs(tmp_path / "open")
+    monkeypatch.setattr(device_settings.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home folder")))
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert "no home folder" in keep_compiled_programs()
+
+
+def test_a_folder_that_the_user_named_stays(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert keep_compiled_programs() is None
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,65 @@
+"""Vectors of texts: their dtype, and the shapes of the batches that they are computed in."""
+
+import io
+
+import keras
+import numpy as np
+import pytest
+from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
+
+from keras_bert_rebuild import EmbeddingStream, extract_embeddings
+from keras_bert_rebuild.kernels import traits
+from keras_bert_rebuild.tasks import embedding_stream, text_rows
+
+
+@pytest.fixture
+def shapes(monkeypatch):
+    """The shapes of the batches that are computed."""
+    seen, begin = [], text_rows.dispatched
+
+    def dispatched(model, inputs):
+        seen.append(np.shape(inputs[0]))
+        return begin(model, inputs)
+
+    monkeypatch.setattr(text_rows, "dispatched", dispatched)
+    return seen
+
+
+@pytest.mark.parametrize("poolings", [("mean",), ("cls", "max")])
+def test_vectors_are_float32_whatever_the_policy(poolings):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    vectors = EmbeddingStream.of_model(small_encoder(()), TOKENIZER, poolings, normalize=True)(["the cat", "a dog sat"])
+    file = io.BytesIO()
+    np.save(file, vectors)
+    file.seek(0)
+    assert np.load(file).dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)  # bfloat16 has 1e-2
+    of_tokens = extract_embeddings(small_encoder(()), ["the cat"], vocabs={token: i for i, token in enumerate(VOCABULARY)})
+    assert of_tokens[0].dtype == np.float32
+
+
+def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
+    monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
+    texts = [sentence(rng, int(words)) for words in rng.integers(1, 30, 700)]
+    model = small_encoder(())
+    stream = EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=128)
+    vectors = stream(texts)
+    assert len({length for _, length in shapes}) <= 5
+    assert len(set(shapes)) <= 6  # a batch that is not full has the shape of a full one, if that was computed before
+    before = set(shapes)
+    np.testing.assert_allclose(stream(texts[:300]), vectors[:300], atol=1e-5)
+    assert {length for _, length in shapes} == {length for _, length in before}
+    monkeypatch.undo()
+    np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
+
+
+def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypatch, shapes):
+    texts, model = ["the cat sat"] * 5000, small_encoder(())
+    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 64
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
+    assert EmbeddingStream.of_model(model, TOKENIZER).rows(32) == 512
+    assert EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=320).rows(32) == 10
+    with pytest.raises(ValueError, match="batch_tokens must be at least 1; got 0"):
+        EmbeddingStream.of_model(model, TOKENIZER, batch_tokens=0)
+    assert len(EmbeddingStream.of_model(model, TOKENIZER)(texts)) == 5000
+    assert max(rows * length for rows, length in shapes) > embedding_stream.BATCH_TOKENS
