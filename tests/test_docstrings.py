@@ -12,7 +12,9 @@ import keras_bert_rebuild
 # Modules that import a backend are tested on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
+    "kernels.jax_dropout": "jax",
     "kernels.jax_kernels": "jax",
+    "kernels.jax_segments": "jax",
     "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",

@@ -49,7 +49,9 @@ GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by 
 # The only files that may import a backend: TensorFlow for its datasets, torch for its pickles and seeds, each for its own memory.
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
+    "kernels/jax_dropout.py",
     "kernels/jax_kernels.py",
+    "kernels/jax_segments.py",
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_replicas.py",

@@ -98,8 +98,9 @@ def plan(
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
     Every device holds all weights and a part of the batch. The time of a step is the sum of three: computation, the sum of
-    gradients over the devices at the rate of the links, and the update at the rate of the memory. Computation is derived from steps
-    that were measured (`measured_steps.MEASURED`, by the formula of `step_time`), or takes the given fraction of the published rate.
+    gradients over the devices at the rate of the links, and the update at the rate of the memory. Computation is derived from
+    steps that were measured (`measured_steps.MEASURED`, by the formula of `step_time`), or takes the given fraction of the
+    published rate.
 
     Args:
         model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
