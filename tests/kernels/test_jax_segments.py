@@ -50,6 +50,21 @@ def test_splash_takes_lengths_that_are_no_multiple_of_a_tile(rng):
     compare(attend_by_splash, MASKS["padding before"][:, :100], rng)
 
 
+@pytest.mark.compiles_long
+def test_splash_is_split_over_the_devices_of_a_data_parallel(rng):
+    import jax
+
+    from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
+
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=["cpu:0"]))
+    try:
+        compare(attend_by_splash, NUMBERS, rng)
+        x = np.zeros((2, LENGTH, 1, 16), "float32")
+        assert "shard_map" in str(jax.make_jaxpr(lambda x: attend_by_splash(x, x, x, NUMBERS, interpret=True))(x))
+    finally:
+        keras.distribution.set_distribution(None)
+
+
 def test_splash_is_finite_for_an_example_of_nothing_but_padding(rng):
     from keras_bert_rebuild.kernels.jax_segments import attend_by_splash
 
