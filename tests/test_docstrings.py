@@ -12,10 +12,12 @@ import keras_bert_rebuild
 # Modules that import a backend are tested on that backend.
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
+    "kernels.jax_dropout": "jax",
     "kernels.jax_inference": "jax",
     "kernels.jax_kernels": "jax",
-    "kernels.torch_kernels": "torch",
+    "kernels.jax_segments": "jax",
     "kernels.torch_inference": "torch",
+    "kernels.torch_kernels": "torch",
     "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",

@@ -45,7 +45,11 @@ def add_arguments(parser):
         "--tokens", type=_whole, default=10**9, metavar="N", help="tokens of the whole training, also as 137e9 (1e9)"
     )
     parser.add_argument(
-        "--utilisation", type=float, default=0.4, metavar="X", help="the fraction of the published rate that is reached (0.4)"
+        "--utilisation", type=float, metavar="X", help="the fraction of the published rate that is reached (from measured steps)"
+    )
+    parser.add_argument("--packing", choices=("yes", "no"), default="no", help="whether rows hold several sequences (no)")
+    parser.add_argument(
+        "--real-tokens", type=float, metavar="X", help="the fraction of a batch without packing that is not padding (1)"
     )
     parser.add_argument("--compile", action="store_true", help="run the TPU compiler too; takes minutes and needs the extra tpu")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -57,7 +61,8 @@ def run(args):
 
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
-    others = {name: getattr(args, name) for name in ("tokens", "utilisation", "compile", "vocab_size")}
+    others = {name: getattr(args, name) for name in ("tokens", "utilisation", "real_tokens", "compile", "vocab_size")}
+    others["packing"] = args.packing == "yes"
     planned = plan(args.model, **topology, **others, **given)
     if args.json:
         print(json.dumps(planned.to_dict(), indent=2))
@@ -106,7 +111,8 @@ def print_plan(plan, model):
     console.print()
     console.print(_time_table(plan))
     refused = (f"The compiler: {plan.compiled['refused']}",) if plan.compiled and "refused" in plan.compiled else ()
-    for note in (*refused, *plan.notes, f"Rates and memory: {plan.source}"):
+    derived = f"Computation: {plan.derived_from}"
+    for note in (*refused, *plan.notes, derived, f"Rates and memory: {plan.source}"):
         console.print(note, style="dim", markup=False, soft_wrap=True)
 
 
@@ -146,7 +152,8 @@ def _time_table(plan):
     if plan.update_seconds:
         table.add_row("weights and optimizer read and written", _seconds(plan.update_seconds))
     table.add_row("together", f"[bold]{_seconds(plan.step_seconds)}[/bold]", end_section=True)
-    table.add_row("tokens per second", f"{plan.tokens_per_second:,.0f}")
+    padding = f", padding of {1 - plan.real_tokens:.0%} not counted" if plan.real_tokens < 1 else ""
+    table.add_row(f"tokens per second{padding}", f"{plan.tokens_per_second:,.0f}")
     table.add_row(f"{plan.tokens:,} tokens, {plan.steps:,} steps", f"[bold]{_hours(plan.hours)}[/bold]")
     table.add_row("device hours", f"[bold]{plan.device_hours:,.1f}[/bold]")
     return table

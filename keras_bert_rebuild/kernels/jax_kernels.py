@@ -1,12 +1,14 @@
-"""JAX only: attention by key lengths, for which cuDNN has a fused kernel, values of loaded variables, batches put on the device.
+"""JAX only: attention in the fused kernel of cuDNN, values of variables that are loaded, batches put on the device.
 
-The kernel takes no mask of one row for all queries; with such a mask Keras falls back to computing all scores.
+The kernel takes a mask of all pairs or the lengths of keys, but no mask of one row for all queries; with such a mask Keras falls
+back to computing all scores.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from keras_bert_rebuild.kernels.sequences import visible_pairs
 from keras_bert_rebuild.kernels.traits import ALIGNMENT, aligned_array
 
 DTYPES = ("bfloat16", "float16")
@@ -22,10 +24,31 @@ def has_fused_kernel(query):
     return float(device.compute_capability) >= CAPABILITY and str(query.dtype) in DTYPES and width % 8 == 0 and width <= 128
 
 
-def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
-    """softmax(Q Kᵀ / √K) V over the keys that are not padding.
+def attend_by_pairs(query, key, value, mask, implementation="cudnn"):
+    """softmax(Q Kᵀ / √K) V over the keys that a mask allows, given to the kernel as one of all pairs.
 
-    If padding is before or between real keys, the real ones are moved to the front: attention does not depend on their order.
+    Padding may be anywhere, and the mask costs no branch and no copy of keys and values. It is a function of the input alone, so
+    that XLA computes it once for all blocks.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
+        mask: as for `operations.attention`.
+        implementation: that of `jax.nn.dot_product_attention`.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    pairs = jnp.asarray(visible_pairs(jnp.asarray(mask)), "bool")
+    # The kernel takes no mask of one row for all queries.
+    pairs = jnp.broadcast_to(pairs, (query.shape[0], 1, query.shape[1], key.shape[1]))
+    return jax.nn.dot_product_attention(query, key, value, mask=pairs, implementation=implementation)
+
+
+def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
+    """softmax(Q Kᵀ / √K) V over the keys that are not padding, for texts whose pairs would take more memory than their keys.
+
+    The real keys are moved to the front: attention does not depend on their order, and a branch for texts that have them there
+    already would make the host wait in every block. The order is a function of the input alone: XLA finds it once for all blocks.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
@@ -36,15 +59,9 @@ def attend_by_key_lengths(query, key, value, mask, implementation="cudnn"):
         `(batch, length, heads, width)`. An example of nothing but padding attends to its first key.
     """
     mask = jnp.asarray(mask, "bool")
-    lengths = jnp.sum(mask, axis=-1, dtype="int32")
-    in_front = jnp.all(mask == (jnp.arange(mask.shape[1]) < lengths[:, None]))
-
-    def real_first(*tensors):
-        order = jnp.argsort(~mask, axis=-1, stable=True)
-        return tuple(jnp.take_along_axis(x, order[:, :, None, None], axis=1) for x in tensors)
-
-    key, value = jax.lax.cond(in_front, lambda *tensors: tensors, real_first, key, value)
-    lengths = jnp.maximum(lengths, 1)
+    order = jnp.argsort(~mask, axis=-1, stable=True)[:, :, None, None]
+    key, value = (jnp.take_along_axis(x, order, axis=1, mode="promise_in_bounds") for x in (key, value))
+    lengths = jnp.maximum(jnp.sum(mask, axis=-1, dtype="int32"), 1)
     return jax.nn.dot_product_attention(query, key, value, key_value_seq_lengths=lengths, implementation=implementation)
 
 

@@ -8,11 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.kernels.sequences import has_sequences
-
-
-def _always(*arguments):
-    return True
+from keras_bert_rebuild.kernels import conditions
+from keras_bert_rebuild.kernels.conditions import WINDOWS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,78 +28,67 @@ class Kernel:
     """Where the gain was measured: a heading of benchmarks/RESULTS.md or a page, or a test that shows it."""
     condition: str = "always"
     """`applies` in words."""
-    applies: Callable[..., bool] = _always
+    applies: Callable[..., bool] = conditions.always
     """Whether the kernel takes these arguments. The first kernel of the table that does is used."""
-
-
-def _takes_key_lengths(query, mask, causal, dropout):
-    from keras_bert_rebuild.kernels.jax_kernels import has_fused_kernel
-
-    return dropout == 0 and not causal and len(mask.shape) == 2 and not has_sequences(mask) and has_fused_kernel(query)
-
-
-def _drops_probabilities(query, mask, causal, dropout):
-    return dropout > 0
-
-
-# Lengths that are this many windows or fewer are compared as a whole.
-WINDOWS = 8
-
-
-def _is_long(query, window):
-    length = query.shape[1]
-    return length is None or length > WINDOWS * window
-
-
-def _is_below_one(rate):
-    return rate < 1
-
-
-def _is_linear(dense):
-    return dense.activation is keras.activations.linear
-
-
-def _is_plain(dense):
-    """Whether a `Dense` is only a product with its kernel plus its bias: not quantised and without adapters."""
-    return dense.dtype_policy.quantization_mode is None and not dense.lora_enabled and _is_linear(dense)
-
-
-def _changes_in_place(weight_dtype, moment_dtype, averages):
-    return not averages and weight_dtype == moment_dtype
-
-
-def _on_one_device():
-    from keras_bert_rebuild.kernels.tensorflow_adam import is_one_device
-
-    return is_one_device()
-
-
-def _among_replicas():
-    from keras_bert_rebuild.kernels.tensorflow_replicas import are_several
-
-    return are_several()
 
 
 STEP = "A pretraining step beside transformers and KerasHub"
 WINDOWED = "Attention within a window"
+DROPOUT_ON_JAX = "Dropout on JAX"
 
 # The same form on every backend.
 IN_BANDS = (
     "compares a query with three windows of keys, not with all: memory grows with length x window",
     WINDOWED,
     f"more than {WINDOWS} times as many tokens as the window has on either side, or a graph of TensorFlow for any number of them",
-    _is_long,
+    conditions.is_long,
 )
 
 TABLE = (
     Kernel(
         "attention",
         "jax",
-        "jax_kernels.attend_by_key_lengths",
-        "cuDNN takes the lengths of keys; given a mask, Keras computes and retains all scores",
+        "jax_dropout.attention_with_dropout",
+        "retains queries, keys and values; the plain form retains three arrays of probabilities, and its bits are dear",
+        DROPOUT_ON_JAX,
+        "in training with attention dropout",
+        conditions.drops_probabilities,
+    ),
+    Kernel(
+        "attention",
+        "jax",
+        "jax_segments.attend_by_splash",
+        "Keras computes and retains all scores under a mask that is an argument of the compiled step",
+        "tests/kernels/test_jax_segments.py for the values, tests/tpu for the compiler; no figure of a TPU yet",
+        "a TPU, or several under DataParallel; no dropout; padding or sequences; at least 128 tokens",
+        conditions.takes_splash,
+    ),
+    Kernel(
+        "attention",
+        "jax",
+        "jax_kernels.attend_by_pairs",
+        "cuDNN takes a mask of all pairs; given one of keys, Keras computes and retains all scores",
         "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
-        "CUDA with cuDNN, Ampere or later; half precision; no dropout; a mask of keys; heads of a width that cuDNN takes",
-        _takes_key_lengths,
+        "CUDA with cuDNN, Ampere or later; half precision; no dropout; even lengths; at most twice the hidden size, or pairs given",
+        conditions.has_pairs_in_cudnn,
+    ),
+    Kernel(
+        "attention",
+        "jax",
+        "jax_kernels.attend_by_key_lengths",
+        "cuDNN takes the lengths of keys, which are smaller than a mask of all pairs",
+        "tests/kernels/test_jax_kernels.py for the values; no GPU figure yet",
+        "the same for padding in longer texts",
+        conditions.takes_key_lengths,
+    ),
+    Kernel(
+        "attention",
+        "jax",
+        "jax_segments.attend_by_flash",
+        "takes the numbers of sequences, where a mask of all pairs would be larger than queries, keys and values",
+        "tests/kernels/test_jax_segments.py for the values; no GPU figure yet",
+        "one CUDA device, Ampere or later; no dropout; sequences in rows of a multiple of 128 tokens that cuDNN is not given",
+        conditions.takes_sequences,
     ),
     Kernel(
         "attention",
@@ -111,9 +97,18 @@ TABLE = (
         "retains queries, keys, values and one byte for every probability; the graph retains four arrays of probabilities",
         STEP,
         "in training with attention dropout",
-        _drops_probabilities,
+        conditions.drops_probabilities,
     ),
     *(Kernel("windowed_attention", backend, "bands.attend_in_bands", *IN_BANDS) for backend in ("tensorflow", "jax", "torch")),
+    Kernel(
+        "dropout",
+        "jax",
+        "jax_dropout.drop",
+        "Threefry takes a hundred operations for a number, a hash of two words a row twenty; it is computed again, not retained",
+        DROPOUT_ON_JAX,
+        "rates below 1",
+        conditions.is_below_one,
+    ),
     Kernel(
         "dropout",
         "tensorflow",
@@ -121,7 +116,7 @@ TABLE = (
         "half of the time of dropout is random numbers: 16 bits are enough for each, and Keras draws 32",
         STEP,
         "rates below 1",
-        _is_below_one,
+        conditions.is_below_one,
     ),
     Kernel(
         "in_one_kernel",
@@ -137,7 +132,7 @@ TABLE = (
         "retains the input of the activation for the backward pass, but not its output",
         STEP,
         "a dense layer that is a plain product: not quantised, without adapters, without an activation",
-        _is_plain,
+        conditions.is_plain,
     ),
     Kernel(
         "dense",
@@ -146,7 +141,7 @@ TABLE = (
         "TensorFlow adds the bias within the product only if the product is one of rows",
         STEP,
         "no activation, which may depend on the whole shape",
-        _is_linear,
+        conditions.is_linear,
     ),
     Kernel(
         "clip_factor",
@@ -155,7 +150,7 @@ TABLE = (
         "the kernel of the step clips in its own pass over a gradient",
         "A step of AdamW with clipping",
         "outside a strategy with replicas",
-        _on_one_device,
+        conditions.on_one_device,
     ),
     Kernel(
         "adam_step",
@@ -164,7 +159,7 @@ TABLE = (
         "changes weight and moments in place, in one pass over memory instead of one for each operation",
         "A step of AdamW with clipping",
         "no averaged weights; moments of the dtype of the weight",
-        _changes_in_place,
+        conditions.changes_in_place,
     ),
     Kernel(
         "replica_count",
@@ -180,7 +175,7 @@ TABLE = (
         "Keras clips the gradient of each replica and then sums, which is not the clipped gradient of the batch",
         "tests/training/distributed/test_tensorflow_replicas.py: the losses of one device",
         "in a step of several replicas",
-        _among_replicas,
+        conditions.among_replicas,
     ),
     Kernel(
         "mean_over_replicas",
@@ -189,7 +184,7 @@ TABLE = (
         "Keras takes the mean of the means of the replicas, whose parts of a batch have different numbers of labels",
         "tests/training/distributed/test_tensorflow_replicas.py: the losses of one device",
         "in a step of several replicas",
-        _among_replicas,
+        conditions.among_replicas,
     ),
     Kernel(
         "unwritten",

@@ -85,12 +85,12 @@ class Dense(keras.layers.Dense):
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class Dropout(keras.layers.Dropout):
-    """`keras.layers.Dropout`, which on TensorFlow draws 16 random bits for a number and passes over memory once.
+    """`keras.layers.Dropout` with cheaper random bits on TensorFlow and JAX.
 
         outputs = inputs / (1 - rate) where a number is kept, else 0
 
-    There the rate is rounded to a 65,536th, and each replica of a `MirroredStrategy` drops different numbers; in Keras's layer
-    all of them drop the same.
+    On TensorFlow the rate is rounded to a 65,536th, and each replica of a `MirroredStrategy` drops different numbers; in Keras's
+    layer all of them drop the same. On JAX the numbers do not depend on how many devices share the batch.
 
     Args:
         rate: the part of the numbers that is dropped in training, in [0, 1).

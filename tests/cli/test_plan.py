@@ -54,6 +54,18 @@ def test_json_is_the_plan(capsys):
     assert printed == json.loads(json.dumps(made.to_dict()))
 
 
+def test_the_source_of_the_time_and_the_padding_are_printed(capsys):
+    arguments = ["plan", "base", "--gpu", "h100", "--batch-size", "256", "--dtype", "mixed_bfloat16", "--real-tokens", "0.85"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "tokens per second, padding of 15% not counted" in printed
+    assert "Computation: BERT-base, 256 x 128, with dropout, mixed_bfloat16, measured on an H100" in printed
+    assert main([*arguments, "--packing", "yes", "--utilisation", "0.3"]) == 0
+    printed = capsys.readouterr().out
+    assert "padding of" not in printed
+    assert "computed at 30% of" in printed
+
+
 def test_the_figures_of_the_compiler_are_next_to_the_estimate(capsys, monkeypatch):
     said = {
         "arguments": 1_321_838_592,

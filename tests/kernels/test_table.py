@@ -20,6 +20,8 @@ from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 ROOT = Path(__file__).parents[2]
 BACKEND = keras.config.backend()
 MASK = np.arange(6) < np.array([6, 4])[:, None]
+# Of two rows, one with two sequences and padding, one with one.
+NUMBERS = np.array([[1, 1, 1, 4, 4, 0], [1, 1, 1, 1, 1, 1]], "int32")
 # Of 65,536 numbers less than one is dropped on average: kernel and plain form keep all.
 NEARLY_NONE = 1e-9
 
@@ -85,8 +87,10 @@ CASES = {
         {
             "a mask of keys": {},
             "a mask of pairs": {"mask": MASK[:, None, None, :] & np.tri(6, dtype=bool)[None, None]},
+            "sequences": {"mask": NUMBERS},
             "causal": {"causal": True},
             "with dropout": {"dropout": NEARLY_NONE},
+            "sequences with dropout": {"mask": NUMBERS, "dropout": NEARLY_NONE},
             "causal with dropout": {"causal": True, "dropout": NEARLY_NONE},
         },
     ),
@@ -131,8 +135,8 @@ def cudnn_by_xla(monkeypatch):
     if BACKEND == "jax":
         from keras_bert_rebuild.kernels import jax_kernels
 
-        by_lengths = functools.partial(jax_kernels.attend_by_key_lengths, implementation="xla")
-        monkeypatch.setattr(jax_kernels, "attend_by_key_lengths", by_lengths)
+        for name in ("attend_by_pairs", "attend_by_key_lengths"):
+            monkeypatch.setattr(jax_kernels, name, functools.partial(getattr(jax_kernels, name), implementation="xla"))
         monkeypatch.setattr(jax_kernels, "has_fused_kernel", lambda query: True)
 
 

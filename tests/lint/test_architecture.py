@@ -50,8 +50,10 @@ GROUND = {"files", "version", "anatomy", "kernels"}  # these may be imported by 
 BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "kernels/device_settings.py",
+    "kernels/jax_dropout.py",
     "kernels/jax_inference.py",
     "kernels/jax_kernels.py",
+    "kernels/jax_segments.py",
     "kernels/torch_kernels.py",
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_kernels.py",

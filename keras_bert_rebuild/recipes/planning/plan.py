@@ -8,16 +8,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.planning.plan_devices import gpus as gpu_topology
 from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu_slice
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
+from keras_bert_rebuild.recipes.planning.step_time import compute_seconds, load_of, published_beside, update_seconds
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
-from keras_bert_rebuild.recipes.step_costs import Work, gradient_bytes, largest_batch, num_params, step_memory, trained_flops
+from keras_bert_rebuild.recipes.step_costs import gradient_bytes, largest_batch, num_params, step_memory
 
 CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
 NEEDS = ("jax", "libtpu")
@@ -87,16 +88,19 @@ def plan(
     gpu: str | None = None,
     cpu: bool = False,
     tokens: int = BILLION,
-    utilisation: float = 0.4,
+    utilisation: float | None = None,
+    packing: bool = False,
+    real_tokens: float | None = None,
     compile: bool = False,
     vocab_size: int | None = None,
     **settings: Any,
 ) -> Plan:
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
-    Every device holds all weights and a part of the batch. The time of a step is the sum of three: the matrix products at the given
-    fraction of the published rate, the sum of gradients over the devices at the rate of the links, and the update at the rate of
-    the memory.
+    Every device holds all weights and a part of the batch. The time of a step is the sum of three: computation, the sum of
+    gradients over the devices at the rate of the links, and the update at the rate of the memory. Computation is derived from
+    steps that were measured (`measured_steps.MEASURED`, by the formula of `step_time`), or takes the given fraction of the
+    published rate.
 
     Args:
         model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
@@ -106,7 +110,11 @@ def plan(
         gpu: their kind, such as "h100".
         cpu: this processor, whose rate is measured.
         tokens: tokens of the whole training.
-        utilisation: the fraction of the rate that is reached, in (0, 1].
+        utilisation: the fraction of the rate that is reached, in (0, 1]; None for what measured steps tell, and 0.4 on a kind of
+            device that nothing was measured on.
+        packing: whether rows hold several sequences and so no padding.
+        real_tokens: the fraction of the places of a batch that is not padding if every sequence has a row of its own, in (0, 1];
+            None for all of them.
         compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
         vocab_size: tokens of the vocabulary, instead of the model's.
         **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
@@ -132,8 +140,11 @@ def plan(
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
         raise ValueError(f"seq_len must be at most {config.max_length}, the rows of the position table; got {phase.seq_len}.")
-    if not is_number(utilisation) or not 0 < utilisation <= 1:
-        raise ValueError(f"utilisation must be a number above 0 and at most 1; got {utilisation!r}.")
+    for name, fraction in (("utilisation", utilisation), ("real_tokens", real_tokens)):
+        if fraction is not None and (not is_number(fraction) or not 0 < fraction <= 1):
+            raise ValueError(f"{name} must be a number above 0 and at most 1; got {fraction!r}.")
+    if not isinstance(packing, bool):
+        raise ValueError(f"packing must be True or False; got {packing!r}.")
     if not is_number(tokens) or tokens < 1:
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
@@ -146,22 +157,19 @@ def plan(
     per_device = phase.batch_size // (topology.count * passes)
     memory = step_memory(config, run, topology.kind, per_device)
     largest = largest_batch(config, run, topology.kind, topology.device.memory)
-    predictions = cast(int, phase.max_predictions)  # `all_phases` fills it in
-    work = Work(
-        phase.batch_size * phase.seq_len,
-        phase.batch_size * phase.seq_len**2,
-        phase.batch_size * min(predictions, phase.seq_len),
-        phase.batch_size,
-    )
-    flops = sum(trained_flops(trained, work) for trained in run.learned.models(config, run))
+    load = load_of(config, run, passes, topology.count)
     rate = topology.device.flops(run.dtype)
-    compute = flops / (topology.count * rate * utilisation)
+    if utilisation is None:
+        compute, derived = compute_seconds(load, topology, run.dtype)
+    else:
+        compute, derived = load.flops / (rate * utilisation), "the utilisation that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
-    moved = 2 * (memory.parameters + memory.optimizer) + memory.gradients
-    update = moved / topology.device.bandwidth if topology.device.bandwidth else 0.0
+    update = update_seconds(memory, topology.device)
     seconds = compute + all_reduce + update
-    steps = math.ceil(tokens / work.tokens)
+    filled = 1.0 if packing or real_tokens is None else real_tokens
+    real = phase.batch_size * phase.seq_len * filled
+    steps = math.ceil(tokens / real)
     hours = steps * seconds / 3600
     return Plan(
         devices=topology.words,
@@ -176,20 +184,23 @@ def plan(
         available=topology.device.memory,
         fits=memory.total <= topology.device.memory,
         largest_batch=largest * topology.count * passes,
-        flops=flops,
-        utilisation=utilisation,
+        flops=load.flops * topology.count,
+        utilisation=load.flops / (rate * compute),
+        derived_from=derived,
+        packing=packing,
+        real_tokens=filled,
         device_flops=rate,
         compute_seconds=compute,
         all_reduce_bytes=size,
         all_reduce_seconds=all_reduce,
         update_seconds=update,
         step_seconds=seconds,
-        tokens_per_second=work.tokens / seconds,
+        tokens_per_second=real / seconds,
         tokens=int(tokens),
         steps=steps,
         hours=hours,
         device_hours=hours * topology.count,
-        notes=tuple(_notes(topology, run)),
+        notes=(*_notes(topology, run), *(published_beside(topology, run.dtype) if utilisation is None else ())),
         compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
     )
 

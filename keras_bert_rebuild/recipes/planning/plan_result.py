@@ -50,13 +50,22 @@ class Plan:
     """Operations of the matrix products of a step, on all devices."""
 
     utilisation: float
-    """The fraction of the devices' rate that is assumed to be reached."""
+    """The fraction of the devices' rate that the matrix products reach in the time of computation."""
+
+    derived_from: str
+    """What the time of computation is derived from: the nearest measured step and its source, or what is assumed."""
+
+    packing: bool
+    """Whether rows hold several sequences."""
+
+    real_tokens: float
+    """The fraction of the places of a batch that is not padding."""
 
     device_flops: float
     """The rate of one device, operations per second."""
 
     compute_seconds: float
-    """Operations / (devices · rate · utilisation)."""
+    """The time of computation: operations / (devices · rate · utilisation)."""
 
     all_reduce_bytes: int
     """Gradients that each device contributes to the sum over all devices."""
@@ -71,10 +80,10 @@ class Plan:
     """The sum of the three."""
 
     tokens_per_second: float
-    """Tokens per second of all devices."""
+    """Tokens per second of all devices, without padding."""
 
     tokens: int
-    """Tokens of the whole training."""
+    """Tokens of the whole training, without padding."""
 
     steps: int
     """Optimizer steps for them."""

@@ -37,7 +37,7 @@ class ScalingRow:
     """Tokens per second of a chip, as a fraction of those of a chip of the smallest slice."""
 
 
-def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None, utilisation=0.4, **settings):
+def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None, utilisation=None, **settings):
     """Predict a step on every slice of a TPU over which the examples can be split.
 
         step(n) = products(n) + sum(n) + update            efficiency(n) = tokens/s(n) / (n · tokens/s(m) / m)
@@ -49,7 +49,7 @@ def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None,
         model: as for `plan`.
         tpu: a chip, such as "v5e".
         batch_per_chip, batch_size: one of the two: examples of each chip, or of all.
-        utilisation: the fraction of the rate that is reached.
+        utilisation: the fraction of the rate that is reached; None as for `plan`.
         **settings: as for `plan`.
 
     Returns:

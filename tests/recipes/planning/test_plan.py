@@ -72,6 +72,16 @@ def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
     assert (made.device_count, made.all_reduce_bytes, made.source) == (1, 0, "measured")
 
 
+def test_tokens_per_second_are_real_tokens():
+    filled, half, packed = (
+        plan("base", gpu="h100", **given) for given in ({}, {"real_tokens": 0.5}, {"real_tokens": 0.5, "packing": True})
+    )
+    assert half.step_seconds == filled.step_seconds == packed.step_seconds
+    assert half.tokens_per_second * 2 == filled.tokens_per_second == packed.tokens_per_second
+    assert (half.real_tokens, packed.real_tokens, packed.packing) == (0.5, 1, True)
+    assert half.steps == pytest.approx(2 * filled.steps, abs=1)
+
+
 def test_a_plan_has_notes():
     assert "no units for bfloat16" in plan("base", gpu="v100", **BF16).notes[0]
     assert plan("base", gpu="v100").notes == ()
@@ -101,6 +111,8 @@ def test_a_plan_is_plain_values():
         ({"gpu": "l4", "dtype": "float64"}, "dtype must be one of 'float32', 'mixed_bfloat16'; got 'float64'"),
         ({"gpu": "l4", "utilisation": 0}, "utilisation must be a number above 0 and at most 1; got 0"),
         ({"gpu": "l4", "utilisation": 40}, "utilisation must be a number above 0 and at most 1; got 40"),
+        ({"gpu": "l4", "real_tokens": 1.5}, "real_tokens must be a number above 0 and at most 1; got 1.5"),
+        ({"gpu": "l4", "packing": "yes"}, "packing must be True or False; got 'yes'"),
         ({"gpu": "l4", "tokens": -5}, "tokens must be a number of at least 1; got -5"),
         ({"gpu": "l4", "tokens": float("nan")}, "tokens must be a number of at least 1; got nan"),
         ({"gpu": "l4", "steps": 5}, "a plan accepts the settings batch_size, .*loss_chunk; got steps"),

@@ -1,0 +1,117 @@
+"""JAX only: attention by segment ids, in the Pallas kernels that JAX brings: a query attends to the keys that have its own number.
+
+The modules are experimental, so they are imported where a kernel runs, and the conditions ask whether they are there.
+"""
+
+import functools
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import keras
+from jax.sharding import PartitionSpec
+
+SPLASH = "jax.experimental.pallas.ops.tpu.splash_attention"
+FLASH = "jax.experimental.pallas.ops.gpu.attention"
+# Columns of a tile of a TPU, and queries and keys of a block of the kernel for GPUs.
+TILE = 128
+
+
+@functools.cache
+def _exists(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package around it
+        return False
+
+
+def has_splash(query):
+    """Whether the kernel for TPUs runs here for queries `(batch, length, heads, width)`, of at least a tile of tokens.
+
+    XLA does not split the kernel over devices, so several need a `keras.distribution.DataParallel`, which says how.
+    """
+    if jax.devices()[0].platform != "tpu" or query.shape[1] < TILE or not _exists(SPLASH):
+        return False
+    return jax.device_count() == 1 or _data_parallel() is not None
+
+
+def has_flash_with_segments(query):
+    """Whether the kernel for GPUs runs here for queries `(batch, length, heads, width)`: on one device, in whole blocks."""
+    device = jax.devices()[0]
+    if "cuda" not in device.client.platform_version or jax.device_count() > 1 or not _exists(FLASH):
+        return False
+    return float(device.compute_capability) >= 8 and query.shape[1] % TILE == 0 and 16 <= query.shape[-1] <= 128
+
+
+def _data_parallel():
+    distribution = keras.distribution.distribution()
+    return distribution if isinstance(distribution, keras.distribution.DataParallel) else None
+
+
+def attend_by_splash(query, key, value, mask, interpret=False):
+    """softmax(Q Kᵀ / √K) V over the keys that the mask allows, without storing scores.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`.
+        mask: `(batch, length)`, False at padding; or the numbers of sequences, int32.
+        interpret: compute on any device, slowly.
+
+    Returns:
+        `(batch, length, heads, width)`. An example of nothing but padding attends to all of it.
+    """
+    mask = jnp.asarray(mask)
+    if mask.dtype == "bool":
+        mask = jnp.where(jnp.any(mask, axis=1, keepdims=True), mask, True).astype("int32")
+        numbers = jnp.ones_like(mask), mask
+    else:
+        numbers = mask, mask
+    of_one = functools.partial(_splash, interpret=interpret)
+    distribution = _data_parallel()
+    if distribution is None:
+        return of_one(query, key, value, *numbers)
+    of_batch = PartitionSpec(distribution.batch_dim_name)
+    mesh = distribution.device_mesh.backend_mesh
+    return jax.shard_map(of_one, mesh=mesh, in_specs=of_batch, out_specs=of_batch, check_vma=False)(query, key, value, *numbers)
+
+
+def _splash(query, key, value, of_queries, of_keys, interpret):
+    splash = importlib.import_module(SPLASH)
+    length, heads, width = query.shape[1:]
+    padded = -(-length // TILE) * TILE
+    block = next(size for size in (4 * TILE, 2 * TILE, TILE) if padded % size == 0)
+    names = ("q", "kv", "kv_compute", "q_dkv", "kv_dkv", "kv_dkv_compute", "q_dq", "kv_dq")
+    kernel = splash.make_splash_mha(
+        splash.MultiHeadMask([splash.FullMask((padded, padded))] * heads),
+        block_sizes=splash.BlockSizes(**{f"block_{name}": block for name in names}),
+        head_shards=1,
+        q_seq_shards=1,
+        interpret=interpret,
+    )
+
+    def rows(x):
+        return jnp.pad(jnp.swapaxes(x, 1, 2), ((0, 0), (0, 0), (0, padded - length), (0, 0)))
+
+    # What is added is padding to keys; its own queries see the first key, so that each has one.
+    end = ((0, 0), (0, padded - length))
+    of_queries = jnp.concatenate([of_queries, jnp.broadcast_to(of_queries[:, :1], (len(query), padded - length))], axis=1)
+    numbers = splash.SegmentIds(q=of_queries, kv=jnp.pad(of_keys, end, constant_values=-1))
+    scaled = (query * width**-0.5).astype(query.dtype)
+    attended = jax.vmap(kernel)(rows(scaled), rows(key), rows(value), numbers)
+    return jnp.swapaxes(attended[:, :, :length], 1, 2).astype(query.dtype)
+
+
+def attend_by_flash(query, key, value, mask, interpret=False):
+    """softmax(Q Kᵀ / √K) V over the keys of the sequence of a query, without storing scores.
+
+    Args:
+        query, key, value: `(batch, length, heads, width)`, the length a multiple of 128.
+        mask: the numbers of sequences, int32 `(batch, length)`.
+        interpret: compute on any device, slowly.
+
+    Returns:
+        `(batch, length, heads, width)`.
+    """
+    flash = importlib.import_module(FLASH)
+    # By position: `custom_vjp` has no names for what is not differentiated.
+    scale, causal, blocks = query.shape[-1] ** -0.5, False, flash.BlockSizes.get_default()
+    return flash.mha(query, key, value, mask, scale, causal, blocks, "triton", None, 2, None, interpret)

@@ -1,0 +1,113 @@
+"""Steps of a pretraining that were timed, and steps that others publish: what the time of a plan is derived from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredStep:
+    """One step of BERT with an MLM and an NSP head and AdamW, on one device."""
+
+    device: str
+    """Its name in `plan_devices`, or "cpu"."""
+
+    model: str
+    """The size of the model."""
+
+    batch_size: int
+    """Examples of the step."""
+
+    seq_len: int
+    """Tokens of an example, with padding."""
+
+    dtype: str
+    """The dtype policy."""
+
+    dropout: bool
+    """Whether a tenth of hidden numbers and of attention probabilities was dropped."""
+
+    seconds: float
+    """The time of the step."""
+
+    packing: bool = False
+    """Whether rows held several sequences."""
+
+    real_tokens: float = 1.0
+    """The fraction of the places of the batch that was not padding."""
+
+    rate: float | None = None
+    """Operations per second of a large matrix product on this machine; None if the published rate counts."""
+
+    source: str
+    """Where it was measured."""
+
+    @property
+    def words(self):
+        """What was measured, for people."""
+        return f"BERT-{self.model}, {self.batch_size} x {self.seq_len}, {'with' if self.dropout else 'no'} dropout, {self.dtype}"
+
+
+def _on_h100(batch_size, seq_len, dropout, milliseconds, real_tokens=1.0):
+    return MeasuredStep(
+        device="h100",
+        model="base",
+        batch_size=batch_size,
+        seq_len=seq_len,
+        dtype="mixed_bfloat16",
+        dropout=dropout,
+        seconds=milliseconds / 1e3,
+        real_tokens=real_tokens,
+        source="measured on an H100, JAX 0.11.2",
+    )
+
+
+def _on_two_cores(batch_size, seq_len, dtype, seconds, rate, real_tokens):
+    return MeasuredStep(
+        device="cpu",
+        model="base",
+        batch_size=batch_size,
+        seq_len=seq_len,
+        dtype=dtype,
+        dropout=True,
+        seconds=seconds,
+        real_tokens=real_tokens,
+        rate=rate * 1e9,
+        source="measured on two cores, TensorFlow 2.21",
+    )
+
+
+# benchmarks/RESULTS.md, "GPU" and "A pretraining step beside transformers and KerasHub": milliseconds and seconds of a step. Random
+# numbers of the steps with dropout on the H100 were JAX's own, and their attention was not fused.
+MEASURED = (
+    _on_h100(256, 128, True, 70, real_tokens=0.85),
+    _on_h100(64, 512, True, 93, real_tokens=0.636),
+    _on_h100(256, 128, False, 57.8),
+    _on_h100(64, 512, False, 60.2),
+    _on_h100(64, 512, True, 93),
+    _on_h100(1024, 128, False, 207),
+    _on_two_cores(8, 128, "float32", 4.023, 208, 0.784),
+    _on_two_cores(8, 128, "mixed_bfloat16", 2.502, 413, 0.784),
+    _on_two_cores(2, 512, "float32", 4.343, 204, 0.729),
+    _on_two_cores(2, 512, "mixed_bfloat16", 2.899, 418, 0.729),
+)
+
+# Of a large product, measured on the H100: 840 of 989.5 TFLOP/s.
+PRODUCTS = 0.85
+
+NVIDIA = "https://github.com/NVIDIA/DeepLearningExamples/tree/master/PaddlePaddle/LanguageModeling/BERT, 694 and 307 sequences/s"
+
+
+def _of_nvidia(batch_size, dtype, sequences):
+    return MeasuredStep(
+        device="a100-80",
+        model="large",
+        batch_size=batch_size,
+        seq_len=128,
+        dtype=dtype,
+        dropout=True,
+        seconds=batch_size / sequences,
+        source=NVIDIA,
+    )
+
+
+# Of other programs, which a plan is compared with and not derived from: float16 for mixed_bfloat16, LAMB for AdamW.
+PUBLISHED = (_of_nvidia(256, "mixed_bfloat16", 694), _of_nvidia(128, "float32", 307))

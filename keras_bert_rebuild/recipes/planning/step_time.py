@@ -1,0 +1,204 @@
+"""How long a device computes in a step, derived from steps that were measured.
+
+    seconds = operations / (rate · 0.85) + passes · numbers · bytes of a number / pace + drawn · seconds of a drawn number
+
+The products run at the rate of a large one. Everything else passes over arrays of one number for each token, block and column of
+the hidden size; how many passes that is, is what a measured step tells, and between several steps it is interpolated. Dropout costs
+as much as the random numbers it draws. The pace is the published bandwidth of the memory; of a processor the rate of its products.
+"""
+
+import dataclasses
+import functools
+import math
+from dataclasses import dataclass
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.recipes.planning import measured_steps
+from keras_bert_rebuild.recipes.planning.measured_steps import PRODUCTS, MeasuredStep
+from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.settings import size_fields
+from keras_bert_rebuild.recipes.step_costs import Work, step_memory, trained_flops
+
+# Where nothing is known.
+UTILISATION = 0.4
+# The device whose steps tell of GPUs that no step was measured on.
+TRANSFERRED = "h100"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one device computes in a step."""
+
+    flops: float
+    """Operations of its matrix products."""
+
+    numbers: float
+    """Tokens · blocks · hidden size."""
+
+    drawn: float
+    """Random numbers that dropout draws."""
+
+    tokens: float
+    """Tokens of one pass, padding counted."""
+
+    seq_len: int
+    """Tokens of an example."""
+
+    width: int
+    """Hidden size."""
+
+
+def load_of(config, run, passes=1, devices=1):
+    """The `Load` of each of several devices.
+
+    Args:
+        config: a `BertConfig`.
+        run: `PretrainSettings` of one phase, whose batch is that of a step of all devices.
+        passes: micro-batches of a step.
+        devices: their number.
+    """
+    phase = run.all_phases[0]
+    places = phase.batch_size * phase.seq_len
+    predictions = phase.batch_size * min(phase.max_predictions, phase.seq_len)
+    work = Work(places, phase.batch_size * phase.seq_len**2, predictions, phase.batch_size)
+    models = run.learned.models(config, run)
+    encoders = [(trained.config.encoder(), places * (1 + trained.again)) for trained in models]
+    return Load(
+        flops=sum(trained_flops(trained, work) for trained in models) / devices,
+        numbers=sum(tokens * len(encoder.blocks) * encoder.width for encoder, tokens in encoders) / devices,
+        drawn=sum(tokens * _drawn(encoder, phase.seq_len) for encoder, tokens in encoders) / devices,
+        tokens=places / (devices * passes),
+        seq_len=phase.seq_len,
+        width=encoders[-1][0].width,
+    )
+
+
+def _drawn(encoder, length):
+    """Random numbers for each token."""
+    count = encoder.embedding.width if encoder.embedding.dropout else 0
+    for block in encoder.blocks:
+        attention = block.attention
+        if attention.dropout:
+            count += attention.heads * (length if attention.window is None else min(length, 2 * attention.window + 1))
+        after_attention = block.dropout if attention.output_dropout is None else attention.output_dropout
+        count += encoder.width * ((after_attention > 0) + (block.dropout > 0))
+        count += block.feed_forward.inner if block.feed_forward.dropout else 0
+    return count
+
+
+def update_seconds(memory, device):
+    """The time in which weights and optimizer are read and written and gradients read; 0 if the bandwidth is not known."""
+    return (2 * (memory.parameters + memory.optimizer) + memory.gradients) / device.bandwidth if device.bandwidth else 0.0
+
+
+def compute_seconds(load, topology, dtype):
+    """Seconds that a device computes in a step, without the update, and what they are derived from.
+
+    Args:
+        load: a `Load`.
+        topology: a `plan_devices.Topology`.
+        dtype: the dtype policy.
+
+    Returns:
+        `(seconds, words)`.
+    """
+    device, rate = topology.device, topology.device.flops(dtype)
+    rows = [row for row in measured_steps.MEASURED if row.device == device.name]
+    moved = ""
+    if not rows and topology.kind == "gpu" and device.bfloat16:
+        rows = [row for row in measured_steps.MEASURED if row.device == TRANSFERRED]
+        moved = f", by the published rates of the {device.title}"
+    if not rows:
+        return load.flops / (rate * UTILISATION), f"{UTILISATION:.0%} is assumed: no step was measured on such a device"
+    steps = [_timed(row) for row in rows if row.dtype == dtype] or [_timed(row) for row in rows]
+    pace = device.bandwidth or rate
+    passes = _mean(load, [(step.load, step.passes) for step in _plain(steps)])
+    products = load.flops / (rate if topology.kind == "cpu" else rate * PRODUCTS)
+    seconds = products + (passes * load.numbers * _size(dtype) + _bytes_of_draw(load, steps) * load.drawn) / pace
+    nearest = min(steps, key=lambda step: _distance(load, step.load) + (step.row.dropout != (load.drawn > 0)))
+    others = f" and {len(steps) - 1} other steps" if len(steps) > 1 else ""
+    return seconds, f"{nearest.row.words}, {nearest.row.source}{others}{moved}"
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A measured step and what its time consists of."""
+
+    row: MeasuredStep
+    load: Load
+    rest: float
+    """Bytes that pass through its memory at the pace, in the time that is neither products nor the update."""
+
+    @property
+    def passes(self):
+        """Passes over arrays of its numbers."""
+        return self.rest / (self.load.numbers * _size(self.row.dtype))
+
+
+@functools.cache
+def _timed(row):
+    load, memory = _of_row(row)
+    if row.rate is None:
+        device = GPU_CARDS[row.device]
+        rate, pace, update = device.flops(row.dtype) * PRODUCTS, device.bandwidth, update_seconds(memory, device)
+    else:
+        rate, pace, update = row.rate, row.rate, 0.0
+    return Timed(row, load, (row.seconds - update - load.flops / rate) * pace)
+
+
+def _of_row(row):
+    """The load and the memory of a measured step."""
+    config = BertConfig.from_dict(size_fields(row.model))
+    if not row.dropout:
+        config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    run = PretrainSettings(batch_size=row.batch_size, seq_len=row.seq_len, dtype=row.dtype)
+    return load_of(config, run), step_memory(config, run, "cpu" if row.device == "cpu" else "gpu", row.batch_size)
+
+
+def published_beside(topology, dtype):
+    """A sentence for each published step on such a device: its tokens per second, and what the formula says of the same step."""
+    for row in measured_steps.PUBLISHED:
+        if (row.device, row.dtype) == (topology.device.name, dtype):
+            load, memory = _of_row(row)
+            one = dataclasses.replace(topology, shape=(1,))
+            seconds = compute_seconds(load, one, dtype)[0] + update_seconds(memory, topology.device)
+            speeds = [f"{load.tokens / taken:,.0f}" for taken in (row.seconds, seconds)]
+            program = f"Another program, {row.words}: {speeds[0]} tokens per second ({row.source})"
+            yield f"{program}; the same computation as here: {speeds[1]}."
+
+
+def _plain(steps):
+    """The steps without dropout; if there is none, all of them, whose random numbers then count as passes."""
+    return [step for step in steps if not step.row.dropout] or steps
+
+
+def _bytes_of_draw(load, steps):
+    """Bytes that would pass through the memory in the time of drawing one number."""
+    plain = [(step.load, step.passes) for step in _plain(steps)]
+    dropped = [step for step in steps if step.row.dropout]
+    if not load.drawn or not dropped or len(dropped) == len(steps):
+        return 0.0
+    costs = []
+    for step in dropped:
+        passed = _mean(step.load, plain) * step.load.numbers * _size(step.row.dtype)
+        costs.append((step.load, (step.rest - passed) / step.load.drawn))
+    return max(_mean(load, costs), 0.0)
+
+
+def _mean(load, values):
+    """The mean of values of loads, the nearer ones with more weight; that of a load itself where it is among them.
+
+    Reference: Shepard, 1968, "A two-dimensional interpolation function for irregularly-spaced data".
+    """
+    weights = [1 / (_distance(load, of) ** 2 + 1e-9) for of, _ in values]
+    return sum(weight * value for weight, (_, value) in zip(weights, values, strict=True)) / sum(weights)
+
+
+def _distance(one, other):
+    pairs = ((one.tokens, other.tokens), (one.seq_len, other.seq_len), (one.width, other.width))
+    return math.hypot(*(math.log(a / b) for a, b in pairs))
+
+
+def _size(dtype):
+    return 2 if dtype == "mixed_bfloat16" else 4

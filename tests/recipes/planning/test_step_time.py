@@ -1,0 +1,90 @@
+"""The time of a step as measured steps tell it."""
+
+import dataclasses
+
+import pytest
+
+from keras_bert_rebuild import BertConfig, plan
+from keras_bert_rebuild.recipes.planning import measured_steps
+from keras_bert_rebuild.recipes.planning.measured_steps import MEASURED, PUBLISHED
+from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS
+
+WITHOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """A function that plans the step of a row."""
+
+    def run(row):
+        monkeypatch.setattr("keras_bert_rebuild.recipes.step_costs.matrix_ceiling", lambda dtype: row.rate)
+        config = row.model if row.dropout else dataclasses.replace(BertConfig(), **WITHOUT)
+        device = {"cpu": True} if row.device == "cpu" else {"gpu": row.device}
+        sizes = {"batch_size": row.batch_size, "seq_len": row.seq_len, "dtype": row.dtype}
+        return plan(config, **device, **sizes, packing=row.packing, real_tokens=row.real_tokens)
+
+    return run
+
+
+def is_same_step(one, other):
+    names = ("device", "model", "batch_size", "seq_len", "dtype", "dropout")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: f"{row.device} {row.words}")
+def test_a_measured_step_is_predicted_from_the_others_within_15_percent(row, planned, monkeypatch):
+    others = tuple(other for other in MEASURED if not is_same_step(other, row))
+    assert len(others) < len(MEASURED)
+    monkeypatch.setattr(measured_steps, "MEASURED", others)
+    made = planned(row)
+    assert made.step_seconds == pytest.approx(row.seconds, rel=0.15)
+    real = row.batch_size * row.seq_len * row.real_tokens / row.seconds
+    assert made.tokens_per_second == pytest.approx(real, rel=0.15)
+
+
+@pytest.mark.parametrize("row", MEASURED, ids=lambda row: f"{row.device} {row.words}")
+def test_a_measured_step_is_its_own_prediction(row, planned):
+    made = planned(row)
+    assert made.step_seconds == pytest.approx(row.seconds, rel=0.01)
+    assert f"{row.words}, {row.source}" in made.derived_from
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.device} {row.words}")
+def test_a_published_step_is_predicted_within_a_quarter_and_stands_beside_the_plan(row, planned):
+    made = planned(row)
+    assert made.step_seconds == pytest.approx(row.seconds, rel=0.25)
+    (note,) = made.notes
+    assert f"{row.batch_size * row.seq_len / row.seconds:,.0f} tokens per second" in note
+    assert note.endswith(f"the same computation as here: {made.tokens_per_second:,.0f}.")
+
+
+def test_a_device_without_measured_steps_takes_those_of_the_h100_by_its_rates():
+    made = plan("base", gpu="l4", batch_size=64, dtype="mixed_bfloat16")
+    assert "H100" in made.derived_from
+    assert "by the published rates of the NVIDIA L4" in made.derived_from
+    slower = GPU_CARDS["h100"].bfloat16 / GPU_CARDS["l4"].bfloat16, GPU_CARDS["h100"].bandwidth / GPU_CARDS["l4"].bandwidth
+    times = made.compute_seconds / plan("base", gpu="h100", batch_size=64, dtype="mixed_bfloat16").compute_seconds
+    assert min(slower) < times < max(slower)
+
+
+@pytest.mark.parametrize("device", [{"tpu": "v5e:2x2"}, {"gpu": "v100"}])
+def test_where_nothing_is_known_utilisation_is_assumed(device):
+    made = plan("base", **device)
+    assert made.utilisation == pytest.approx(0.4)
+    assert made.derived_from.startswith("40% is assumed")
+
+
+def test_a_given_utilisation_overrides_what_was_measured():
+    made = plan("base", gpu="h100", utilisation=0.5)
+    assert made.compute_seconds == pytest.approx(made.flops / (494.5e12 * 0.5))
+    assert made.derived_from == "the utilisation that was given"
+
+
+def test_wider_models_longer_texts_and_dropout_have_the_efficiencies_that_they_should():
+    def utilisation(model="base", seq_len=128, **options):
+        config = {} if model == "base" else {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
+        config = BertConfig(**config, **options)
+        return plan(config, gpu="h100", batch_size=32768 // seq_len, seq_len=seq_len, dtype="mixed_bfloat16").utilisation
+
+    assert utilisation("large") > utilisation() > utilisation(seq_len=256) > utilisation(seq_len=512)
+    assert utilisation(**WITHOUT) > utilisation(attention_probs_dropout_prob=0.0) > utilisation()
