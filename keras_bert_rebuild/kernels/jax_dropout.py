@@ -87,7 +87,8 @@ def _where_kept(x, keep, gain):
 def attention_with_dropout(query, key, value, mask, rate, seed):
     """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
 
-    Queries, keys and values are retained for the backward pass; scores, probabilities and bits are computed again.
+    Queries, keys, values and outputs are retained for the backward pass, and two numbers for each query; scores, probabilities and
+    bits are computed again.
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
@@ -108,22 +109,33 @@ def attention_with_dropout(query, key, value, mask, rate, seed):
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def attend_with_dropout(query, key, value, mask, words, rate):
     """`attention_with_dropout` of `(batch, heads, length, width)`, with the words of rows `(2, batch, heads, queries, 1)`."""
-    keep, gain = kept(words, key.shape[2], rate)
-    return _where_kept(_probabilities(query, key, mask), keep, gain).astype(query.dtype) @ value
+    return _attend_forward(query, key, value, mask, words, rate)[0]
 
 
 def _attend_forward(query, key, value, mask, words, rate):
-    return attend_with_dropout(query, key, value, mask, words, rate), (query, key, value, mask, words)
+    scores = _scores(query, key, mask)
+    maximum = jnp.max(scores, axis=-1, keepdims=True)
+    exponentials = jnp.exp(scores - maximum)
+    factor = 1 / jnp.sum(exponentials, axis=-1, keepdims=True)
+    keep, gain = kept(words, key.shape[2], rate)
+    outputs = _where_kept(exponentials * factor, keep, gain).astype(query.dtype) @ value
+    return outputs, (query, key, value, mask, words, outputs, maximum, factor)
 
 
 def _attend_backward(rate, retained, upstream):
-    query, key, value, mask, words = retained
+    """The gradients without a sum over keys, so that all between the products is one pass.
+
+    The sum of probabilities times their gradients is that of outputs times theirs.
+
+    Reference: Dao et al., 2022, appendix B.2 (https://arxiv.org/abs/2205.14135).
+    """
+    query, key, value, mask, words, outputs, maximum, factor = retained
     query, key, words, upstream = lax.optimization_barrier((query, key, words, upstream))
     keep, gain = kept(words, key.shape[2], rate)
-    probabilities = _probabilities(query, key, mask)
+    probabilities = jnp.exp(_scores(query, key, mask) - maximum) * factor
     of_probabilities = _where_kept(upstream @ jnp.swapaxes(value, 2, 3), keep, gain)
-    of_scores = probabilities * (of_probabilities - jnp.sum(of_probabilities * probabilities, axis=-1, keepdims=True))
-    of_scores = (of_scores * query.shape[-1] ** -0.5).astype(query.dtype)
+    mean = jnp.sum(upstream.astype("float32") * outputs.astype("float32"), axis=-1, keepdims=True)
+    of_scores = (probabilities * (of_probabilities - mean) * query.shape[-1] ** -0.5).astype(query.dtype)
     dropped = _where_kept(probabilities, keep, gain).astype(query.dtype)
     return of_scores @ key, jnp.swapaxes(of_scores, 2, 3) @ query, jnp.swapaxes(dropped, 2, 3) @ upstream, None, None
 
@@ -131,6 +143,6 @@ def _attend_backward(rate, retained, upstream):
 attend_with_dropout.defvjp(_attend_forward, _attend_backward)
 
 
-def _probabilities(query, key, mask):
+def _scores(query, key, mask):
     scores = (query @ jnp.swapaxes(key, 2, 3)).astype("float32") * query.shape[-1] ** -0.5
-    return jax.nn.softmax(jnp.where(mask, scores, -1e30))
+    return jnp.where(mask, scores, -1e30)

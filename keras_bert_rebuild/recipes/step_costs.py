@@ -198,17 +198,19 @@ def num_params(config, settings):
 def _of_blocks(encoder, settings, kind, size_of):
     """Bytes of one example that the blocks of a model store for the backward pass, and those of the backward pass of one."""
     letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
-    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel.
-    scores = kind == "cpu" or any(block.attention.dropout > 0 for block in encoder.blocks)
+    # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel. With it, the kernel
+    # for JAX computes them again: one block's exist at a time.
+    dropped = any(block.attention.dropout > 0 for block in encoder.blocks)
+    plain = kind == "cpu" and not dropped
 
-    def add(rows):
+    def add(rows, scores):
         return sum(_numbers(held, letters, kind) * size_of[held.dtype] for held in rows if scores or not held.scores)
 
     in_blocks = [(part, runs) for part, _, runs in parts_of(encoder, ()) if part.section == BLOCK]
-    stored = sum(add(part.held) * runs for part, runs in in_blocks)
-    working = sum(add(part.working) for part, _ in in_blocks)
+    stored = sum(add(part.held, plain) * runs for part, runs in in_blocks)
+    working = sum(add(part.working, plain or dropped) for part, _ in in_blocks)
     if settings.remat:
-        return len(encoder.blocks) * add([REMATERIALISED]), working + stored // max(len(encoder.blocks), 1)
+        return len(encoder.blocks) * add([REMATERIALISED], plain), working + stored // max(len(encoder.blocks), 1)
     return stored, working
 
 

@@ -65,7 +65,7 @@ def changed(**changes):
 
 def test_a_block_retains_what_its_backward_pass_reads():
     half = LENGTH * (3 * WIDTH + WIDTH + 2 * WIDTH + INNER)  # queries, keys, values; joined heads; two sums; before the activation
-    full = HEADS * LENGTH * LENGTH + 2 * 16 * LENGTH + 4 * LENGTH  # scores; maxima and sums, 12 heads taking 16 rows; moments
+    full = 2 * 16 * LENGTH + 4 * LENGTH  # maxima and sums, 12 heads taking 16 rows; moments
     memory = step_memory(CONFIG, SETTINGS, "tpu", batch_size=5)
     assert memory.activations == 5 * 3 * (2 * half + 4 * full)
     assert memory.working == 5 * 2 * (3 * LENGTH * INNER + 3 * HEADS * LENGTH * LENGTH)
@@ -107,18 +107,21 @@ def test_a_tpu_fills_tiles():
     one_block = config.replace(num_hidden_layers=1)
     tpu, gpu = (step_memory(one_block, settings, kind, 1).activations for kind in ("tpu", "gpu"))
     rows = 24  # 20 tokens take 24 rows, and as columns 128
-    assert tpu == 2 * rows * (5 * WIDTH + INNER) + 2 * WIDTH * 128 + 4 * (8 * rows * 128 + 2 * 8 * 128 + 4 * 20)
-    assert gpu == 2 * 20 * (6 * WIDTH + INNER) + 4 * (8 * 20 * 20 + 2 * 8 * 20 + 4 * 20)
+    assert tpu == 2 * rows * (5 * WIDTH + INNER) + 2 * WIDTH * 128 + 4 * (2 * 8 * 128 + 4 * 20)
+    assert gpu == 2 * 20 * (6 * WIDTH + INNER) + 4 * (2 * 8 * 20 + 4 * 20)
+    tpu, gpu = (step_memory(one_block, settings, kind, 1).working for kind in ("tpu", "gpu"))
+    assert tpu == 2 * (3 * rows * INNER + 3 * 8 * rows * 128)
+    assert gpu == 2 * (3 * 20 * INNER + 3 * 8 * 20 * 20)
 
 
-def test_scores_are_not_retained_where_a_fused_kernel_recomputes_them():
-    without = CONFIG.replace(attention_probs_dropout_prob=0.0)
-    kept, fused, processor = (
-        step_memory(*what, 4).activations
-        for what in ((CONFIG, SETTINGS, "gpu"), (without, SETTINGS, "gpu"), (without, SETTINGS, "cpu"))
+def test_scores_are_retained_only_by_processors_without_dropout():
+    without, scores = CONFIG.replace(attention_probs_dropout_prob=0.0), 4 * HEADS * LENGTH * LENGTH
+    dropped, fused, processor = (
+        step_memory(*what, 4) for what in ((CONFIG, SETTINGS, "gpu"), (without, SETTINGS, "gpu"), (without, SETTINGS, "cpu"))
     )
-    assert kept - fused == 4 * 3 * 4 * HEADS * LENGTH * LENGTH
-    assert processor == kept
+    assert dropped.activations == fused.activations == processor.activations - 3 * 4 * scores
+    assert dropped.working == processor.working == fused.working + 3 * 2 * scores
+    assert step_memory(CONFIG, SETTINGS, "cpu", 4) == dropped
 
 
 def test_rematerialised_blocks_retain_their_input_and_one_block_is_recomputed():

@@ -112,7 +112,7 @@ def plan(
         tokens: tokens of the whole training.
         utilisation: the fraction of the rate that is reached, in (0, 1]; None for what measured steps tell, and 0.4 on a kind of
             device that nothing was measured on.
-        packing: whether rows hold several sequences and so no padding.
+        packing: whether rows hold several sequences, and so no padding and no pairs.
         real_tokens: the fraction of the places of a batch that is not padding if every sequence has a row of its own, in (0, 1];
             None for all of them.
         compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
@@ -135,7 +135,7 @@ def plan(
     unknown = [name for name in settings if name not in SETTINGS]
     if unknown:
         raise ValueError(f"a plan accepts the settings {', '.join(SETTINGS)}; got {', '.join(unknown)}.")
-    run = PretrainSettings(**settings)
+    run = PretrainSettings(packing=packing, **settings)
     config = _config(model, vocab_size, run)
     phase = run.all_phases[0]
     if phase.seq_len > config.max_length:
@@ -143,8 +143,6 @@ def plan(
     for name, fraction in (("utilisation", utilisation), ("real_tokens", real_tokens)):
         if fraction is not None and (not is_number(fraction) or not 0 < fraction <= 1):
             raise ValueError(f"{name} must be a number above 0 and at most 1; got {fraction!r}.")
-    if not isinstance(packing, bool):
-        raise ValueError(f"packing must be True or False; got {packing!r}.")
     if not is_number(tokens) or tokens < 1:
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)

@@ -62,6 +62,8 @@ class MaskedTokens:
         Raises:
             ValueError: there is one.
         """
+        if settings.packing and settings.lengths:
+            raise ValueError(f"lengths must be left out with packing, whose rows are full; got {list(settings.lengths)}.")
         if settings.packing and settings.next_sentence != "none":
             raise ValueError(f"next_sentence must be 'none' with packing, which has no pairs; got {settings.next_sentence!r}.")
 
@@ -131,6 +133,7 @@ class ReplacedTokens(MaskedTokens):
             raise ValueError(
                 f"next_sentence must be 'none' with objective='electra', as in ELECTRA; got {settings.next_sentence!r}."
             )
+        super().check(settings)
 
     def fields(self, fields):
         family = fields.get("family", "electra")

@@ -233,8 +233,6 @@ class PretrainSettings:
                 raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
         if not all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in self.lengths):
             raise ValueError(f"lengths must be whole numbers; got {self.lengths!r}.")
-        if self.packing and self.lengths:
-            raise ValueError(f"lengths must be left out with packing, whose rows are full; got {list(self.lengths)}.")
         self.learned.check(self)
         object.__setattr__(self, "lengths", tuple(self.lengths))
         object.__setattr__(self, "phases", tuple(as_phase(phase, i) for i, phase in enumerate(self.phases)))

@@ -74,7 +74,7 @@ def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
 
 def test_tokens_per_second_are_real_tokens():
     filled, half, packed = (
-        plan("base", gpu="h100", **given) for given in ({}, {"real_tokens": 0.5}, {"real_tokens": 0.5, "packing": True})
+        plan("base", gpu="h100", next_sentence="none", **given) for given in ({}, {"real_tokens": 0.5}, {"real_tokens": 0.5, "packing": True})
     )
     assert half.step_seconds == filled.step_seconds == packed.step_seconds
     assert half.tokens_per_second * 2 == filled.tokens_per_second == packed.tokens_per_second
@@ -112,7 +112,7 @@ def test_a_plan_is_plain_values():
         ({"gpu": "l4", "utilisation": 0}, "utilisation must be a number above 0 and at most 1; got 0"),
         ({"gpu": "l4", "utilisation": 40}, "utilisation must be a number above 0 and at most 1; got 40"),
         ({"gpu": "l4", "real_tokens": 1.5}, "real_tokens must be a number above 0 and at most 1; got 1.5"),
-        ({"gpu": "l4", "packing": "yes"}, "packing must be True or False; got 'yes'"),
+        ({"gpu": "l4", "packing": "yes"}, "packing must be one of True, False; got 'yes'"),
         ({"gpu": "l4", "tokens": -5}, "tokens must be a number of at least 1; got -5"),
         ({"gpu": "l4", "tokens": float("nan")}, "tokens must be a number of at least 1; got nan"),
         ({"gpu": "l4", "steps": 5}, "a plan accepts the settings batch_size, .*loss_chunk; got steps"),
