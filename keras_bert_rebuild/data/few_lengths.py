@@ -34,13 +34,14 @@ def candidates(longest):
     return [*sorted(length for length in lengths if length < longest), longest]
 
 
-def chosen_lengths(sizes, longest, most=MOST):
+def chosen_lengths(sizes, longest, most=MOST, price=0):
     """The lengths with the least padding for rows of these sizes, and what longer rows need.
 
     Args:
         sizes: tokens of every row, an array; with fewer than `ENOUGH` rows the answer is `few_lengths`, which depends on nothing.
         longest: the longest row that may come, the last of the lengths.
         most: maximum number of lengths for these rows.
+        price: what a length costs, in tokens that could be computed while its program is compiled.
 
     Returns:
         A list of at most `most` of `candidates`, ascending; after them, if longer rows may come, each length twice the one before,
@@ -50,6 +51,8 @@ def chosen_lengths(sizes, longest, most=MOST):
 
     >>> chosen_lengths([10] * 500 + [30] * 500, 100, most=2)
     [12, 32, 64, 100]
+    >>> chosen_lengths([10] * 500 + [30] * 500, 32, price=20_000)
+    [32]
     """
     if len(sizes) < ENOUGH:
         return few_lengths(longest)
@@ -58,7 +61,8 @@ def chosen_lengths(sizes, longest, most=MOST):
     rows = {length: int(np.searchsorted(sizes, length, "right")) for length in (0, *others, last)}  # at most so long
 
     def tokens(lengths):
-        return sum((rows[length] - rows[shorter]) * length for shorter, length in itertools.pairwise((0, *lengths)))
+        computed = sum((rows[length] - rows[shorter]) * length for shorter, length in itertools.pairwise((0, *lengths)))
+        return computed + price * len(lengths)
 
     subsets = itertools.chain.from_iterable(itertools.combinations(others, count) for count in range(most))
     lengths = list(min(((*subset, last) for subset in subsets), key=tokens))

@@ -210,7 +210,7 @@ def filled_up(count, max_rows=None):
     return np.arange(power if max_rows is None or count > max_rows else min(power, max_rows)) % count
 
 
-def buckets_for(sizes, max_len, most=MOST):
+def buckets_for(sizes, max_len, most=MOST, price=0):
     """The lengths that rows are padded to.
 
     On JAX, which compiles a program for every length, they are few and the best for these rows: see `chosen_lengths`.
@@ -218,14 +218,14 @@ def buckets_for(sizes, max_len, most=MOST):
     Args:
         sizes: tokens of every row; none if they are not known.
         max_len: maximum number of tokens in a row.
-        most: maximum number of lengths on JAX.
+        most, price: as for `chosen_lengths`, on JAX.
     """
     if not traits.compiles_each_shape():
         return lengths_up_to(max_len, SHORT_TEXTS)
     if len(sizes) < ENOUGH:
         return few_lengths(max_len)
     longest = min(length for length in candidates(max_len) if length >= max(sizes))
-    return chosen_lengths(sizes, longest, most)
+    return chosen_lengths(sizes, longest, most, price)
 
 
 def predict_batch(model, inputs, padding, length, rows):

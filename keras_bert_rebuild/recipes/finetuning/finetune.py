@@ -10,10 +10,10 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.data.few_lengths import MOST
 from keras_bert_rebuild.files.folders import written_again
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
+from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
@@ -39,6 +39,13 @@ from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+
+# Lengths on JAX: with the last batch of an epoch, which has fewer rows, a training has at most five shapes.
+LENGTHS = 4
+
+# Tokens that MiniLM is trained on while a training step and a prediction of it are compiled for a length: on two processor cores
+# 5 seconds at 2,000 tokens a second, on an H100 4 seconds at more than 100,000.
+PRICE, ACCELERATOR_PRICE = 10_000, 500_000
 
 
 @dataclass
@@ -115,7 +122,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     keras.utils.set_random_seed(settings.seed)
     made = make_task(spec, model, examples["train"], settings)
     encoded = {name: made.encode(rows) for name, rows in examples.items()}  # refuses labels that are not in the set
-    made.row_lengths = shared_lengths(encoded.values(), made.max_len)
+    made.row_lengths = shared_lengths(encoded, settings, made.max_len)
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
     adapt(made.model, settings)
@@ -184,16 +191,20 @@ def make_task(spec, model, examples, settings):
     return spec.task_class.from_encoder(encoder, **arguments)
 
 
-def shared_lengths(encoded, max_len):
+def shared_lengths(encoded, settings, max_len):
     """The lengths that the rows of training and evaluations are padded to, so that both are compiled for the same shapes.
 
-    On JAX they are one fewer than `MOST`, since the last batch of an epoch, with fewer rows, is a shape, too.
+    On JAX the shorter the training, the fewer they are, since each has to save more time than it takes to compile.
 
     Args:
-        encoded: the `Encoded` rows of each.
+        encoded: the `Encoded` rows of training, dev and test, by name.
+        settings: `FinetuneSettings`.
         max_len: maximum number of tokens in a row.
     """
-    return buckets_for([len(row) for rows in encoded for row in rows.windows.ids], max_len, MOST - 1)
+    epochs = settings.steps * settings.batch_size / len(encoded["train"]) if settings.steps else settings.epochs
+    price = (ACCELERATOR_PRICE if traits.runs_on_accelerator() else PRICE) / epochs
+    sizes = [len(row) for rows in encoded.values() for row in rows.windows.ids]
+    return buckets_for(sizes, max_len, LENGTHS, price)
 
 
 def adapt(model, settings):
