@@ -13,11 +13,10 @@ import keras_bert_rebuild
 BACKENDS = {
     "models.checked_tf_dataset": "tensorflow",
     "kernels.jax_dropout": "jax",
-    "kernels.jax_inference": "jax",
+    "kernels.jax_asynchronous": "jax",
     "kernels.jax_kernels": "jax",
     "kernels.jax_segments": "jax",
-    "kernels.torch_inference": "torch",
-    "kernels.torch_kernels": "torch",
+    "kernels.torch_asynchronous": "torch",
     "training.distributed.jax_hosts": "jax",
     "kernels.tensorflow_adam": "tensorflow",
     "kernels.tensorflow_kernels": "tensorflow",

@@ -1,4 +1,4 @@
-"""JAX only: attention in the fused kernel of cuDNN, values of variables that are loaded, batches put on the device.
+"""JAX only: attention in the fused kernel of cuDNN, and values of variables that are loaded.
 
 The kernel takes a mask of all pairs or the lengths of keys, but no mask of one row for all queries; with such a mask Keras falls
 back to computing all scores.
@@ -79,13 +79,3 @@ def handed_over(array):
         array, given = aligned_array(array.shape, array.dtype), array
         np.copyto(array, given)
     return jax.device_put(array, may_alias=True)
-
-
-def jax_has_accelerator():
-    """Whether JAX computes on a GPU or TPU."""
-    return jax.default_backend() != "cpu"
-
-
-def jax_put(array):
-    """A NumPy array as one on the accelerator; anything else as it is. The copy goes on while this returns."""
-    return jax.device_put(array) if isinstance(array, np.ndarray) else array

@@ -8,7 +8,7 @@ import warnings
 import keras
 import numpy as np
 
-from keras_bert_rebuild.kernels.accelerators import put_ahead
+from keras_bert_rebuild.kernels.asynchronous import put_ahead
 from keras_bert_rebuild.models.devices_in_use import check_even_batches, checking_even
 from keras_bert_rebuild.models.read_ahead import ReadAhead
 

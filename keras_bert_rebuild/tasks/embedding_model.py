@@ -9,7 +9,7 @@ from keras_bert_rebuild import layers
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.batches import bucket_lengths, input_arrays, model_inputs
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.inference import fetched
+from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import DenseModule, NormModule

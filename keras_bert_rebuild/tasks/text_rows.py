@@ -14,7 +14,7 @@ from keras_bert_rebuild.data.batches import SHORT_TEXTS, input_arrays, lengths_u
 from keras_bert_rebuild.data.few_lengths import ENOUGH, MOST, candidates, chosen_lengths, few_lengths
 from keras_bert_rebuild.data.labelled.length_buckets import bucket_batches
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.inference import dispatched, fetched
+from keras_bert_rebuild.kernels.asynchronous import dispatched, fetched
 from keras_bert_rebuild.models.batch_check import check_inputs
 
 # Memory for attention grows with the square of the length; models with more positions use more only if `max_len` says so.

@@ -51,14 +51,13 @@ BACKENDS = {"tensorflow", "tensorflow_text", "torch", "jax"}
 BACKEND_FILES = {
     "kernels/device_settings.py",
     "kernels/jax_dropout.py",
-    "kernels/jax_inference.py",
+    "kernels/jax_asynchronous.py",
     "kernels/jax_kernels.py",
     "kernels/jax_segments.py",
-    "kernels/torch_kernels.py",
     "kernels/tensorflow_adam.py",
     "kernels/tensorflow_kernels.py",
     "kernels/tensorflow_replicas.py",
-    "kernels/torch_inference.py",
+    "kernels/torch_asynchronous.py",
     "text/tensorflow_wordpiece.py",
     "models/checked_tf_dataset.py",
     "checkpoints/torch_file.py",
@@ -72,9 +71,8 @@ BACKEND_FILES = {
 # The only files that may ask which backend runs. Others take an operation from `kernels`, or a fact from `kernels.traits`.
 ASKS_FOR_BACKEND = {
     "kernels/device_settings.py": "sets what each backend calls otherwise",
-    "kernels/inference.py": "chooses how a prediction begins",
+    "kernels/asynchronous.py": "chooses how a prediction begins, and how a batch gets to an accelerator",
     "kernels/table.py": "chooses kernels",
-    "kernels/accelerators.py": "chooses how a batch gets to an accelerator",
     "kernels/traits.py": "says what a backend is like",
     "training/distributed/distribution.py": "has the kinds of devices of each backend, and names it in errors",
     "training/distributed/hosts.py": "names it in an error",

@@ -8,7 +8,7 @@ import pytest
 from helpers.numbered_batches import NumberedBatches
 from helpers.small import compiled, small_batch, small_model
 
-from keras_bert_rebuild.kernels import accelerators
+from keras_bert_rebuild.kernels import asynchronous, traits
 from keras_bert_rebuild.models import checked_data
 
 
@@ -39,17 +39,17 @@ def test_the_threads_that_make_batches_put_them_ahead(put):
     assert put == []  # Keras does it at the step
 
 
-@pytest.mark.skipif(accelerators.has_accelerator(), reason="of a processor")
+@pytest.mark.skipif(traits.runs_on_accelerator(), reason="of a processor")
 def test_on_a_processor_nothing_is_put_ahead():
-    assert accelerators.put_ahead() is None
+    assert asynchronous.put_ahead() is None
 
 
 @pytest.mark.skipif(keras.config.backend() != "jax", reason="of JAX")
 def test_keras_divides_batches_among_devices_itself(monkeypatch):
-    monkeypatch.setattr(accelerators, "has_accelerator", lambda: True)
+    monkeypatch.setattr(traits, "runs_on_accelerator", lambda: True)
     array = np.arange(6, dtype="int32").reshape(2, 3)
-    on_device = accelerators.put_ahead()(array)
+    on_device = asynchronous.put_ahead()(array)
     assert keras.ops.is_tensor(on_device)
     assert np.array_equal(on_device, array)
     with keras.distribution.DataParallel(auto_shard_dataset=False).scope():
-        assert accelerators.put_ahead() is None
+        assert asynchronous.put_ahead() is None

@@ -7,7 +7,6 @@ import time
 import keras
 
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.kernels.accelerators import has_accelerator
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
@@ -68,7 +67,7 @@ class TrainingRun:
         self.where = where or Distribution("none")
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
         beside = settings.save_in_background
-        self.writer = CheckpointWriter(self.checkpoints, has_accelerator() if beside == "auto" else beside)
+        self.writer = CheckpointWriter(self.checkpoints, traits.runs_on_accelerator() if beside == "auto" else beside)
         self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
         self.accumulation = settings.gradient_accumulation_steps
         self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]

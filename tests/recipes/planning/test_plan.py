@@ -74,7 +74,8 @@ def test_the_processor_is_planned_with_its_measured_rate(monkeypatch):
 
 def test_tokens_per_second_are_real_tokens():
     filled, half, packed = (
-        plan("base", gpu="h100", next_sentence="none", **given) for given in ({}, {"real_tokens": 0.5}, {"real_tokens": 0.5, "packing": True})
+        plan("base", gpu="h100", next_sentence="none", **given)
+        for given in ({}, {"real_tokens": 0.5}, {"real_tokens": 0.5, "packing": True})
     )
     assert half.step_seconds == filled.step_seconds == packed.step_seconds
     assert half.tokens_per_second * 2 == filled.tokens_per_second == packed.tokens_per_second

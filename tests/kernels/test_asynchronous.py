@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.small_tasks import small_encoder
 
-from keras_bert_rebuild.kernels.inference import dispatched, fetched
+from keras_bert_rebuild.kernels.asynchronous import dispatched, fetched
 
 
 @pytest.fixture

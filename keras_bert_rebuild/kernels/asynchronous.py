@@ -1,15 +1,18 @@
-"""The answer of a model to a batch in two halves, so that a device computes while the host does something else."""
+"""What the host does not wait for: predictions that are being computed, and batches on their way to the accelerator."""
 
 import importlib
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 
-# Where dispatch does not wait: a backend, and the module whose `begin` returns what is being computed.
-MODULES = {"jax": "keras_bert_rebuild.kernels.jax_inference", "torch": "keras_bert_rebuild.kernels.torch_inference"}
+from keras_bert_rebuild.kernels import traits
+
+# A backend whose dispatch does not wait, and the module whose `begin` returns what is being computed, and whose `put` begins a copy.
+MODULES = {"jax": "keras_bert_rebuild.kernels.jax_asynchronous", "torch": "keras_bert_rebuild.kernels.torch_asynchronous"}
 
 # On every backend the first call of a model makes its function, and Keras's own prediction on JAX donates the model's variables.
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -46,3 +49,16 @@ def fetched(outputs: Any) -> Any:
 def _on_host(tensor):
     array = np.asarray(keras.ops.convert_to_numpy(tensor))
     return array.astype("float32", copy=False) if array.dtype.kind in "fV" else array
+
+
+def put_ahead() -> Callable[[Any], Any] | None:
+    """The function that begins to copy an array to the accelerator and returns what a step takes; it may run in any thread.
+
+    Returns:
+        None where it would not pay or where Keras does it: on a processor, whose memory it is in; on TensorFlow, whose steps take
+        a batch from a pipeline; with a `keras.distribution`, by which Keras divides a batch. Ask in the thread that trains: Keras's
+        distribution is a thread's.
+    """
+    if keras.config.backend() not in MODULES or not traits.runs_on_accelerator() or keras.distribution.distribution() is not None:
+        return None
+    return importlib.import_module(MODULES[keras.config.backend()]).put

@@ -1,4 +1,4 @@
-"""torch only: whether there is a GPU, and copies to it that the host does not wait for."""
+"""A prediction on torch, whose result stays on the device that still computes it, and a copy to a GPU that nobody waits for."""
 
 import numpy as np
 import torch
@@ -7,12 +7,20 @@ import torch
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 
 
-def torch_has_gpu():
-    """Whether Keras computes on a GPU of NVIDIA or AMD."""
-    return torch.cuda.is_available()
+def begin(model, inputs):
+    """The outputs of a model for a batch, without gradients; a model that is compiled by `torch.compile` answers itself.
+
+    Args:
+        model: a Keras model.
+        inputs: arrays.
+    """
+    if model.jit_compile:
+        return model.predict_on_batch(inputs)
+    with torch.no_grad():
+        return model(inputs, training=False)
 
 
-def torch_put(array):
+def put(array):
     """A NumPy array as a tensor on the GPU; anything else, and other types of numbers, as they are.
 
     From pinned memory the copy is queued behind the steps that were queued before. From other memory, as Keras's own, it would wait
