@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_bert_rebuild.kernels import traits
 
-# A backend whose dispatch does not wait, and the module whose `begin` returns what is being computed, and whose `put` begins a copy.
+# A backend whose dispatch does not wait, and its module: `begin` returns what is being computed, `put` begins a copy.
 MODULES = {"jax": "keras_bert_rebuild.kernels.jax_asynchronous", "torch": "keras_bert_rebuild.kernels.torch_asynchronous"}
 
 # On every backend the first call of a model makes its function, and Keras's own prediction on JAX donates the model's variables.
