@@ -3,7 +3,12 @@
 import sys
 from pathlib import Path
 
-from keras_bert_rebuild.kernels.device_settings import MATMUL_PRECISIONS, keep_compiled_programs, set_matmul_precision
+from keras_bert_rebuild.kernels.device_settings import (
+    MATMUL_PRECISIONS,
+    keep_compiled_programs,
+    keep_no_programs,
+    set_matmul_precision,
+)
 
 NONE = "none"
 
@@ -34,6 +39,6 @@ def apply_device_options(args):
     set_matmul_precision(args.matmul_precision)
     given = args.compilation_cache
     if given == NONE:
-        return
-    if reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
+        keep_no_programs()
+    elif reason := keep_compiled_programs(None if given is None else Path(given).expanduser().absolute()):
         print(f"keras-bert {args.verb}: compiled programs are not kept: {reason}", file=sys.stderr)

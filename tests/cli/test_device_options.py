@@ -15,6 +15,7 @@ def calls(monkeypatch):
     made = []
     monkeypatch.setattr(device_options, "set_matmul_precision", lambda precision: made.append(precision))
     monkeypatch.setattr(device_options, "keep_compiled_programs", lambda folder: made.append(folder))
+    monkeypatch.setattr(device_options, "keep_no_programs", lambda: made.append("no programs"))
     return made
 
 
@@ -29,7 +30,7 @@ def test_programs_are_kept_unless_the_option_says_none(calls, tmp_path, monkeypa
     applied()
     applied("--compilation-cache", "none", "--matmul-precision", "highest")
     applied("--compilation-cache", "programs")
-    assert calls == ["default", None, "highest", "default", tmp_path / "programs"]
+    assert calls == ["default", None, "highest", "no programs", "default", tmp_path / "programs"]
 
 
 def test_a_verb_without_the_options_sets_nothing(calls, capsys):

@@ -85,10 +85,14 @@ def test_the_folder_is_that_of_the_user(monkeypatch, tmp_path):
 
 
 PROGRAM = """
+import sys
 import jax
+from keras_bert_rebuild.kernels import device_settings
 from keras_bert_rebuild.kernels.device_settings import keep_compiled_programs
 assert not jax.config.jax_compilation_cache_dir  # the import has changed nothing
 print(keep_compiled_programs())
+if len(sys.argv) > 1:
+    device_settings.keep_no_programs()
 print(jax.config.jax_compilation_cache_dir)
 jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((3, 3)))
 """
@@ -98,8 +102,10 @@ jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((3, 3)))
 @pytest.mark.skipif(BACKEND != "jax", reason="other backends have no such programs")
 def test_programs_are_kept_in_a_private_folder(tmp_path):
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": "", "PYTHONPATH": ":".join(sys.path)}
-    run = lambda: subprocess.check_output([sys.executable, "-c", PROGRAM], env=environment, text=True)  # noqa: E731
+    run = lambda *words: subprocess.check_output([sys.executable, "-c", PROGRAM, *words], env=environment, text=True)  # noqa: E731
     folder = tmp_path / "keras-bert" / "jax"
+    run("none")
+    assert not list(folder.iterdir())
     assert run().split() == ["None", str(folder)]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     programs = {path.name for path in folder.iterdir() if path.name.endswith("-cache")}
