@@ -90,7 +90,6 @@ CASES = {
             "sequences": {"mask": NUMBERS},
             "causal": {"causal": True},
             "with dropout": {"dropout": NEARLY_NONE},
-            "sequences with dropout": {"mask": NUMBERS, "dropout": NEARLY_NONE},
             "causal with dropout": {"causal": True, "dropout": NEARLY_NONE},
         },
     ),
