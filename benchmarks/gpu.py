@@ -45,6 +45,9 @@ def parts(args):
         "suite-torch": ("torch", args.torch, *suite),
         "embed": ("jax", args.jax, "benchmarks/embed.py", *on, *contenders, *names, *counts, *texts),
         "pretrain_step": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes),
+        "pretrain_step_packed": ("jax", args.jax, "benchmarks/pretrain_step.py", *on, *beside, *sizes, "--packing"),
+        "packing": ("jax", args.jax, "benchmarks/packing.py", *(("--tokens", 32768) if gpu else ("--rounds", 1))),
+        "pretrain_loop": ("jax", args.jax, "benchmarks/pretrain_loop.py"),
     }
     if args.train and args.dev:
         found["compiled"] = ("jax", args.jax, "benchmarks/compiled.py", "--train", args.train, "--dev", args.dev)
