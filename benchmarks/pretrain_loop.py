@@ -2,7 +2,7 @@
 
 Command: KERAS_BACKEND=jax python benchmarks/pretrain_loop.py --rounds 8
 Time: a minute on two cores
-On a GPU: the same with --size base --batch 256 --length 128 --dtype mixed_bfloat16
+On a GPU: the same with --size base --batch 128 --length 128 --dtype mixed_bfloat16
 
 The two take turns on one model in one process: a span of the run (`--steps` steps, with its row of the curve and its part of the
 checkpoints), then as many bare steps, which call the compiled step and wait for the last loss only. The first rounds, which
