@@ -16,9 +16,11 @@ from keras_bert_rebuild.tasks.metrics.classes import (
     tag_scores,
 )
 from keras_bert_rebuild.tasks.metrics.entities import entities_of, entity_scores, entity_type_scores
+from keras_bert_rebuild.tasks.metrics.ranking import average_precision, ranking_scores, ranking_scores_by_query
 
 __all__ = [
     "accuracy",
+    "average_precision",
     "best_threshold",
     "class_scores",
     "classification_scores",
@@ -31,6 +33,8 @@ __all__ = [
     "micro_f1",
     "multi_label_scores",
     "pearson",
+    "ranking_scores",
+    "ranking_scores_by_query",
     "regression_scores",
     "spearman",
     "squad_scores",

@@ -1,0 +1,1 @@
+"""Texts, judgements and rankings of a search."""

@@ -1,0 +1,104 @@
+"""Judgements and rankings of documents in the files of TREC and BEIR."""
+
+import math
+import os
+from collections.abc import Mapping
+
+from keras_bert_rebuild.data.text_files import location, read_lines
+from keras_bert_rebuild.files.durable import write_text
+
+# The first line of BEIR's judgements.
+BEIR = ("query-id", "corpus-id", "score")
+
+
+def read_judgements(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+    """Read how relevant documents are to queries ("qrels").
+
+    Args:
+        path: a file in UTF-8, also `.gz` or `.xz`: of TREC, lines of query, a number that is not read, document and grade; or of
+            BEIR, query, document and grade between tabs, under a line with `query-id`, `corpus-id` and `score`.
+
+    Returns:
+        `{query: {document: grade}}` in the order of the file.
+
+    Raises:
+        ValueError: a line has other columns, a grade is not a whole number, or a document is judged twice; the error names it.
+    """
+    found: dict[str, dict[str, int]] = {}
+    lines = read_lines(path)
+    beir = tuple(lines[0].split("\t")) == BEIR
+    for number, line in enumerate(lines[beir:], 1 + beir):
+        if not line.strip():
+            continue
+        where = location(path, number)
+        columns = line.split("\t") if beir else line.split()
+        expected = BEIR if beir else ("query", "0", "document", "grade")
+        if len(columns) != len(expected):
+            raise ValueError(f"expected {len(expected)} columns, {', '.join(expected)}; {where} has {len(columns)}.")
+        query, *_, document, grade = columns
+        try:
+            grade = int(grade)
+        except ValueError:
+            raise ValueError(f"expected a whole number as grade; {where} has {grade!r:.40}.") from None
+        _add(found, query, document, grade, where)
+    return found
+
+
+def read_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
+    """Read the scores of documents for queries from a run of TREC: lines of query, `Q0`, document, rank, score and name of the run.
+
+    Args:
+        path: a file in UTF-8, also `.gz` or `.xz`. Ranks are not read: trec_eval ranks by scores.
+
+    Returns:
+        `{query: {document: score}}` in the order of the file.
+
+    Raises:
+        ValueError: a line has other columns, a score is not a number, or a document is there twice; the error names the line.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        where, columns = location(path, number), line.split()
+        if len(columns) != 6:
+            raise ValueError(f"expected 6 columns, query, Q0, document, rank, score and name; {where} has {len(columns)}.")
+        query, _, document, _, score, _ = columns
+        try:
+            value = float(score)
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
+            raise ValueError(f"expected a number as score; {where} has {score!r:.40}.")
+        _add(found, query, document, value, where)
+    return found
+
+
+def write_run(path: str | os.PathLike[str], run: Mapping[str, Mapping[str, float]], name: str = "keras-bert") -> None:
+    """Write a run of TREC, the documents of a query in the order of their scores; the file appears whole.
+
+    Args:
+        path: the file, which is replaced.
+        run: `{query: {document: score}}`.
+        name: of the run.
+
+    Raises:
+        ValueError: a query, a document or the name is empty or has white space, which separates columns; a score is not a number.
+    """
+    lines = []
+    for query, scores in run.items():
+        for rank, document in enumerate(sorted(scores, key=lambda each: -scores[each]), 1):
+            columns = query, "Q0", document, str(rank), repr(float(scores[document])), name
+            wrong = next((column for column in columns if len(column.split()) != 1 or column != column.strip()), None)
+            if wrong is not None or math.isnan(scores[document]):
+                shown = "NaN" if wrong is None else repr(wrong)
+                raise ValueError(f"a run must have names without white space, and numbers; got {shown} for query {query!r}.")
+            lines.append(" ".join(columns) + "\n")
+    write_text(path, "".join(lines))
+
+
+def _add(found, query, document, value, where):
+    of_query = found.setdefault(query, {})
+    if document in of_query:
+        raise ValueError(f"expected a document once for a query; {where} has {document!r} again for {query!r}.")
+    of_query[document] = value

@@ -1,0 +1,159 @@
+"""Scores of rankings: how well the documents that a search returned for queries agree with judgements of them.
+
+Judgements are `{query: {document: grade}}`, whole numbers, of which those above 0 are relevant; documents that are not judged have
+grade 0. A run is `{query: {document: score}}`. Documents are ranked by score, highest first; equal ones by name, the last first, as
+trec_eval ranks them, which compares scores in float32.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+Judgements = Mapping[str, Mapping[str, int]]
+Run = Mapping[str, Mapping[str, float]]
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """The documents of a query, the best first.
+
+    Args:
+        scores: by document.
+
+    Raises:
+        ValueError: a score is not a number.
+
+    Example:
+
+    >>> ranked({"a": 1.0, "b": 3.0, "c": 1.0})
+    ['b', 'c', 'a']
+    """
+    wrong = next((document for document, score in scores.items() if math.isnan(score)), None)
+    if wrong is not None:
+        raise ValueError(f"expected numbers as scores; that of {wrong} is NaN.")
+    by_name = sorted(scores, reverse=True)
+    order = np.argsort(-np.array([scores[document] for document in by_name], "float32"), kind="stable")
+    return [by_name[i] for i in order]
+
+
+def ndcg(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
+    """The discounted gain, Σ grade / log₂(rank + 1), as a fraction of that of the best ranking.
+
+    Args:
+        grades: those of the ranked documents, to the cutoff.
+        best: all grades above 0, highest first, to the cutoff.
+
+    Reference: Järvelin and Kekäläinen, 2002, section 2.2, with the discount of Burges et al., 2005, and the grades as gains.
+    """
+    return _gain(np.maximum(grades, 0)) / _gain(best)
+
+
+def reciprocal_rank(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
+    """1 / rank of the first relevant document; 0 if there is none."""
+    found = np.flatnonzero(grades > 0)
+    return 1 / (found[0] + 1) if len(found) else 0.0
+
+
+def recall(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
+    """The fraction of all relevant documents that was found; `best` is not cut off."""
+    return int((grades > 0).sum()) / len(best)
+
+
+def precision_of_hits(grades: npt.NDArray[np.int64], best: npt.NDArray[np.int64]) -> float:
+    """Average precision: the precision at every relevant document, 0 for one that was not found; `best` is not cut off."""
+    found = np.flatnonzero(grades > 0)
+    return float((np.arange(1, len(found) + 1) / (found + 1)).sum()) / len(best)
+
+
+# Name of a measure, its function of one query, and whether the best ranking is cut off too.
+MEASURES: dict[str, tuple[Callable[..., float], bool]] = {
+    "ndcg": (ndcg, True),
+    "mrr": (reciprocal_rank, False),
+    "recall": (recall, False),
+    "map": (precision_of_hits, False),
+}
+
+
+def ranking_scores(
+    judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
+) -> dict[str, float]:
+    """Scores of a run, means over the queries that have a relevant document; one that the run lacks counts 0.
+
+    Args:
+        judgements, run: see the top of this module.
+        measures: "ndcg", "mrr", "recall" and "map", each with a cutoff such as "ndcg@10", or without for the whole ranking.
+
+    Returns:
+        The scores by the names of the measures, in [0, 1]. They are those of trec_eval with `-c`: `ndcg_cut`, `recip_rank`,
+        `recall`, `map_cut`, for queries with relevant documents.
+
+    Raises:
+        ValueError: no query has a relevant document, a measure is unknown, or a score is not a number.
+
+    Example:
+
+    >>> judgements = {"q": {"a": 1, "b": 0, "c": 2}}
+    >>> ranking_scores(judgements, {"q": {"a": 0.9, "b": 0.8, "d": 0.1}}, ["mrr", "recall@2"])
+    {'mrr': 1.0, 'recall@2': 0.5}
+    """
+    by_query = ranking_scores_by_query(judgements, run, measures)
+    if not by_query:
+        raise ValueError("expected judgements of at least one query with a relevant document; there is none.")
+    return {name: float(np.mean([scores[name] for scores in by_query.values()])) for name in next(iter(by_query.values()))}
+
+
+def ranking_scores_by_query(
+    judgements: Judgements, run: Run, measures: Iterable[str] = ("ndcg@10", "mrr@10", "recall@100", "map")
+) -> dict[str, dict[str, float]]:
+    """As `ranking_scores`, for every query that has a relevant document."""
+    parsed = {name: _parsed(name) for name in measures}
+    found = {}
+    for query, grades_of in judgements.items():
+        best = np.sort(np.array([grade for grade in grades_of.values() if grade > 0], "int64"))[::-1]
+        if not len(best):
+            continue
+        grades = np.array([grades_of.get(document, 0) for document in ranked(run.get(query, {}))], "int64")
+        found[query] = {
+            name: function(grades[:cutoff], best[:cutoff] if cuts else best) for name, (function, cuts, cutoff) in parsed.items()
+        }
+    return found
+
+
+def average_precision(relevant: npt.ArrayLike, scores: npt.ArrayLike) -> float:
+    """The area under precision over recall of one ranking, in steps: Σ (recall_n − recall_n₋₁) · precision_n over distinct scores.
+
+    Args:
+        relevant: true or 1 for what is to be found, such as pairs of the same meaning.
+        scores: numbers, higher for what is more likely relevant.
+
+    Raises:
+        ValueError: the numbers differ in length, nothing is relevant, or a score is not a number.
+
+    Example:
+
+    >>> average_precision([1, 0, 1], [0.9, 0.8, 0.7])
+    0.8333333333333333
+    """
+    hits, values = np.asarray(relevant, bool), np.asarray(scores, "float64")
+    if hits.ndim != 1 or hits.shape != values.shape:
+        raise ValueError(f"expected a score for every label; got {hits.size} labels and {values.size} scores.")
+    if not hits.any() or np.isnan(values).any():
+        raise ValueError(f"expected something relevant and numbers as scores; got {'NaN' if hits.any() else 'nothing relevant'}.")
+    order = np.argsort(-values, kind="stable")
+    found = np.cumsum(hits[order])
+    last = np.append(np.flatnonzero(np.diff(values[order])), len(order) - 1)  # of every distinct score
+    precisions, recalls = found[last] / (last + 1), found[last] / found[-1]
+    return float((np.diff(recalls, prepend=0) * precisions).sum())
+
+
+def _parsed(name):
+    """The function of a measure, whether it cuts off the best ranking, and its cutoff."""
+    measure, at, cutoff = name.partition("@")
+    if measure not in MEASURES or (at and not (cutoff.isascii() and cutoff.isdigit() and int(cutoff) > 0)):
+        raise ValueError(f"a measure must be one of {', '.join(MEASURES)}, with a cutoff such as @10 or without; got {name!r}.")
+    return (*MEASURES[measure], int(cutoff) if at else None)
+
+
+def _gain(grades):
+    return float((grades / np.log2(np.arange(2, len(grades) + 2))).sum())
