@@ -12,7 +12,7 @@ from keras_bert_rebuild.explain.summary import summary_rows
 from keras_bert_rebuild.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder_blocks import HALVES, RELATIVE, Context, block_of, input_of, run_block, shared_with
-from keras_bert_rebuild.models.named_inputs import ids_of, real_tokens
+from keras_bert_rebuild.models.named_inputs import ids_of, is_packed, real_tokens
 
 # The encoder of a model: the functional model that directly holds its layers, that model's graph up to the first block, its layers
 # by name, the number of every block in the order in which they run (a shared one as often as it runs), and whether blocks normalise
@@ -36,6 +36,8 @@ def find_encoder(model):
     if len(hosts) != 1:
         raise ValueError(f"model must hold one encoder with MultiHeadSelfAttention layers; {_name(model)} holds {len(hosts)}.")
     host = hosts[0]
+    if is_packed(host):
+        raise ValueError(f"model must have rows of one sequence; {_name(model)} was built with packed=True: load what it saved.")
     layers = {layer.name: layer for layer in host.layers}
     rows = {row.name: row for row in summary_rows(host)}
     numbers = sorted(int(found[1]) for name in rows if (found := re.fullmatch(ATTENTION.format(r"(\d+)"), name)))

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert_rebuild.models.named_inputs import is_packed
 from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.models.step_plan import StepPlan
 
@@ -210,7 +211,7 @@ def check_sequences(numbers):
 
 
 def _check_packed(model, name, array):
-    if name == "Input-Mask" and any(layer.name == "Embedding-Token" and getattr(layer, "packed", False) for layer in model.layers):
+    if name == "Input-Mask" and is_packed(model):
         check_sequences(array)
     return array
 

@@ -40,3 +40,18 @@ def real_tokens(layers: Mapping[str, Any], ids: Mapping[str, Any]) -> Any:
     """
     tokens = [ids[name] for name in ("Input-Token", "Input-Mask") if name in ids]
     return layers["Embedding-Token"].compute_mask(tokens if len(tokens) > 1 else tokens[0])[0]
+
+
+def is_packed(model: keras.Model) -> bool:
+    """Whether the rows of a model hold several sequences: it was built with `packed=True`."""
+    return any(layer.name == "Embedding-Token" and getattr(layer, "packed", False) for layer in model.layers)
+
+
+def settings_of_inputs(model: keras.Model) -> dict[str, Any]:
+    """The arguments of `build_model` that give another model the same inputs: their length, the mask, and what it says.
+
+    Args:
+        model: as from `build_model`.
+    """
+    masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
+    return {"seq_len": model.inputs[0].shape[1], "padding_mask": masked, "packed": is_packed(model)}

@@ -14,6 +14,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model, dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.models.named_inputs import settings_of_inputs
 from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
@@ -174,9 +175,8 @@ def _with_rows(model, rows, **changes):
         new = build_model(
             model.config.replace(vocab_size=len(rows), **changes),
             heads,
-            seq_len=model.inputs[0].shape[1],
             output_layer_num=1 if heads else _output_blocks(model),
-            padding_mask="Input-Mask" in [tensor.name for tensor in model.inputs],
+            **settings_of_inputs(model),
         )
     old = {variable.path: variable for variable in model.weights}
     different = sorted(old.keys() ^ {variable.path for variable in new.weights})

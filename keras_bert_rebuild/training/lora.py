@@ -30,6 +30,7 @@ from keras_bert_rebuild.layers.multi_head_self_attention import PROJECTIONS
 from keras_bert_rebuild.layers.truncated_normal import drawn_by_name
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.models.named_inputs import settings_of_inputs
 from keras_bert_rebuild.training.optimizers.path_patterns import check_patterns, matches_any
 
 KEYS = ("rank", "alpha", "patterns", "trained")
@@ -209,8 +210,7 @@ def without_lora(model: keras.Model) -> keras.Model:
     kernels = _kernels(model)
     if any(layer.quantization_mode not in (None, "float8") for layer in kernels.values()):  # float8 does not change kernels
         raise ValueError("the model must not be quantised, because low-rank matrices are added to its kernels in float32.")
-    masked = any(tensor.name == "Input-Mask" for tensor in model.inputs)
-    plain = build_model(model.config, heads_of(model), seq_len=model.inputs[0].shape[1], padding_mask=masked)
+    plain = build_model(model.config, heads_of(model), **settings_of_inputs(model))
     values = {variable.path: variable for variable in model.weights}
     for variable in plain.weights:
         value, layer = to_numpy(values[variable.path]).astype("float32"), kernels.get(variable.path)

@@ -7,9 +7,11 @@ from helpers.small import spread
 from helpers.tiny_families import modules, name_of_module, tiny_config
 from keras import ops
 
-from keras_bert_rebuild import build_model, compile_model
+from keras_bert_rebuild import add_lora, attention_maps, build_model, compile_model
 from keras_bert_rebuild.anatomy.draws import DRAW_BITS
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+from keras_bert_rebuild.pretrained.vocabulary_surgery import resize_vocabulary
+from keras_bert_rebuild.training.lora import without_lora
 
 # Lengths of the sequences of each row; some rows end with padding.
 ROWS, WIDTH = ((3, 7, 6), (16,), (2, 5, 4, 3)), 16
@@ -141,3 +143,28 @@ def test_blocks_with_convolution_are_refused():
     config = tiny_config(MODULES["deberta_v2"], conv_kernel_size=3)
     with pytest.raises(ValueError, match="without convolution"):
         build_model(config, ["mlm"], packed=True)
+
+
+def test_a_packed_model_stays_one_when_its_vocabulary_changes(rng):
+    model = spread(build_model(tiny("bert"), ["mlm"], packed=True), rng)
+    tokens = {f"t{i}": i for i in range(tiny("bert").vocab_size)}
+    larger, _ = resize_vocabulary(model, tokens, len(tokens) + 3)
+    inputs, _ = laid_out(tiny("bert"), sequences(rng, tiny("bert")), ROWS)
+    given = [inputs[tensor.name] for tensor in model.inputs]
+    found, expected = (ops.convert_to_numpy(each(given))[..., : len(tokens)] for each in (larger, model))
+    np.testing.assert_allclose(found / found.sum(-1, keepdims=True), expected, atol=1e-5)
+
+
+def test_a_packed_model_stays_one_when_low_rank_matrices_are_merged(rng):
+    model = spread(build_model(tiny("bert"), ["mlm"], packed=True), rng)
+    add_lora(model, 2)
+    inputs, _ = laid_out(tiny("bert"), sequences(rng, tiny("bert")), ROWS)
+    given = [inputs[tensor.name] for tensor in model.inputs]
+    np.testing.assert_allclose(*(ops.convert_to_numpy(each(given)) for each in (without_lora(model), model)), atol=1e-5)
+
+
+def test_attention_of_packed_rows_is_not_shown(rng):
+    model = build_model(tiny("bert"), ["mlm"], packed=True)
+    inputs, _ = laid_out(tiny("bert"), sequences(rng, tiny("bert")), ROWS)
+    with pytest.raises(ValueError, match=r"model must have rows of one sequence; .* was built with packed=True"):
+        attention_maps(model, [inputs[tensor.name] for tensor in model.inputs])
