@@ -71,6 +71,8 @@ class Workload:
 WORKLOADS = {"128": Workload(8, 128, 20), "512": Workload(2, 512, 77), "real": Workload(8, 128, 20, (32, 64, 96))}
 
 OURS, PEERS = ("tensorflow", "jax"), ("transformers", "keras_hub")
+# Of batches whose texts have about the same length, as with transformers' `train_sampling_strategy="group_by_length"`.
+GROUPED = tuple(range(16, 128, 8))
 # The rounds of the workload "real", together a window of batches.
 QUARTERS = 4
 # By then idle threads of the previous process sleep.
@@ -136,12 +138,14 @@ def docstring_corpora():
     return [encode_documents(corpus, lambda ids: ids, tokens) for corpus in (encoded, passages)]
 
 
-def make_batches(corpora, workload, steps, packing):
+def make_batches(corpora, workload, args):
     """The batches of ours and of the peers, with the same examples; packed, of the same corpus and about as many tokens."""
+    steps, grouped = args.steps, GROUPED if args.group_peers else None
     shape = (workload.batch, workload.length, workload.max_predictions)
-    if packing:
+    if args.packing:
         corpus = corpora[0 if workload.lengths is None else 1]
-        packed, padded = (pretraining_batches(corpus, *shape, next_sentence=None, packed=packed) for packed in (True, False))
+        packed = pretraining_batches(corpus, *shape, next_sentence=None, packed=True)
+        padded = pretraining_batches(corpus, *shape, next_sentence=None, lengths=grouped)
         theirs = [padded.batch(0, i) for i in range(WINDOW)]
         tokens, ours = work_of(theirs).tokens, []
         while len(ours) % QUARTERS or work_of(ours).tokens < tokens:
@@ -153,7 +157,7 @@ def make_batches(corpora, workload, steps, packing):
         return made, made
     # All batches of a window, within which ours are grouped by length.
     ours, theirs = (
-        pretraining_batches(corpora[1], *shape, next_sentence=None, lengths=lengths) for lengths in (workload.lengths, None)
+        pretraining_batches(corpora[1], *shape, next_sentence=None, lengths=lengths) for lengths in (workload.lengths, grouped)
     )
     return tuple([data.batch(0, i) for i in range(WINDOW)] for data in (ours, theirs))
 
@@ -192,7 +196,7 @@ def start(name, python, ways, job, folder):
 
 def measure(args, workload, dtype, corpora, folder):
     """Results of every contender in every round, the ceilings, and the work and the batches of ours and of the peers."""
-    batches = make_batches(corpora, workload, args.steps, args.packing)
+    batches = make_batches(corpora, workload, args)
     pairs = pairs_in(workload, args)
     for name, made in zip(("ours", "theirs"), batches, strict=True):
         write_batches(folder / f"{name}.npz", made)
@@ -284,6 +288,7 @@ def main():
     parser.add_argument("--steps", type=int, default=1, help="batches per round (1)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds (5)")
     parser.add_argument("--try-ways", action="store_true", help="try every way to run a contender and take the fastest")
+    parser.add_argument("--group-peers", action="store_true", help="peers get batches of texts of about the same length")
     parser.add_argument("--packing", action="store_true", help="ours packs several texts into a row, and has no NSP head")
     parser.add_argument("--corpus", type=Path, help="a token store, as from keras-bert prepare, for 128 and 512")
     parser.add_argument("--output", type=Path, help="a file for the tables, which are also printed")
