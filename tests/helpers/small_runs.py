@@ -1,8 +1,12 @@
 """Short pretraining runs that have everything a run has: held-out text, averaged weights, accumulated gradients, a curve."""
 
+import shutil
+
 import keras
+import numpy as np
 
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 SETTINGS = {
     "batch_size": 4,
@@ -19,8 +23,36 @@ SETTINGS = {
     "jit_compile": keras.config.backend() == "jax",
 }
 
+# Those of a run of four steps, with its model of one block.
+FOUR_STEPS = {
+    **SETTINGS,
+    "model": {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
+    "steps": 4,
+    "evaluate_steps": 2,
+}
+
 
 def whole_run(corpus, folder, settings):
     """An uninterrupted run: its folder, the rows of its curve and its model."""
     rows = []
     return folder, rows, pretrain(corpus, folder, settings, report=rows.append)
+
+
+def check_resumption(whole, corpus, folder, settings, results=("model",)):
+    """Resume a copy of a run of four steps from its second one, and compare weights and checkpoint bit by bit.
+
+    Args:
+        whole: as from `whole_run`.
+        corpus, settings: those of the run.
+        folder: the folder of the copy.
+        results: the folders of its result.
+    """
+    given, _, model = whole
+    shutil.copytree(given, folder)
+    for part in ("checkpoints/step-00000008", *results):
+        shutil.rmtree(folder / part)
+    resumed = pretrain(corpus, folder, settings)
+    for one, other in zip(resumed.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
+    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (given, folder)]
+    assert digests[0] == digests[1]

@@ -1,7 +1,5 @@
 """Pretraining on rows of several sequences: exact resumption, and a result for rows of one."""
 
-import shutil
-
 import keras
 import numpy as np
 import pytest
@@ -11,15 +9,8 @@ from keras import ops
 from keras_bert_rebuild import from_pretrained
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
-SETTINGS = {
-    **small_runs.SETTINGS,
-    "model": {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
-    "packing": True,
-    "steps": 4,
-    "evaluate_steps": 2,
-}
+SETTINGS = {**small_runs.FOUR_STEPS, "packing": True}
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +31,7 @@ def test_the_result_takes_rows_of_one_sequence(whole):
 
 @pytest.mark.slow
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
-    folder, _, model = whole
-    shutil.copytree(folder, tmp_path / "run")
-    for part in ("checkpoints/step-00000008", "model"):
-        shutil.rmtree(tmp_path / "run" / part)
-    resumed = pretrain(corpus, tmp_path / "run", SETTINGS)
-    for one, other in zip(resumed.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
-    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (folder, tmp_path / "run")]
-    assert digests[0] == digests[1]
+    small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 
 
 @pytest.mark.slow

@@ -1,9 +1,7 @@
 """XLNet's pretraining: orders and targets of a batch, a folder that loads, exact resumption, and what a plan of it counts."""
 
 import csv
-import shutil
 
-import keras
 import numpy as np
 import pytest
 from helpers import small_runs
@@ -15,14 +13,11 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain, training_batches
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import Work, num_params, step_memory, train_flops
-from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 SETTINGS = {
-    **small_runs.SETTINGS,
-    "model": {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16},
+    **small_runs.FOUR_STEPS,
+    "model": {**small_runs.FOUR_STEPS["model"], "num_hidden_layers": 2},
     "objective": "xlnet",
-    "steps": 4,
-    "evaluate_steps": 2,
 }
 
 
@@ -48,15 +43,7 @@ def test_a_run_leaves_an_xlnet_with_a_trained_query_vector(whole):
 
 @pytest.mark.slow
 def test_a_stopped_run_ends_with_the_same_bits(whole, corpus, tmp_path):
-    folder, _, model = whole
-    shutil.copytree(folder, tmp_path / "run")
-    for part in ("checkpoints/step-00000008", "model"):
-        shutil.rmtree(tmp_path / "run" / part)
-    resumed = pretrain(corpus, tmp_path / "run", SETTINGS)
-    for one, other in zip(resumed.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
-    digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (folder, tmp_path / "run")]
-    assert digests[0] == digests[1]
+    small_runs.check_resumption(whole, corpus, tmp_path / "run", SETTINGS)
 
 
 def test_a_sixth_of_the_tokens_is_predicted_in_spans_in_an_order_of_the_example(corpus):
