@@ -13,6 +13,7 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     ScoredPair,
     TaggedText,
     TaggedWords,
+    TextGroup,
 )
 
 # Separates the labels of a text in a cell of a table.
@@ -179,6 +180,20 @@ def _choice(parts, where):
     return ChoiceQuestion(_text(parts["prompt"], where, "prompt"), tuple(choices), label, where=where)
 
 
+def _group(parts, where):
+    negatives, scores = parts.get("negatives"), parts.get("scores")
+    negatives = [] if negatives is None else [negatives] if isinstance(negatives, str) else negatives
+    if not isinstance(negatives, list) or not all(isinstance(text, str) for text in negatives):
+        raise ValueError(f"expected a list of strings as negatives; got {negatives!r:.80} in {where}.")
+    if scores is not None:
+        scores = tuple(_number(score, where) for score in (scores if isinstance(scores, list) else [scores]))
+        if len(scores) != 1 + len(negatives):
+            wanted = f"for the positive and each of {len(negatives)} negatives"
+            raise ValueError(f"expected a score {wanted}; got {len(scores)} in {where}.")
+    query, positive = (_text(parts[part], where, part) for part in ("query", "positive"))
+    return TextGroup(query, positive, tuple(negatives), scores, where=where)
+
+
 # A column belongs to the first part that lists its name: a sentence next to a question is the second text.
 _TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")
 _PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2", "sentence", "passage")
@@ -223,6 +238,19 @@ _ALL = (
         "label",
         {},
         _choice,
+    ),
+    Kind(
+        "retrieval",
+        {
+            "query": ("query", "anchor", "question", "title", *_TEXT),
+            "positive": ("positive", "answer", "document", "text", "body", *_PAIR),
+            "negatives": ("negatives", "negative"),
+            "scores": ("scores",),
+        },
+        ("query", "positive"),
+        None,
+        {2: ("query", "positive"), 3: ("query", "positive", "negatives")},
+        _group,
     ),
 )
 KINDS = {kind.name: kind for kind in _ALL}

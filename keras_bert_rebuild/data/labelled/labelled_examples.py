@@ -141,3 +141,28 @@ class ScoredPair(Example):
     """How similar they are; None for a pair that belongs together, or one to be scored."""
 
     where: str = _where()
+
+
+@dataclass(frozen=True)
+class TextGroup(Example):
+    """A query, a text that it shall find, and texts that it shall not."""
+
+    target = "scores"
+
+    query: str
+    """The query, or any text."""
+
+    positive: str
+    """The text that it shall find."""
+
+    negatives: tuple = ()
+    """Texts that it shall not find."""
+
+    scores: tuple | None = None
+    """Those of a teacher, such as a reranker, for the positive and every negative; None without a teacher."""
+
+    where: str = _where()
+
+    def labels(self) -> tuple[Any, ...]:
+        """None: what is to be found are texts."""
+        return ()
