@@ -16,6 +16,8 @@ _REGISTERED = (
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
     "keras_bert_rebuild.training.losses",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
+    "keras_bert_rebuild.training.pair_losses",
+    "keras_bert_rebuild.training.retrieval_losses",
     "keras_bert_rebuild.training.task_losses",
     "keras_bert_rebuild.training.reranking_losses",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
