@@ -112,7 +112,7 @@ def _blocks(order: npt.NDArray, sizes: npt.NDArray) -> Iterator[npt.NDArray]:
 
 
 def _rows(firsts: npt.NDArray, sizes: npt.NDArray) -> slice | npt.NDArray:
-    """The rows of documents, given by their first rows and numbers of rows: a slice, which copies nothing, if they are consecutive."""
+    """The rows of documents from their first rows and numbers of rows: a slice, which copies nothing, if they are consecutive."""
     ends = firsts + sizes
     if np.array_equal(firsts[1:], ends[:-1]):
         return slice(int(firsts[0]), int(ends[-1]))

@@ -1,5 +1,7 @@
 """MaxSim over stored token vectors, against a loop."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ def corpus(rng, documents=30, width=8):
 
 def by_loop(query, vectors, starts):
     scores = []
-    for begin, end in zip(starts, starts[1:], strict=False):
+    for begin, end in itertools.pairwise(starts):
         scores.append(sum(max(float(q @ v) for v in vectors[begin:end]) for q in query) if end > begin else -np.inf)
     return np.array(scores)
 
