@@ -22,6 +22,8 @@ from keras_bert_rebuild.files.printable import printable
 FILES = ("documents.bin", "documents.offsets.npy", "documents.order.npy", "documents.ranks.npy")
 _BYTES, _OFFSETS, _ORDER, _RANKS = FILES
 
+# Documents that are read at once.
+_READ = 1024
 # Numbers of documents have four bytes.
 _MOST = 2**32 - 1
 
@@ -45,10 +47,12 @@ def write_documents(folder, documents, progress=None):
                 file.write(content)
                 offsets.append(offsets[-1] + len(content))
             longest = max(longest, offsets[-3] - offsets[-4])
-            if progress is not None:
-                progress(1)
+            if progress is not None and len(offsets) // 3 % _READ == 0:
+                progress(_READ)
     starts = np.frombuffer(offsets, "int64")
     count = len(starts) // 3
+    if progress is not None and count % _READ:
+        progress(count % _READ)
     if not 1 <= count <= _MOST:
         raise ValueError(f"expected from one to {_MOST:,} documents; the corpus has {count:,}.")
     order = _order_of_ids(folder / _BYTES, starts, longest)
@@ -102,6 +106,10 @@ class DocumentStore:
 
     def __getitem__(self, row):
         return next(self.span(row, row + 1))
+
+    def __iter__(self):
+        for first in range(0, self._count, _READ):
+            yield from self.span(first, min(first + _READ, self._count))
 
     def span(self, start, stop):
         """Yield the documents of consecutive numbers, which are read at once."""

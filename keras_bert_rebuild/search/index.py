@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from keras_bert_rebuild.data.retrieval.corpora import Document
 from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.search.arguments import check_numbers, checked_queries
 from keras_bert_rebuild.search.build import build_index
 from keras_bert_rebuild.search.documents import DocumentStore
 from keras_bert_rebuild.search.engines import ENGINES, faiss_candidates
 from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
-from keras_bert_rebuild.search.index_files import Block, check_files, read_manifest
+from keras_bert_rebuild.search.index_files import Block, LooseBlock, check_files, read_manifest
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
 from keras_bert_rebuild.search.stages import reranked, rows_of_candidates
 from keras_bert_rebuild.search.storages import storage_for
@@ -127,6 +128,11 @@ class Index:
         return self._storage.dtype
 
     @property
+    def rescoring(self) -> str:
+        """How they are stored a second time, or "none"."""
+        return self._storage.rescoring
+
+    @property
     def retriever(self) -> Retriever:
         """The model that makes the vectors of queries.
 
@@ -180,8 +186,8 @@ class Index:
         Raises:
             ValueError: not a list of texts, or an argument is not as expected.
         """
-        queries = _checked_queries(queries)
-        _check_numbers(top_k=top_k, rescore=rescore, depth=depth)
+        queries = checked_queries(queries)
+        check_numbers(top_k=top_k, rescore=rescore, depth=depth)
         found = []
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
@@ -219,7 +225,7 @@ class Index:
         Returns:
             For every query the numbers of the documents, from 0 in the order of the corpus, and their scores, best first.
         """
-        _check_numbers(top_k=top_k, rescore=rescore)
+        check_numbers(top_k=top_k, rescore=rescore)
         queries = self._storage.queries(list(vectors))
         top_k = min(top_k, len(self))
         if rows is not None:
@@ -244,6 +250,11 @@ class Index:
             known = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
             result.append(np.array([known.get(row, -np.inf) for row in each.tolist()], "float32"))
         return result
+
+    def score_of_vectors(self, query: Any, document: Any) -> float:
+        """The score that a document with a vector would have for the vector of a query, if it were in the index."""
+        block = LooseBlock(self._storage.encode([document]), 1)
+        return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
 
     def check_judgements(self, judgements: dict[str, dict[str, int]]) -> None:
         """Refuse judgements of documents that the index does not have.
@@ -281,19 +292,3 @@ class Index:
         for number, count in enumerate(self._counts):
             yield Block(self.path, number, first, count, self._storage.arrays(count))
             first += count
-
-
-def _checked_queries(queries):
-    if isinstance(queries, (str, bytes)):
-        raise ValueError(f"queries must be a list of texts; got the string {queries[:40]!r}: put it into a list.")
-    queries = list(queries)
-    wrong = next((query for query in queries if not isinstance(query, str)), None)
-    if wrong is not None:
-        raise ValueError(f"queries must be texts; got {type(wrong).__name__} {str(wrong)[:40]!r}.")
-    return queries
-
-
-def _check_numbers(**numbers):
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}.")

@@ -125,6 +125,14 @@ def check_files(folder, manifest, storage):
             raise ValueError(f"expected the files that `keras-bert index` wrote; {printable(path)} {has}: make the index again.")
 
 
+class LooseBlock(dict):
+    """The arrays of a block by name, as a storage encodes them, in memory."""
+
+    def __init__(self, arrays, documents):
+        super().__init__(arrays)
+        self.documents = documents
+
+
 def _size(record, name):
     files = record.get("files")
     file = files.get(name) if isinstance(files, dict) else None

@@ -1,7 +1,7 @@
 """Hard negatives: for a query and the text that it shall find, texts that a model finds too and that it shall not.
 
-Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastive learning" (https://arxiv.org/abs/2007.00808); margins
-relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831), section 4.1.
+Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastive learning" (https://arxiv.org/abs/2007.00808);
+margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -126,7 +126,9 @@ def mine(
             excluded = {row for text in known[_plain(pair.query)] for row in rows.get(text, ())}
             ranked = [(row, score) for row, score in zip(numbers.tolist(), scores.tolist(), strict=True) if row not in excluded]
             limit = settings.limit(positive) if limited else settings.limit(np.inf)
-            chosen = _chosen([each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit], settings, number)
+            chosen = _chosen(
+                [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit], settings, number
+            )
             texts = tuple(index.documents[row].full_text for row, _ in chosen)
             group = TextGroup(pair.query, pair.positive, texts, where=pair.where)
             mined.append(Mined(group, float(positive), tuple(score for _, score in chosen)))
@@ -150,7 +152,7 @@ def _plain(text):
 def _rows_of_texts(index, texts):
     """The numbers of the documents of each text, with or without their titles."""
     rows: dict[str, list[int]] = {}
-    for row, document in enumerate(index.documents.span(0, len(index))):
+    for row, document in enumerate(index.documents):
         for text in {_plain(document.full_text), _plain(document.text)} & texts:
             rows.setdefault(text, []).append(row)
     return rows
