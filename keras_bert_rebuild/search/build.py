@@ -1,6 +1,5 @@
 """Make an index: texts to disk, then their vectors, a block at a time."""
 
-import functools
 import hashlib
 import itertools
 from pathlib import Path
@@ -121,7 +120,7 @@ def _write_documents(path, corpus, limit, progress):
     record = finished_record(path, DOCUMENTS_RECORD)
     if record is None:
         documents = corpus if isinstance(corpus, list) else read_corpus(corpus)
-        report = None if progress is None else functools.partial(progress, "reading", total=None)
+        report = None if progress is None else lambda documents: progress("reading", documents, None)
         count = write_documents(path, itertools.islice(documents, limit), report)
         record = {"documents": count, "files": files_record(path, FILES)}
         write_json(path / DOCUMENTS_RECORD, record)

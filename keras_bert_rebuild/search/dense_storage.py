@@ -53,6 +53,9 @@ class DenseStorage:
         encoded = self._encoded(vectors, "vectors", "scales", self.dtype)
         return encoded if self.rescoring == "none" else encoded | self._encoded(vectors, *_SECOND, self.rescoring)
 
+    def check(self, block):
+        """Nothing: the shapes of the arrays, which are checked when they are opened, say all."""
+
     def queries(self, vectors):
         """The vectors of queries as `score` and `rescore` take them: float32, `(queries, width)`."""
         return self._stacked(vectors)

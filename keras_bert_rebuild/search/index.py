@@ -61,6 +61,7 @@ class Index:
         self._retriever = retriever
         self._storage = storage_for(self.vectors, self.width, self._settings["dtype"], self._settings["rescoring"])
         self._counts = [record["documents"] for record in manifest["blocks"]]
+        self._checked: set[int] = set()
         check_files(self.path, manifest, self._storage)
         self.documents = DocumentStore(self.path, sum(self._counts))
 
@@ -110,8 +111,8 @@ class Index:
             block: documents in a block; None for 8,192, of vectors of tokens 1,024.
             model: where the model is, so that a later `keras-bert search` finds it.
             overwrite: replace an index that was made with other settings.
-            progress: called as `progress(stage, documents, total=...)`, where the stage is "reading", with total None, and then
-                "indexing".
+            progress: called as `progress(stage, documents, total)` with the number of further documents, where the stage is
+                "reading", with total None, and then "indexing".
 
         Raises:
             ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
@@ -290,5 +291,9 @@ class Index:
     def _blocks(self) -> Iterator[Block]:
         first = 0
         for number, count in enumerate(self._counts):
-            yield Block(self.path, number, first, count, self._storage.arrays(count))
+            block = Block(self.path, number, first, count, self._storage.arrays(count))
+            if number not in self._checked:
+                self._storage.check(block)
+                self._checked.add(number)
+            yield block
             first += count

@@ -46,6 +46,17 @@ class SparseStorage:
         starts = np.concatenate([[0], np.cumsum(np.bincount(tokens, minlength=self.width))])
         return {"starts": starts.astype("int64"), "documents": documents[order], "weights": weights[order]}
 
+    def check(self, block):
+        """Refuse arrays that are not an inverted index of the documents of a block.
+
+        Raises:
+            ValueError: they are not.
+        """
+        starts, documents = block["starts"], block["documents"]
+        ascends = starts[0] == 0 and starts[-1] == len(documents) == len(block["weights"]) and (np.diff(starts) >= 0).all()
+        if not ascends or (len(documents) and documents.max() >= block.documents):
+            raise ValueError("expected an inverted index of the documents of a block; the index was changed: make it again.")
+
     def queries(self, vectors):
         """The vectors of queries as `score` takes them."""
         return [self._checked(vector) for vector in vectors]

@@ -49,6 +49,17 @@ class TokenStorage:
         stored, scales = stored_vectors(np.concatenate(vectors), self.dtype)
         return {"starts": starts, "vectors": stored} | ({} if scales is None else {"scales": scales})
 
+    def check(self, block):
+        """Refuse arrays that do not divide the vectors of a block among its documents.
+
+        Raises:
+            ValueError: they do not.
+        """
+        starts, count = block["starts"], len(block["vectors"])
+        ascends = starts[0] == 0 and starts[-1] == count and (np.diff(starts) >= 0).all()
+        if not ascends or (self.dtype == "int8" and len(block["scales"]) != count):
+            raise ValueError("expected ascending starts of documents in the vectors of a block; the index was changed: make it again.")
+
     def queries(self, vectors):
         """The vectors of queries as `score` takes them: float32, each `(tokens, width)`."""
         vectors = [np.asarray(each, "float32") for each in vectors]
