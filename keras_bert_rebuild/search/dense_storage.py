@@ -83,6 +83,10 @@ class DenseStorage:
         found = block[vectors][rows].astype("float32")
         return found * block[scales][rows][:, None] if dtype == "int8" else found
 
+    def decode(self, block):
+        """The vectors of all documents of a block, as exactly as they are stored: float32, `(n, width)`."""
+        return self.vectors(block, slice(None))
+
     def _stacked(self, vectors):
         stacked = np.stack(vectors).astype("float32", copy=False)
         if stacked.shape[1:] != (self.width,):

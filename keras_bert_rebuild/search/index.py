@@ -257,19 +257,13 @@ class Index:
         block = LooseBlock(self._storage.encode([document]), 1)
         return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
 
-    def check_judgements(self, judgements: dict[str, dict[str, int]]) -> None:
-        """Refuse judgements of documents that the index does not have.
+    def stored(self) -> Iterator[tuple[list[Document], Any]]:
+        """Yield all documents and their vectors, a block at a time, such as to put them into another engine.
 
-        Raises:
-            ValueError: there are some; the error names one and says how many there are.
+        Vectors are an array `(documents, width)`, or a list for sparse ones and those of tokens: see `Retriever`.
         """
-        judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
-        unknown = [name for name in judged if self.documents.row(name) is None]
-        if unknown:
-            raise ValueError(
-                f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
-                f"{printable(self.path)}, such as {printable(unknown[0])!r}."
-            )
+        for block in self._blocks():
+            yield list(self.documents.span(block.first, block.first + block.documents)), self._storage.decode(block)
 
     def _hits(self, rows, scores):
         return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]

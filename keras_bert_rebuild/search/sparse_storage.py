@@ -81,6 +81,14 @@ class SparseStorage:
         """The scores of some documents of a block for one query: float32, `(rows,)`."""
         return self.score(block, [query])[0][rows]
 
+    def decode(self, block):
+        """The vectors of all documents of a block: a list of pairs of ids, int32, ascending, and weights, float32."""
+        order = np.argsort(block["documents"], kind="stable")
+        tokens = np.repeat(np.arange(self.width, dtype="int32"), np.diff(block["starts"]))[order]
+        weights = block["weights"].astype("float32")[order]
+        ends = np.cumsum(np.bincount(block["documents"], minlength=block.documents))[:-1]
+        return list(zip(np.split(tokens, ends), np.split(weights, ends), strict=True))
+
     def _checked(self, vector):
         ids, weights = (np.asarray(part) for part in vector)
         fits = ids.ndim == 1 and ids.shape == weights.shape and (np.diff(ids) > 0).all()

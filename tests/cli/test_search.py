@@ -83,11 +83,15 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
 
 def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_path):
     pairs = tmp_path / "pairs.jsonl"
-    pairs.write_text('{"query": "the cat", "positive": "paris and london"}\n{"query": "a dog", "positive": "a red dog likes london"}\n')
+    pairs.write_text(
+        '{"query": "the cat", "positive": "paris and london"}\n{"query": "a dog", "positive": "a red dog likes london"}\n'
+    )
     found = []
     for name, corpus in (("index", "index"), ("corpus", "corpus.tsv"), ("own", None)):
         given = [] if corpus is None else ["--corpus", corpus]
-        said = said_by_verb("mine", capsys, pairs, *given, "--model", "model", "--output", tmp_path / f"{name}.jsonl", "--negatives", 2)
+        said = said_by_verb(
+            "mine", capsys, pairs, *given, "--model", "model", "--output", tmp_path / f"{name}.jsonl", "--negatives", 2
+        )
         found.append(read_examples(tmp_path / f"{name}.jsonl", "retrieval"))
         assert f"wrote    {tmp_path / name}.jsonl" in said.out
         assert ("fewer    2 pairs" in said.out) == (name == "own")
@@ -113,7 +117,10 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["nowhere", "q"], "expected a folder that `keras-bert index` wrote; nowhere is not there"),
         (["index", "q", "--model", "other"], "this one differs in weights: give the right model, or make the index again"),
         (["index", "q", "--engine", "faiss"], "the engine faiss needs the package faiss-cpu"),
-        (["index", "q", "--rerank", "model"], "expected a reranker, a model that scores texts for queries; model is one for embedding"),
+        (
+            ["index", "q", "--rerank", "model"],
+            "expected a reranker, a model that scores texts for queries; model is one for embedding",
+        ),
     ],
 )
 def test_what_cannot_be_searched_is_one_sentence(capsys, arguments, message):

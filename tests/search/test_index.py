@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.search.arguments import check_judgements
 from keras_bert_rebuild.search.index import Index
 
 CORPUS = small_corpus(60)
@@ -92,7 +93,9 @@ def test_vectors_of_tokens_are_stored_in_less(folder, dtype):
     index = Index.build(CORPUS, folder / f"tokens-{dtype}", model, dtype=dtype, block=11)
     for query, hits in zip(QUERIES, index.search(QUERIES, 60), strict=True):
         expected = dict(brute_force(model, CORPUS, query, 60))
-        np.testing.assert_allclose([hit.score for hit in hits], [expected[hit.id] for hit in hits], atol=0.5 if dtype == "int8" else 0)
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], [expected[hit.id] for hit in hits], atol=0.5 if dtype == "int8" else 0
+        )
 
 
 def test_late_interaction_scores_the_candidates_of_another_index(folder):
@@ -104,8 +107,22 @@ def test_late_interaction_scores_the_candidates_of_another_index(folder):
         expected = [pair for pair in brute_force(WordVectors(), CORPUS, query, 60) if pair[0] in names]
         assert [tuple(hit) for hit in hits] == expected[:4]
     few = Index.build(CORPUS[:10], folder / "few", WordVectors())
-    with pytest.raises(ValueError, match=r"expected candidates from an index of the same documents; .*few has no 'd\d+' of .*first"):
+    with pytest.raises(
+        ValueError, match=r"expected candidates from an index of the same documents; .*few has no 'd\d+' of .*first"
+    ):
         few.search(QUERIES, candidates=dense)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_documents_and_vectors_are_handed_on_a_block_at_a_time(folder, kind):
+    model = kind()
+    index = Index.build(CORPUS, folder / f"stored-{kind.__name__}", model, block=25)
+    blocks = list(index.stored())
+    assert [len(documents) for documents, _ in blocks] == [len(vectors) for _, vectors in blocks] == [25, 25, 10]
+    assert [document for documents, _ in blocks for document in documents] == CORPUS
+    for document, vector in zip(CORPUS, (vector for _, vectors in blocks for vector in vectors), strict=True):
+        for found, expected in zip(vector, model.vector(document.full_text), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 class Lengths:
@@ -209,6 +226,6 @@ def test_the_index_of_another_model_is_refused(folder):
 
 def test_judgements_of_unknown_documents_are_counted(folder):
     index = Index.build(CORPUS, folder / "judged", WholeNumbers())
-    index.check_judgements({"q": {"d1": 1, "d2": 0}})
+    check_judgements(index, {"q": {"d1": 1, "d2": 0}})
     with pytest.raises(ValueError, match=r"2 of 3 judged documents are not in .*judged, such as 'x'\."):
-        index.check_judgements({"q": {"d1": 1, "x": 1}, "r": {"x": 0, "y": 1}})
+        check_judgements(index, {"q": {"d1": 1, "x": 1}, "r": {"x": 0, "y": 1}})

@@ -14,8 +14,13 @@ ROWS = [Document("a", "A title", "one text"), Document("b", "", "zwei\u2028Zeile
 
 
 def write_beir(path):
-    lines = [{"_id": "a", "title": "A title", "text": "one text", "metadata": {"url": "x"}}, {"_id": "b", "text": "zwei\u2028Zeilen"}]
-    path.write_text("\ufeff" + "\r\n".join(map(json.dumps, lines)) + '\n\n{"_id": 7, "title": null, "text": "x"}\n', encoding="utf-8")
+    lines = [
+        {"_id": "a", "title": "A title", "text": "one text", "metadata": {"url": "x"}},
+        {"_id": "b", "text": "zwei\u2028Zeilen"},
+    ]
+    path.write_text(
+        "\ufeff" + "\r\n".join(map(json.dumps, lines)) + '\n\n{"_id": 7, "title": null, "text": "x"}\n', encoding="utf-8"
+    )
 
 
 def test_a_corpus_of_beir_and_a_table_have_the_same_documents(tmp_path):
@@ -56,7 +61,11 @@ def test_queries_have_ids(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("q.txt", "who?\n", r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only texts\."),
+        (
+            "q.txt",
+            "who?\n",
+            r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only texts\.",
+        ),
         ("q.jsonl", '{"text": "who?"}\n', r"expected an id, the name _id; .*q\.jsonl, line 1 has 'text'\."),
         ("q.tsv", "q1\twho?\nwhen?\n", r"expected id and text between tabs; .*q\.tsv, line 2 has 1 column\."),
         ("q.tsv", "q1\twho?\tmore\n", r"expected id and text between tabs; .*line 1 has 3 columns\."),
@@ -64,7 +73,11 @@ def test_queries_have_ids(tmp_path):
         ("q.tsv", "q 1\ta\n", r"expected an id, a word without white space; .*line 1 has 'q 1'\."),
         ("q.tsv", "\ta\n", "expected an id, a word without white space; .*line 1 has ''"),
         ("q.tsv", "\n", "expected at least one query"),
-        ("q.csv", "q1,a\n", r"expected a file whose name ends in \.jsonl, \.ndjson, \.tsv, \.txt, \.md, before \.gz or \.xz; got .*q\.csv"),
+        (
+            "q.csv",
+            "q1,a\n",
+            r"expected a file whose name ends in \.jsonl, \.ndjson, \.tsv, \.txt, \.md, before \.gz or \.xz; got .*q\.csv",
+        ),
     ],
 )
 def test_what_is_wrong_with_queries_is_one_sentence(tmp_path, name, content, message):
