@@ -246,11 +246,16 @@ class Task(abc.ABC):
     def _inputs(self, windows):
         return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
 
-    def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """The model's output for `Windows`, an array for each row; `weighted_mean` combines them to one for each example."""
+    def predict_windows(
+        self, windows: Windows, batch_size: int = 32, progress: Progress = None, model: keras.Model | None = None
+    ) -> list[Any]:
+        """The output of the model, or of another with its inputs, for `Windows`, an array for each row.
+
+        `weighted_mean` combines them to one for each example.
+        """
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
-        return predict_rows(self.model, inputs, padding, lengths=self.row_lengths, **options)
+        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:

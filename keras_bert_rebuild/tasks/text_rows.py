@@ -66,7 +66,7 @@ class Encoded:
         return len(self.windows.ids)
 
 
-def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, **options):
+def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, truncate=False, **options):
     """Encode texts or pairs of texts, as overlapping windows where they are too long for the model.
 
     Of a pair, one text is split into windows and every row contains all of the other one. If that leaves less than half of the
@@ -80,6 +80,7 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         stride: tokens that a window shares with the next.
         side: the text of a pair that is split into windows, 0 or 1; None: the longer one of each pair.
         shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the room.
+        truncate: cut what is too long at `max_len` instead, as `encode_batch` does.
         **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
 
     Returns:
@@ -87,6 +88,9 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
     """
     texts, pairs = list(texts), None if pairs is None else list(pairs)
     options["return_offsets"] = True
+    if truncate:
+        cut = tokenizer.encode_batch(texts, pairs, max_len=max_len, **options)
+        return _in_order(tokenizer, [(cut, np.arange(len(cut.ids)), np.arange(len(cut.ids)))])
     if pairs is not None and shortest is not None:
         others = pairs if side == 0 else texts
         others[:] = shortened(tokenizer, others, shortest)
