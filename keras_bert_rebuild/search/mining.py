@@ -154,8 +154,8 @@ def _plain(text):
 
 
 def _rows_of_texts(index, texts):
-    """The numbers of the documents of each of some texts, with or without their titles, and a digest of the text of every document."""
-    rows: dict[str, list[int]] = {}
+    """The numbers of the documents of each of some texts, with or without titles, and a digest of the text of every document."""
+    rows = {}
     digests = np.empty(len(index), "uint64")
     for row, document in enumerate(index.documents):
         full = _plain(document.full_text)

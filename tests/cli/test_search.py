@@ -119,7 +119,7 @@ def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_pa
         (["index", "q", "--engine", "faiss"], "the engine faiss needs the package faiss-cpu"),
         (
             ["index", "q", "--rerank", "model"],
-            "expected a reranker, a model that scores texts for queries; model is one for embedding",
+            "expected a reranker, a model that scores texts for queries; model is one for",
         ),
     ],
 )

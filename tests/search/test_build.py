@@ -193,14 +193,14 @@ def change_manifest(folder, change):
     [
         (
             lambda folder: (folder / "block-000001.vectors.npy").unlink(),
-            r"block-000001\.vectors\.npy is missing: make the index again",
+            r"vectors\.npy is missing: make the index again",
         ),
         (lambda folder: (folder / "documents.bin").write_bytes(b"x"), r"documents\.bin has 1 bytes: make the index again"),
         (lambda folder: (folder / "search.json").write_text("{"), r"search\.json is damaged or something else"),
         (lambda folder: (folder / "search.json").write_text('{"settings": {}}'), "is damaged or something else"),
         (
             lambda folder: change_manifest(folder, lambda found: found.update(version=9)),
-            "expected version 1 of the format; .* has 9",
+            "expected version 1 of the format",
         ),
         (lambda folder: change_manifest(folder, lambda found: found["blocks"].pop()), "is damaged or something else"),
     ],

@@ -64,7 +64,7 @@ def test_queries_have_ids(tmp_path):
         (
             "q.txt",
             "who?\n",
-            r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only texts\.",
+            r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only",
         ),
         ("q.jsonl", '{"text": "who?"}\n', r"expected an id, the name _id; .*q\.jsonl, line 1 has 'text'\."),
         ("q.tsv", "q1\twho?\nwhen?\n", r"expected id and text between tabs; .*q\.tsv, line 2 has 1 column\."),
@@ -76,7 +76,7 @@ def test_queries_have_ids(tmp_path):
         (
             "q.csv",
             "q1,a\n",
-            r"expected a file whose name ends in \.jsonl, \.ndjson, \.tsv, \.txt, \.md, before \.gz or \.xz; got .*q\.csv",
+            r"expected a file whose name ends in \.jsonl, .*\.md, before \.gz or \.xz; got .*q\.csv",
         ),
     ],
 )
