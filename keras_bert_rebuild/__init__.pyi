@@ -55,6 +55,7 @@ from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer as Quest
 from keras_bert_rebuild.tasks.reranker import Reranker as Reranker
 from keras_bert_rebuild.tasks.saved_task import load_task as load_task
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder as SentenceEmbedder
+from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder as SparseEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier as TextClassifier
 from keras_bert_rebuild.tasks.token_classifier import TokenClassifier as TokenClassifier
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer as load_tokenizer
