@@ -16,7 +16,10 @@ _REGISTERED = (
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
     "keras_bert_rebuild.training.losses",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
+    "keras_bert_rebuild.training.pair_losses",
+    "keras_bert_rebuild.training.retrieval_losses",
     "keras_bert_rebuild.training.task_losses",
+    "keras_bert_rebuild.training.reranking_losses",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
 )
 
@@ -60,6 +63,7 @@ _LAZY = (
     ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
     ("keras_bert_rebuild.tasks.next_sentence", ("NextSentence",)),
     ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),
+    ("keras_bert_rebuild.tasks.reranker", ("Reranker",)),
     ("keras_bert_rebuild.tasks.saved_task", ("load_task",)),
     ("keras_bert_rebuild.tasks.sentence_embedder", ("SentenceEmbedder",)),
     ("keras_bert_rebuild.tasks.text_classifier", ("TextClassifier",)),

@@ -52,6 +52,7 @@ from keras_bert_rebuild.tasks.fill_mask import fill_mask as fill_mask
 from keras_bert_rebuild.tasks.multiple_choice import MultipleChoice as MultipleChoice
 from keras_bert_rebuild.tasks.next_sentence import NextSentence as NextSentence
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer as QuestionAnswerer
+from keras_bert_rebuild.tasks.reranker import Reranker as Reranker
 from keras_bert_rebuild.tasks.saved_task import load_task as load_task
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder as SentenceEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier as TextClassifier

@@ -9,11 +9,11 @@ from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, DTYPES, OBJECTIVES, FinetuneSettings
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import ALL_OBJECTIVES, BALANCED, DTYPES, FinetuneSettings
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
-CHOICES = {"dtype": DTYPES, "objective": tuple(OBJECTIVES), "format": FORMATS}
+CHOICES = {"dtype": DTYPES, "objective": ALL_OBJECTIVES, "format": FORMATS}
 METAVARS = {"metric": "NAME"}
 
 
@@ -64,7 +64,10 @@ def _check_options_of_task(args):
     """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
-        raise ValueError(f"--objective is for similarity; the task is {spec.name}.")
+        raise ValueError(f"--objective is for similarity and rerank; the task is {spec.name}.")
+    for name in ("negatives", "positive_weight"):
+        if getattr(args, name) is not None and name not in spec.options:
+            raise ValueError(f"--{name.replace('_', '-')} is for rerank; the task is {spec.name}.")
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 

@@ -17,6 +17,7 @@ _BUILT_IN = {
     "question_answering": ("question_answerer", "QuestionAnswerer", ("question_answering",)),
     "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity",)),
     "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
+    "reranking": ("reranker", "Reranker", ("rerank",)),
 }
 
 # The classes that `register_task` was called with, by kind.

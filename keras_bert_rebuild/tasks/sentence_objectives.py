@@ -6,7 +6,8 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.training.task_losses import CosineLoss, InBatchNegativesLoss
+from keras_bert_rebuild.training.pair_losses import CosineLoss
+from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
 
 
 class Objective(abc.ABC):

@@ -1,4 +1,4 @@
-"""The losses of fine-tuning: labels with weights, spans, pairs of vectors, choices, sequences of labels."""
+"""The losses of fine-tuning: labels with weights, spans, choices, sequences of labels; those of vectors are in `score_loss`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -96,64 +96,6 @@ class SpanLoss(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class InBatchNegativesLoss(keras.losses.Loss):
-    """For pairs that belong together: find the second text of every pair among those of the batch, and vice versa.
-
-        s[i, j] = scale · cos(first_i, second_j)        loss_i = ½ (log Σ_j exp(s[i, j]) + log Σ_j exp(s[j, i])) − s[i, i]
-
-    It depends on the batch: the more pairs, the more candidates. Means over batches of different sizes are not comparable.
-
-    Args:
-        scale: factor of the cosines before the softmax.
-        name, reduction: as for any loss.
-
-    Call arguments:
-        y_true: `(2 · pairs,)`, ignored.
-        y_pred: vectors `(2 · pairs, hidden)`; the first and the second of a pair are consecutive.
-
-    Reference: Henderson et al., 2017, section 4.4 (https://arxiv.org/abs/1705.00652); both directions as in Radford et al., 2021
-    (https://arxiv.org/abs/2103.00020).
-    """
-
-    def __init__(
-        self,
-        scale: float = 20.0,
-        name: str = "in_batch_negatives_loss",
-        reduction: str | None = "sum_over_batch_size",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(name=name, reduction=reduction, **kwargs)
-        self.scale = scale
-
-    def call(self, y_true, y_pred):
-        first, second = _pairs(y_pred)
-        scores = ops.matmul(first, ops.transpose(second)) * self.scale
-        right = ops.sum(first * second, axis=-1) * self.scale
-        found = 0.5 * (ops.logsumexp(scores, axis=1) + ops.logsumexp(scores, axis=0)) - right
-        return ops.repeat(found, 2)
-
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale}
-
-
-@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class CosineLoss(keras.losses.Loss):
-    """The squared difference between the cosine of two vectors and their target similarity.
-
-    Call arguments:
-        y_true: `(2 · pairs,)`, the score of a pair twice, in [-1, 1].
-        y_pred: vectors `(2 · pairs, hidden)`; the first and the second of a pair are consecutive.
-
-    Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
-    """
-
-    def call(self, y_true, y_pred):
-        first, second = _pairs(y_pred)
-        errors = ops.square(ops.sum(first * second, axis=-1) - ops.reshape(y_true, (-1, 2))[:, 0])
-        return ops.repeat(errors, 2)
-
-
-@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
 class ChoiceLoss(keras.losses.Loss):
     """Cross entropy of the right one among the choices of a question, whose rows are consecutive.
 
@@ -171,12 +113,6 @@ class ChoiceLoss(keras.losses.Loss):
         logits = ops.where(labels < 0, -10000.0, ops.reshape(y_pred, (-1, choices)))
         right = ops.sum(ops.where(labels > 0, logits, 0.0), axis=-1)
         return ops.repeat(ops.logsumexp(logits, axis=-1) - right, choices)
-
-
-def _pairs(vectors):
-    """The first and the second vectors of pairs, of length 1: `(2 · pairs, hidden)` → twice `(pairs, hidden)`."""
-    vectors = ops.reshape(ops.normalize(ops.cast(vectors, "float32"), axis=-1), (-1, 2, vectors.shape[-1]))
-    return vectors[:, 0], vectors[:, 1]
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")

@@ -11,7 +11,8 @@ from helpers.small import LENGTH, VOCAB, compiled, small_model, spread
 from keras_bert_rebuild import BertModel
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.training.losses import Perplexity, PretrainingLoss
-from keras_bert_rebuild.training.task_losses import ChoiceLoss, CosineLoss, LabelLoss, SpanLoss
+from keras_bert_rebuild.training.pair_losses import CosineLoss
+from keras_bert_rebuild.training.task_losses import ChoiceLoss, LabelLoss, SpanLoss
 
 EXAMPLES, SHORT = 16, 6
 # Means over examples or batches differ by far more.

@@ -14,8 +14,6 @@ from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer
 from keras_bert_rebuild.training.task_losses import (
     ChoiceLoss,
     ConditionalRandomFieldLoss,
-    CosineLoss,
-    InBatchNegativesLoss,
     LabelLoss,
     SpanLoss,
 )
@@ -72,23 +70,6 @@ def test_a_span_leaves_padding_out_inside_of_a_compiled_step_too():
     assert task.model.evaluate((ids, *others), spans, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
-def test_pairs_are_matched_within_the_batch(rng):
-    vectors = rng.normal(size=(4, 2, 5))
-    unit = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
-    scores = unit[:, 0] @ unit[:, 1].T * 7
-    right = np.arange(4)
-    expected = (cross_entropies(scores, right) + cross_entropies(scores.T, right)).mean() / 2
-    got = InBatchNegativesLoss(scale=7)(np.zeros(8), vectors.reshape(8, 5))
-    assert float(got) == pytest.approx(expected, rel=1e-5)
-
-
-def test_cosines_must_match_scores(rng):
-    vectors, scores = rng.normal(size=(4, 2, 5)), np.array([0.1, 0.9, 0.5, 0.0])
-    cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in vectors]
-    got = CosineLoss()(np.repeat(scores, 2), vectors.reshape(8, 5))
-    assert float(got) == pytest.approx(np.mean((cosines - scores) ** 2), rel=1e-5)
-
-
 def test_choices_are_compared_within_their_question_and_padding_rows_are_left_out(rng):
     logits = rng.normal(size=(2, 3))
     labels = np.repeat([[0.0, 1.0, 0.0], [1.0, 0.0, -1.0]], 3, axis=0)
@@ -96,7 +77,7 @@ def test_choices_are_compared_within_their_question_and_padding_rows_are_left_ou
     assert float(ChoiceLoss()(labels, logits.reshape(6, 1))) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", [LabelLoss([1.0, 2.0]), SpanLoss(), InBatchNegativesLoss(7.0), CosineLoss(), ChoiceLoss()])
+@pytest.mark.parametrize("loss", [LabelLoss([1.0, 2.0]), SpanLoss(), ChoiceLoss()])
 def test_a_loss_round_trips_through_its_config(loss):
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert type(again) is type(loss)

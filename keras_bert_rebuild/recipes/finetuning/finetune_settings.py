@@ -7,14 +7,16 @@ from typing import Any, Self
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
+from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
+ALL_OBJECTIVES = tuple(dict.fromkeys((*OBJECTIVES, *RERANKING_OBJECTIVES)))
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
 MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0}
-OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank")
+MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1}
+OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives")
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
 
@@ -82,7 +84,8 @@ class FinetuneSettings:
 
     objective: str | None = None
     """For similarity: "cosine", to fit the scores, or "in_batch_negatives", to tell pairs from each other; None: "cosine" if all
-    pairs have scores."""
+    pairs have scores. For rerank: "binary", "graded", "pairwise", "listwise" or "lambda", or "margin_mse", "mse" or "list_net" for
+    the scores of a teacher; None for the usual one of the examples."""
 
     crf: bool = False
     """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
@@ -112,19 +115,25 @@ class FinetuneSettings:
     seed: int = 0
     """The seed of the new head, the order of the examples and dropout."""
 
+    negatives: int | None = None
+    """For rerank: texts of a query in a step, besides the one to find; None: as many as are given, at most 7, or 4 if none are."""
+
+    positive_weight: float | None = None
+    """For rerank with the objectives "binary" and "graded": weight of relevant texts; None for 1."""
+
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)
         for name, optional in FRACTIONS.items():
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
                 raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
-        for name in ("learning_rate", "head_rate", "clip_norm"):
+        for name in ("learning_rate", "head_rate", "clip_norm", "positive_weight"):
             value = getattr(self, name)
-            if not (value is None and name == "clip_norm") and not (is_number(value) and value > 0):
+            if not (value is None and name in ("clip_norm", "positive_weight")) and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name, values in (
             ("dtype", DTYPES),
-            ("objective", (*OBJECTIVES, None)),
+            ("objective", (*ALL_OBJECTIVES, None)),
             ("jit_compile", (True, False, "auto")),
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),

@@ -1,0 +1,124 @@
+"""What the losses over scores of texts have in common: the similarity, its factor, and prefixes of vectors."""
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.models.label_means import note_mean
+from keras_bert_rebuild.training.similarities import similarity_of
+
+# Stands for −∞ where a candidate does not count: its exponential is 0 and has no gradient.
+NEVER = -1e9
+
+
+class ScoreLoss(keras.losses.Loss, abc.ABC):
+    """A loss of the scores between the texts of a batch. Abstract; a subclass defines `of_vectors`.
+
+    Args:
+        similarity: a name in `SIMILARITIES`, such as "cosine" or "dot".
+        scale: factor of the scores, 1 / temperature.
+        dims: numbers of dimensions: the loss is the weighted sum over the losses of vectors that are cut to each. None for
+            the vectors as they are.
+        dim_weights: a weight for each of `dims`; None for 1.
+        name, reduction: as for any loss.
+
+    Call arguments:
+        y_true: see the subclass.
+        y_pred: vectors in groups, `(groups, texts, width)`; or `(2 · pairs, width)`, where the two of a pair are consecutive.
+            A text may also have several vectors, if the similarity is one of these: `(groups, texts, ..., width)`.
+
+    Raises:
+        ValueError: the similarity is unknown, a number of dimensions is not one, the weights are not as many.
+
+    Reference: Kusupati et al., 2022, section 3, for `dims` (https://arxiv.org/abs/2205.13147).
+    """
+
+    learned_scale: Callable[[], Any] | None = None
+    """A function to the factor of the scores, which a training model sets if it learns one; None for `scale`."""
+
+    takes_pairs = True
+    """Whether vectors that are not in groups are those of consecutive pairs."""
+
+    def __init__(
+        self,
+        scale: float = 20.0,
+        name: str | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        *,
+        similarity: str = "cosine",
+        dims: Sequence[int] | None = None,
+        dim_weights: Sequence[float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, **kwargs)
+        similarity_of(similarity)
+        self.similarity, self.scale = similarity, scale
+        self.dims = None if dims is None else [int(dim) for dim in dims]
+        self.dim_weights = None if dim_weights is None else [float(weight) for weight in dim_weights]
+        if self.dims is not None and not (self.dims and min(self.dims) > 0):
+            raise ValueError(f"dims must be numbers of dimensions, each at least 1; got {dims}.")
+        if self.dim_weights is not None and len(self.dim_weights) != len(self.dims or ()):
+            raise ValueError(f"dim_weights must be a weight for each of dims; got {len(self.dim_weights)} for {self.dims}.")
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        value = super().__call__(y_true, y_pred, sample_weight)
+        if self.reduction == "sum_over_batch_size" and sample_weight is None:
+            # The batch is rows of several texts: the mean of an epoch is one over groups.
+            note_mean(self, value, ops.cast(ops.shape(y_pred)[0], value.dtype))
+        return value
+
+    def call(self, y_true, y_pred):
+        y_true, vectors = self.grouped(y_true, y_pred)
+        similarity, width = similarity_of(self.similarity), vectors.shape[-1]
+        dims = [width] if self.dims is None else self.dims
+        if max(dims) > width:
+            raise ValueError(f"dims must be at most {width}, the width of a vector; got {max(dims)}.")
+        losses = [self.of_vectors(y_true, similarity.prepare(vectors[..., :dim]), similarity) for dim in dims]
+        weights = [1.0] * len(dims) if self.dim_weights is None else self.dim_weights
+        total = sum(loss * weight for loss, weight in zip(losses, weights, strict=True))
+        return ops.repeat(total, 2) if self.takes_pairs and len(y_pred.shape) == 2 else total  # one for every row
+
+    def grouped(self, y_true, y_pred):
+        """Targets and vectors by group; consecutive pairs are groups of two, whose target is that of the first."""
+        if len(y_pred.shape) > 2:
+            return y_true, y_pred
+        pairs = ops.reshape(y_pred, (-1, 2, y_pred.shape[-1]))
+        return ops.reshape(y_true, (-1, 2))[:, 0], pairs
+
+    @abc.abstractmethod
+    def of_vectors(self, y_true, vectors, similarity):
+        """The losses of groups, `(groups,)`, from vectors that are prepared.
+
+        Args:
+            y_true: as in a call.
+            vectors: `(groups, texts, ..., width)`.
+            similarity: the `Similarity`.
+        """
+
+    @property
+    def factor(self) -> Any:
+        """What scores are multiplied with."""
+        return self.scale if self.learned_scale is None else self.learned_scale()
+
+    def get_config(self):
+        own = {"similarity": self.similarity, "dims": self.dims, "dim_weights": self.dim_weights}
+        return {**super().get_config(), "scale": self.scale, **own}
+
+
+def log_sum(scores: Any, counts: Any) -> Any:
+    """log Σ exp(score) over the last axis, of the scores that count.
+
+    Args:
+        scores: `(..., n)`.
+        counts: bool, broadcast to the scores; at least one of every row.
+    """
+    return ops.logsumexp(ops.where(counts, scores, NEVER), axis=-1)
+
+
+def diagonal(n: Any) -> Any:
+    """True where row and column are the same, `(n, n)`; `n` may be known only at run time."""
+    numbers = ops.arange(n, dtype="int32")
+    return numbers[:, None] == numbers
