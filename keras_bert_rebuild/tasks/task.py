@@ -61,6 +61,9 @@ class Task(abc.ABC):
     options: tuple[str, ...] = ()
     """The fields of `FinetuneSettings` that this task accepts and some others do not."""
 
+    shortest_row = 8
+    """The least `max_len`: windows of pairs must have room for both texts."""
+
     row_lengths: list[int] | None = None
     """Lengths that rows are padded to in training and in prediction alike; None to choose them for the rows of each."""
 
@@ -71,12 +74,11 @@ class Task(abc.ABC):
         self.check_model(model)
         self.model = model
         self.tokenizer, self.tokenizer_files = task_tokenizer(model, tokenizer)
-        self.max_len = row_length(model, max_len)
-        self.stride = min(self.max_len // 4, self.max_len // 2 - 3) if stride is None else int(stride)
-        if not 0 <= self.stride <= self.max_len // 2 - 3:
-            raise ValueError(
-                f"stride must be from 0 to {self.max_len // 2 - 3} tokens, so that windows of pairs advance; got {self.stride}."
-            )
+        self.max_len = row_length(model, max_len, self.shortest_row)
+        most = max(0, self.max_len // 2 - 3)
+        self.stride = min(self.max_len // 4, most) if stride is None else int(stride)
+        if not 0 <= self.stride <= most:
+            raise ValueError(f"stride must be from 0 to {most} tokens, so that windows of pairs advance; got {self.stride}.")
 
     @classmethod
     def from_encoder(
