@@ -62,6 +62,7 @@ _LAZY = (
     ),
     ("keras_bert_rebuild.tasks.embedding_stream", ("EmbeddingStream",)),
     ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
+    ("keras_bert_rebuild.tasks.late_interaction", ("LateInteractionEmbedder",)),
     ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
     ("keras_bert_rebuild.tasks.next_sentence", ("NextSentence",)),
     ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),

@@ -48,8 +48,8 @@ class GroupTask(Task):
             raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}; got {objective!r}.")
         if int(negatives) < 0 or not scale > 0 or (objective != "in_batch_negatives" and not negatives):
             raise ValueError(
-                f"negatives must be at least 0, or 1 for the scores of a teacher, and scale above 0; got {negatives} and {scale} for "
-                f"{objective}."
+                f"negatives must be at least 0, or 1 for the scores of a teacher, and scale above 0; got {negatives} and {scale} "
+                f"for {objective}."
             )
         self.objective, self.negatives, self.scale = objective, int(negatives), float(scale)
 

@@ -14,6 +14,7 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches, Candidates
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
+from keras_bert_rebuild.pretrained.search_files import reranker_files
 from keras_bert_rebuild.tasks.pair_rows import PairRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
@@ -242,6 +243,10 @@ class Reranker(Task):
             "score_range": list(self.score_range),
             "truncate": self.truncate,
         }
+
+    def further_files(self) -> dict[str, bytes]:
+        """The file that tells sentence-transformers what makes a score of a logit."""
+        return reranker_files(self.activation)
 
     @property
     def _objective(self):

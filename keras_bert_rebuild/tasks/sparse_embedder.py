@@ -13,6 +13,7 @@ from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
+from keras_bert_rebuild.pretrained.search_files import sparse_files
 from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
@@ -208,6 +209,18 @@ class SparseEmbedder(GroupTask):
         }
         regularizer = {"flops": list(self.flops), "query_l1": self.query_l1, "flops_steps": self.flops_steps}
         return {**super().settings(), **own, **self.training_settings(), **regularizer}
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return sparse_files(
+            self.width,
+            self.max_len,
+            pooling=self.pooling,
+            activation=self.activation,
+            prompts=self.prompts,
+            default_prompt=self.default_prompt,
+            max_active=self.max_active,
+        )
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
