@@ -8,7 +8,7 @@ from safetensors.numpy import save
 
 from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, UnitModule
 
-# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers joins them, to their key up to version 5 and their name
+# Poolings of `SentenceEmbedder`, in the order in which sentence-transformers joins them, to the key up to version 5 and the name
 # in version 6.
 POOLING_NAMES = {
     "cls": ("pooling_mode_cls_token", "cls"),
@@ -75,7 +75,8 @@ def folder_files(
         prompts, default_prompt: texts by name, and the name of the default one.
         settings: further settings of the class.
     """
-    files, listed = {}, []
+    files: dict[str, bytes] = {}
+    listed = []
     for index, (kind, folder, content) in enumerate(modules):
         # The path of the classes up to version 5, which version 6 reads, too.
         package = "sparse_encoder" if kind == "SpladePooling" else "models"

@@ -19,12 +19,13 @@ UnitModule = namedtuple("UnitModule", [])
 ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "gelu_erf", "Sigmoid": "sigmoid", "SiLU": "silu"}
 
 
-def read_module(kind, folder):
-    """A module after the pooling.
+def read_module(kind, folder, of="sentence_embedding"):
+    """A module behind the first one, or behind the pooling.
 
     Args:
         kind: the last part of its type in modules.json.
         folder: where its files are.
+        of: what it must take and give.
 
     Returns:
         A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
@@ -33,12 +34,12 @@ def read_module(kind, folder):
         ValueError: the module or one of its settings is not supported, or its weights are missing.
     """
     if kind not in READERS:
-        raise ValueError(f"the modules after the pooling must be some of {', '.join(READERS)}; {folder} is of {kind}.")
+        raise ValueError(f"the modules of vectors must be some of {', '.join(READERS)}; {folder} is of {kind}.")
     file = folder / "config.json"
     values = read_json(file, "the settings of a module") if file.is_file() else {}
     for key in ("module_input_name", "module_output_name"):
-        if values.get(key) not in (None, "sentence_embedding"):
-            raise ValueError(f"{file} must have {key} sentence_embedding, the vector of a text; got {values[key]!r}.")
+        if values.get(key) not in (None, of):
+            raise ValueError(f"{file} must have {key} {of}; got {values[key]!r:.80}.")
     return READERS[kind](folder, values)
 
 

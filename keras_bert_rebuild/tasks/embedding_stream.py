@@ -186,5 +186,5 @@ def _of_texts(vectors, windows):
 
 
 def prompt_tokens(tokenizer: BatchTokenizer, prompt: str) -> int:
-    """The tokens at the beginning of a row that a prompt decides: the class token and its own, but not the separator behind them."""
+    """The tokens at the beginning of a row that a prompt decides: the class token and its own, not the separator behind them."""
     return len(tokenizer.encode_batch([prompt]).ids[0]) - 1 if prompt else 0

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 
@@ -16,7 +15,7 @@ def weights_digest(model: keras.Model) -> str:
     for variable in sorted(model.weights, key=lambda variable: variable.path):
         if "seed_generator" not in variable.path:  # the state of dropout is none of the vectors
             digest.update(f"{variable.path} {tuple(variable.shape)}\n".encode())
-            digest.update(np.ascontiguousarray(to_numpy(variable).astype("float32")))
+            digest.update(to_numpy(variable).astype("float32").tobytes())
     return digest.hexdigest()
 
 

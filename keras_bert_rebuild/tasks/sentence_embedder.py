@@ -17,8 +17,8 @@ from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, weighted_mean
 
@@ -27,6 +27,10 @@ OF_VECTORS = (
     *("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate"),
     *("max_len", "stride"),
 )
+
+
+# The least maximum of texts that are cut: the special tokens.
+SHORTEST = 2
 
 
 class SentenceEmbedder(Task):
@@ -40,8 +44,8 @@ class SentenceEmbedder(Task):
         model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
         tokenizer: as for `task_tokenizer`.
         poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
-        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are trained
-            with the model and saved with it.
+        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
+            trained with the model and saved with it.
         normalize: scale vectors to length 1, last of all modules.
         prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
             default.
@@ -102,6 +106,7 @@ class SentenceEmbedder(Task):
         pooled = pooled_model(model, self.poolings)
         self.modules = module_layers(modules, pooled.outputs[0].shape[-1])
         self.normalize, self.truncate_dim, self.measure, self.truncate = bool(normalize), truncate_dim, measure, bool(truncate)
+        self.shortest_row = SHORTEST if truncate else type(self).shortest_row
         with_vector = with_modules(pooled, self.modules)
         with_vector.load_report = getattr(model, "load_report", None)
         super().__init__(with_vector, tokenizer, max_len=max_len, stride=stride)
@@ -267,6 +272,18 @@ class SentenceEmbedder(Task):
             measure=self.measure,
         )
 
+    def vector_model(self, prompt: str | None = None) -> keras.Model:
+        """The model from ids to the vectors that `__call__` gives for texts with a prompt, in one graph, for rows of any length."""
+        return embedding_model(
+            self.encoder,
+            self.poolings,
+            self.normalize,
+            any_length=True,
+            modules=self.modules,
+            skip=self._tokens_to_skip(self.prompt_text(prompt)),
+            width=self.truncate_dim,
+        )
+
     def model_to_save(self) -> keras.Model:
         return self.encoder
 
@@ -291,10 +308,13 @@ class SentenceEmbedder(Task):
     def _pooled(self, texts, batch_size, progress, prompt=None):
         """The vectors of a list of texts as the modules give them, `(texts, numbers)`."""
         prompt = self.prompt_text(prompt)
-        skip = 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
+        skip = self._tokens_to_skip(prompt)
         model = embedding_model(self.encoder, self.poolings, modules=self.modules, skip=skip) if skip else self.model
         windows = self.windows([prompt + text for text in texts])
         return weighted_mean(self.predict_windows(windows, batch_size, progress, model), windows)
+
+    def _tokens_to_skip(self, prompt):
+        return 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
 
     def _vectors(self, texts, batch_size, progress, prompt=None):
         """The vectors of a list of texts whose product is their similarity, `(texts, width)`."""

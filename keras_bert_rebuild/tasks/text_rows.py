@@ -134,12 +134,12 @@ def shortened(tokenizer, texts, limit, keep_end=False):
     return short
 
 
-def row_length(model, max_len):
+def row_length(model, max_len, shortest=8):
     """`max_len`, or if it is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
     longest = model.config.max_length
     length = min(longest, LONGEST) if max_len is None else int(max_len)
-    if not 8 <= length <= longest:
-        raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {length}.")
+    if not shortest <= length <= longest:
+        raise ValueError(f"max_len must be from {shortest} to {longest}, the positions of the model; got {length}.")
     return length
 
 

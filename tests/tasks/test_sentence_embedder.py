@@ -9,8 +9,8 @@ from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, sm
 
 from keras_bert_rebuild import SentenceEmbedder, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
 
 SUBJECTS = ("the cat", "anna", "the red dog")
 
@@ -49,8 +49,8 @@ def test_cosines_learn_the_scores_of_pairs_and_are_loaded_from_their_folder(tmp_
     assert again.settings() == task.settings()
     assert again.predict_examples(pairs) == answers
     task.save(tmp_path / "task")  # a second time into the same folder
-    pooling = read_sentence_pooling(tmp_path / "task")
-    assert (pooling.poolings, pooling.normalize, pooling.max_len) == (("mean",), True, 16)
+    told = read_retriever_folder(tmp_path / "task").settings
+    assert (told["poolings"], told["normalize"], told["max_len"]) == (("mean",), True, 16)
 
 
 def test_in_batch_negatives_need_no_scores_and_take_one_window_of_every_text(rng):
