@@ -41,9 +41,8 @@ def add_arguments(parser):
     parser.add_argument(
         "--rescore",
         type=positive,
-        default=4,
         metavar="N",
-        help="N times --top-k candidates of int8 or binary vectors are scored by the most exact ones of the index (4)",
+        help="N times --top-k candidates of int8 (4) or binary (16) vectors are scored by the most exact ones of the index",
     )
     parser.add_argument("--engine", choices=("numpy", "faiss"), default="numpy", help="what searches dense vectors (numpy)")
     add_overwrite(parser, "the run")

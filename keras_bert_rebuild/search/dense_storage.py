@@ -39,9 +39,13 @@ class DenseStorage:
         return arrays if self.rescoring == "none" else arrays | self._arrays(documents, *_SECOND, self.rescoring)
 
     @property
-    def compressed(self):
-        """Whether what is searched has less than the numbers that the model gave."""
-        return self.dtype not in FLOATS
+    def rescored(self):
+        """Candidates that a search in these vectors has to find, as a multiple of the documents that are asked for.
+
+        Of the best ten of 122,880 by MiniLM's vectors, 40 candidates of binary ones have 69 %, 160 have 89 % and 640 have 98 %; ten
+        of int8 ones, with the spare ones, have all.
+        """
+        return {"int8": 4, "binary": 16}.get(self.dtype, 1)
 
     def encode(self, vectors):
         """The arrays of a block, from the vectors of its documents.

@@ -25,7 +25,7 @@ def search_blocks(blocks, storage, queries, top_k, ranks, rescore, coarse=None):
         For every query the numbers of its documents and their scores, best first: a list of pairs of arrays.
     """
     count = len(ranks)
-    wanted = top_k if storage.EXACT else max(top_k * rescore, top_k + _SPARE) if storage.compressed else top_k + _SPARE
+    wanted = top_k if storage.EXACT else max(top_k * rescore, top_k + _SPARE) if storage.rescored > 1 else top_k + _SPARE
     if coarse is None:
         best = Best(len(queries), min(wanted, count), ranks)
         for block in blocks():

@@ -160,7 +160,7 @@ class Index:
         queries: Sequence[str],
         top_k: int = 10,
         *,
-        rescore: int = 4,
+        rescore: int | None = None,
         candidates: "Index | None" = None,
         depth: int = 100,
         reranker: Scorer | None = None,
@@ -173,7 +173,7 @@ class Index:
             queries: texts.
             top_k: documents of a query, at most; of an index of sparse vectors only those that share a token with the query.
             rescore: candidates to find in int8 or binary vectors, as a multiple of `top_k`, which are scored by the most exact
-                vectors that are stored.
+                vectors that are stored; None for 4 and 16.
             candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
                 `depth` are scored.
             depth: documents that are taken from `candidates`, and that a reranker scores.
@@ -188,7 +188,7 @@ class Index:
             ValueError: not a list of texts, or an argument is not as expected.
         """
         queries = checked_queries(queries)
-        check_numbers(top_k=top_k, rescore=rescore, depth=depth)
+        check_numbers(top_k=top_k, depth=depth)
         found = []
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
@@ -212,7 +212,7 @@ class Index:
         vectors: Iterable[Any],
         top_k: int = 10,
         *,
-        rescore: int = 4,
+        rescore: int | None = None,
         rows: Sequence[npt.NDArray[np.int64]] | None = None,
         engine: str = "numpy",
     ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
@@ -226,6 +226,7 @@ class Index:
         Returns:
             For every query the numbers of the documents, from 0 in the order of the corpus, and their scores, best first.
         """
+        rescore = self._storage.rescored if rescore is None else rescore
         check_numbers(top_k=top_k, rescore=rescore)
         queries = self._storage.queries(list(vectors))
         top_k = min(top_k, len(self))

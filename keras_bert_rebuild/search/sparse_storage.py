@@ -23,7 +23,7 @@ class SparseStorage:
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
     BLOCK = 8192  # documents
     EXACT = True  # sums in float64 over the tokens of the query, in their order
-    compressed = False
+    rescored = 1
 
     def __init__(self, width, dtype, rescoring):
         self.width, self.dtype, self.rescoring = width, dtype, rescoring

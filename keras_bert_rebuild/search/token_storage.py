@@ -28,7 +28,7 @@ class TokenStorage:
     RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
     BLOCK = 1024  # documents: 16 MB of 60 vectors of 128 numbers in float16
     EXACT = True
-    compressed = False
+    rescored = 1
 
     def __init__(self, width, dtype, rescoring):
         self.width, self.dtype, self.rescoring = width, dtype, rescoring
