@@ -20,6 +20,8 @@ _REGISTERED = (
     "keras_bert_rebuild.training.retrieval_losses",
     "keras_bert_rebuild.training.task_losses",
     "keras_bert_rebuild.training.reranking_losses",
+    "keras_bert_rebuild.training.flops_regularizer",
+    "keras_bert_rebuild.training.grouped_loss",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
 )
 
@@ -60,12 +62,14 @@ _LAZY = (
     ),
     ("keras_bert_rebuild.tasks.embedding_stream", ("EmbeddingStream",)),
     ("keras_bert_rebuild.tasks.fill_mask", ("fill_mask",)),
+    ("keras_bert_rebuild.tasks.late_interaction", ("LateInteractionEmbedder",)),
     ("keras_bert_rebuild.tasks.multiple_choice", ("MultipleChoice",)),
     ("keras_bert_rebuild.tasks.next_sentence", ("NextSentence",)),
     ("keras_bert_rebuild.tasks.question_answerer", ("QuestionAnswerer",)),
     ("keras_bert_rebuild.tasks.reranker", ("Reranker",)),
     ("keras_bert_rebuild.tasks.saved_task", ("load_task",)),
     ("keras_bert_rebuild.tasks.sentence_embedder", ("SentenceEmbedder",)),
+    ("keras_bert_rebuild.tasks.sparse_embedder", ("SparseEmbedder",)),
     ("keras_bert_rebuild.tasks.text_classifier", ("TextClassifier",)),
     ("keras_bert_rebuild.tasks.token_classifier", ("TokenClassifier",)),
     ("keras_bert_rebuild.text.load_tokenizer", ("load_tokenizer",)),

@@ -64,10 +64,12 @@ def _check_options_of_task(args):
     """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
-        raise ValueError(f"--objective is for similarity and rerank; the task is {spec.name}.")
-    for name in ("negatives", "positive_weight"):
+        raise ValueError(f"--objective is for similarity, rerank, sparse-retrieval and late-interaction; the task is {spec.name}.")
+    for name in ("negatives", "positive_weight", "flops"):
         if getattr(args, name) is not None and name not in spec.options:
-            raise ValueError(f"--{name.replace('_', '-')} is for rerank; the task is {spec.name}.")
+            raise ValueError(
+                f"--{name.replace('_', '-')} is not an option of {spec.name}; its own are {', '.join(spec.options) or 'none'}."
+            )
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
@@ -79,6 +81,8 @@ def _kind(field):
         return {"nargs": "+", "action": Columns, "metavar": "PART=NAME"}
     if field.name == "freeze":
         return {"nargs": "+", "metavar": "PATTERN"}
+    if field.name == "flops":
+        return {"nargs": 2, "type": float, "metavar": "X"}
     if field.name == "crf":
         return {**option_kind(field), "nargs": "?", "const": True}
     return option_kind(field, CHOICES, METAVARS)

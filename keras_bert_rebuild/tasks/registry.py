@@ -18,6 +18,8 @@ _BUILT_IN = {
     "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity",)),
     "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
     "reranking": ("reranker", "Reranker", ("rerank",)),
+    "late_interaction": ("late_interaction", "LateInteractionEmbedder", ("late_interaction",)),
+    "sparse_embedding": ("sparse_embedder", "SparseEmbedder", ("sparse_retrieval",)),
 }
 
 # The classes that `register_task` was called with, by kind.

@@ -14,6 +14,7 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches, Candidates
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
+from keras_bert_rebuild.pretrained.search_files import reranker_files
 from keras_bert_rebuild.tasks.pair_rows import PairRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
@@ -49,6 +50,7 @@ class Reranker(Task):
         negatives: texts of a query in training, besides the one to find; of texts with labels, the length of a list less one.
         positive_weight: weight of relevant texts in "binary" and "graded".
         score_range: the least and the greatest label, for "graded".
+        truncate: cut long pairs at `max_len`, the longer text first, as sentence-transformers does, and make no windows.
         max_len, stride: see `Task`.
 
     Reference: Nogueira and Cho, 2019 (https://arxiv.org/abs/1901.04085); the maximum over windows as in Dai and Callan, 2019,
@@ -60,6 +62,7 @@ class Reranker(Task):
     examples = "ranking"
     metrics = ("ndcg@10", "mrr@10", "map", "average_precision")
     options = ("objective", "negatives", "positive_weight")
+    named_by_heads = False  # it may be any classifier
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class Reranker(Task):
         negatives: int = 4,
         positive_weight: float = 1.0,
         score_range: Sequence[float] = (0.0, 1.0),
+        truncate: bool = False,
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
@@ -86,7 +90,7 @@ class Reranker(Task):
             raise ValueError(f"score_range must ascend, positive_weight be above 0 and negatives at least 1; got {found}.")
         self.activation, self.objective = activation, objective
         self.negatives, self.positive_weight = int(negatives), float(positive_weight)
-        self.score_range = float(low), float(high)
+        self.score_range, self.truncate = (float(low), float(high)), bool(truncate)
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
@@ -120,7 +124,7 @@ class Reranker(Task):
         for number, pair in enumerate(pairs):
             if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise ValueError(f"pairs must be of a query and a text, both strings; number {number} is {pair!r:.80}.")
-        windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1)
+        windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1, truncate=self.truncate)
         logits = np.array(self.predict_windows(windows, batch_size, progress), "float32")[:, 0]
         best = np.maximum.reduceat(logits, np.flatnonzero(np.diff(windows.examples, prepend=-1)))
         return ACTIVATIONS[self.activation](best).astype("float32")
@@ -148,7 +152,7 @@ class Reranker(Task):
         examples = example_list(examples)
         check_labels(examples, self._objective.of_scores, place_of)
         pairs = [(example.query, text) for example in examples for text in _texts(example)]
-        windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1)
+        windows = self.windows([query for query, _ in pairs], [text for _, text in pairs], side=1, truncate=self.truncate)
         labels = [label for example in examples for label in self._labels(example)]
         if None in labels:
             return Encoded(windows)
@@ -232,7 +236,17 @@ class Reranker(Task):
 
     def settings(self) -> dict[str, Any]:
         own = {"activation": self.activation, "objective": self.objective, "negatives": self.negatives}
-        return {**super().settings(), **own, "positive_weight": self.positive_weight, "score_range": list(self.score_range)}
+        return {
+            **super().settings(),
+            **own,
+            "positive_weight": self.positive_weight,
+            "score_range": list(self.score_range),
+            "truncate": self.truncate,
+        }
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return reranker_files(self.activation, self.max_len)
 
     @property
     def _objective(self):

@@ -118,4 +118,5 @@ def _check_settings(values, cls, file):
 
 def _kind_of(checkpoint):
     heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
-    return next((kind for kind in task_kinds() if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)
+    named = (kind for kind in task_kinds() if task_class(kind).heads and task_class(kind).named_by_heads)
+    return next((kind for kind in named if set(task_class(kind).heads) <= set(heads)), None)

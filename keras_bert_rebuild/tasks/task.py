@@ -40,6 +40,9 @@ class Task(abc.ABC):
     heads: tuple
     """The heads of the model."""
 
+    named_by_heads = True
+    """Whether weights with these heads, and without task.json, are a model of this task."""
+
     per_token = False
     """Whether the model has an output for every token."""
 
@@ -68,9 +71,7 @@ class Task(abc.ABC):
     """Whether a row of its answers has an `id` and an `answer`, so that a .json file can map one to the other."""
 
     def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
-        if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
-            wanted = f"the head {self.heads[0]}" if self.heads else "a config"
-            raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
+        self.check_model(model)
         self.model = model
         self.tokenizer, self.tokenizer_files = task_tokenizer(model, tokenizer)
         self.max_len = row_length(model, max_len, self.shortest_row)
@@ -136,6 +137,12 @@ class Task(abc.ABC):
             **settings: those of the `FinetuneTask`.
         """
         return None
+
+    def check_model(self, model: keras.Model) -> None:
+        """Raise a ValueError for a model without config or heads of the task."""
+        if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
+            wanted = f"the head {self.heads[0]}" if self.heads else "a config"
+            raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
 
     @abc.abstractmethod
     def encode(self, examples: Iterable[Any]) -> Encoded:

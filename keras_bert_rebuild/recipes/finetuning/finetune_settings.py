@@ -7,10 +7,11 @@ from typing import Any, Self
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
+from keras_bert_rebuild.tasks.group_task import OBJECTIVES as GROUP_OBJECTIVES
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
-ALL_OBJECTIVES = tuple(dict.fromkeys((*OBJECTIVES, *RERANKING_OBJECTIVES)))
+ALL_OBJECTIVES = tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
@@ -85,7 +86,8 @@ class FinetuneSettings:
     objective: str | None = None
     """For similarity: "cosine", to fit the scores, or "in_batch_negatives", to tell pairs from each other; None: "cosine" if all
     pairs have scores. For rerank: "binary", "graded", "pairwise", "listwise" or "lambda", or "margin_mse", "mse" or "list_net" for
-    the scores of a teacher; None for the usual one of the examples."""
+    the scores of a teacher. For sparse_retrieval and late_interaction: "in_batch_negatives", or "margin_mse" or "distillation" for
+    the scores of a teacher. None for the usual one of the examples."""
 
     crf: bool = False
     """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
@@ -116,10 +118,14 @@ class FinetuneSettings:
     """The seed of the new head, the order of the examples and dropout."""
 
     negatives: int | None = None
-    """For rerank: texts of a query in a step, besides the one to find; None: as many as are given, at most 7, or 4 if none are."""
+    """For rerank, sparse_retrieval and late_interaction: texts of a query in a step, besides the one to find; None: as many as are
+    given, at most 7; for rerank 4 if none are, which are drawn."""
 
     positive_weight: float | None = None
     """For rerank with the objectives "binary" and "graded": weight of relevant texts; None for 1."""
+
+    flops: Sequence[float] | None = None
+    """For sparse_retrieval: weights of the words of queries and of documents in the loss; None for 5e-5 and 3e-5."""
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)
@@ -141,6 +147,11 @@ class FinetuneSettings:
         ):
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
+        if self.flops is not None:
+            numbers = self.flops if isinstance(self.flops, (list, tuple)) else ()
+            if len(numbers) != 2 or not all(is_number(weight) and weight >= 0 for weight in numbers):
+                raise ValueError(f"flops must be two numbers from 0, for queries and for documents; got {self.flops!r}.")
+            object.__setattr__(self, "flops", tuple(numbers))
         if isinstance(self.freeze, str) or not isinstance(self.freeze, (list, tuple)):
             raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r}.")
         object.__setattr__(self, "freeze", tuple(self.freeze))
