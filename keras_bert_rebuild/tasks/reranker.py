@@ -245,8 +245,8 @@ class Reranker(Task):
         }
 
     def further_files(self) -> dict[str, bytes]:
-        """The file that tells sentence-transformers what makes a score of a logit."""
-        return reranker_files(self.activation)
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return reranker_files(self.activation, self.max_len)
 
     @property
     def _objective(self):

@@ -272,17 +272,20 @@ class SentenceEmbedder(Task):
             measure=self.measure,
         )
 
-    def vector_model(self, prompt: str | None = None) -> keras.Model:
-        """The model from ids to the vectors that `__call__` gives for texts with a prompt, in one graph, for rows of any length."""
-        return embedding_model(
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
+        text = self.prompt_text(prompt)
+        model = embedding_model(
             self.encoder,
             self.poolings,
             self.normalize,
             any_length=True,
             modules=self.modules,
-            skip=self._tokens_to_skip(self.prompt_text(prompt)),
+            skip=self._tokens_to_skip(text),
             width=self.truncate_dim,
         )
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
+        return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
