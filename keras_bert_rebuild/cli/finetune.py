@@ -14,7 +14,9 @@ from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
 CHOICES = {"dtype": DTYPES, "objective": tuple(OBJECTIVES), "format": FORMATS}
-METAVARS = {"metric": "NAME"}
+METAVARS = {"metric": "NAME", "guide": "FOLDER"}
+# Options of several values, and what each is.
+LISTS = {"matryoshka_dims": int, "matryoshka_weights": float}
 
 
 def add_arguments(parser):
@@ -64,7 +66,7 @@ def _check_options_of_task(args):
     """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
-        raise ValueError(f"--objective is for similarity; the task is {spec.name}.")
+        raise ValueError(f"--objective is for similarity, retrieval and labelled-similarity; the task is {spec.name}.")
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
@@ -76,7 +78,9 @@ def _kind(field):
         return {"nargs": "+", "action": Columns, "metavar": "PART=NAME"}
     if field.name == "freeze":
         return {"nargs": "+", "metavar": "PATTERN"}
-    if field.name == "crf":
+    if field.name in LISTS:
+        return {"nargs": "+", "type": LISTS[field.name], "metavar": "N" if LISTS[field.name] is int else "X"}
+    if field.name in ("crf", "learned_temperature", "symmetric"):
         return {**option_kind(field), "nargs": "?", "const": True}
     return option_kind(field, CHOICES, METAVARS)
 

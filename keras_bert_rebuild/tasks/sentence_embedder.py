@@ -1,22 +1,25 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
-import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.models.packed_vectors import LOG_SCALE
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.packed_training import layers_after_pooling, training_model_of
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
+from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Objective, VectorTraining, objectives_for
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists
 from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
+from keras_bert_rebuild.tasks.vector_examples import VECTOR_EXAMPLES, check_objective
 
 # The modules of a sentence-transformers folder.
 MODULES = [
@@ -34,10 +37,14 @@ class SentenceEmbedder(Task):
     Args:
         model: a `BertModel` without heads, whose output is that of the last block; the mean over tokens is added.
         tokenizer: as for `task_tokenizer`.
-        objective: the training objective: "cosine", cosines that match the scores of pairs; "in_batch_negatives", to find the
-            second text of every pair among those of the batch, which should be distinct.
+        objective: the training objective, a name in `OBJECTIVES` for its examples: "cosine", cosines that match the scores of
+            pairs; "in_batch_negatives", to find the second text of every pair among those of the batch. None: the first for them.
         score_range: the scores of least and greatest similarity, cosines 0 and 1.
-        scale: factor of the cosines in "in_batch_negatives".
+        scale: factor of the cosines in objectives that compare them; None for the usual one.
+        example_kind: what it is trained on and answers: "similarity", pairs with scores; "retrieval", queries with texts to find;
+            "classification", texts with labels.
+        prompts: what queries and documents of "retrieval" begin with, by "query" and "document".
+        training: further settings of the training.
         max_len, stride: see `Task`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
@@ -47,16 +54,18 @@ class SentenceEmbedder(Task):
     heads = ()
     examples = "similarity"
     metrics = REGRESSION_METRICS
-    options = ("objective",)
 
     def __init__(
         self,
         model: keras.Model,
         tokenizer: Any = None,
         *,
-        objective: str = "cosine",
+        objective: str | None = None,
         score_range: Sequence[float] = (0.0, 1.0),
-        scale: float = 20.0,
+        scale: float | None = None,
+        example_kind: str = "similarity",
+        prompts: Mapping[str, str] | None = None,
+        training: VectorTraining | None = None,
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
@@ -67,23 +76,50 @@ class SentenceEmbedder(Task):
         with_mean = sharing_layers(model, pooled)
         with_mean.load_report = getattr(model, "load_report", None)
         super().__init__(with_mean, tokenizer, max_len=max_len, stride=stride)
+        if example_kind not in VECTOR_EXAMPLES:
+            raise ValueError(f"example_kind must be one of {', '.join(VECTOR_EXAMPLES)}; got {example_kind!r}.")
+        objective = objectives_for(example_kind)[0] if objective is None else objective
+        check_objective(objective, example_kind)
         low, high = score_range
-        if objective not in OBJECTIVES or not low < high:
-            known = " or ".join(OBJECTIVES)
-            raise ValueError(f"objective must be {known}, and score_range ascending; got {objective!r} and {tuple(score_range)}.")
-        self.objective = objective
+        if not low < high:
+            raise ValueError(f"score_range must be ascending; got {tuple(score_range)}.")
+        self.examples, self.objective = example_kind, objective
         self.score_range = float(low), float(high)
-        self.scale = scale
+        self.scale = OBJECTIVES[objective].default_scale if scale is None else float(scale)
+        self.prompts = dict(prompts or {})
+        training = VectorTraining() if training is None else training
+        self.training = replace(training, symmetric=example_kind == "similarity") if training.symmetric is None else training
+        self._trained = self._learned_scale = None
 
     @classmethod
     def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("similarity", cls, cls.examples, cls.metrics, options=cls.options),)
+        return tuple(
+            FinetuneTask(of.name, cls, kind, of.metrics, {"example_kind": kind}, of.options) for kind, of in VECTOR_EXAMPLES.items()
+        )
+
+    @property
+    def word(self) -> FinetuneTask:
+        return next(word for word in self.words() if word.examples == self.examples)
 
     @classmethod
     def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        scores = [example.score for example in examples]
-        objective = options["objective"] or objective_for(scores)
-        return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
+        kind = settings.get("example_kind", "similarity")
+        objective = options["objective"] or VECTOR_EXAMPLES[kind].objective_for(examples)
+        check_objective(objective, kind)
+        given = {name: value for name, value in options.items() if name in VectorTraining.__dataclass_fields__}
+        prompts = {name: options.get(f"{name}_prompt") for name in ("query", "document")}
+        return {
+            "objective": objective,
+            "scale": None if options.get("temperature") is None else 1.0 / options["temperature"],
+            "training": VectorTraining(**given),
+            **({"prompts": {name: prompt for name, prompt in prompts.items() if prompt}} if any(prompts.values()) else {}),
+            **(OBJECTIVES[objective].settings_for([example.score for example in examples]) if kind == "similarity" else {}),
+        }
+
+    @classmethod
+    def label_counts(cls, examples: Sequence[Any], weighed: bool = False, **settings: Any) -> Counter | None:
+        labelled = settings.get("example_kind") == "classification" and not weighed
+        return Counter(example.label for example in examples) if labelled else None
 
     def __call__(self, texts: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The vectors of texts, `(texts, hidden)`, float32, each of length 1.
@@ -91,7 +127,7 @@ class SentenceEmbedder(Task):
         Raises:
             ValueError: not a list, or an empty list.
         """
-        return self._vectors(example_list(texts, "texts"), batch_size, None)
+        return self.vectors(example_list(texts, "texts"), batch_size, None)
 
     def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
         """The cosine of each text and the text of the same index in another list, `(texts,)`.
@@ -100,55 +136,58 @@ class SentenceEmbedder(Task):
             ValueError: not a list, an empty list, or a different number of first and second texts.
         """
         firsts, seconds = paired_lists(firsts, seconds)
-        vectors = self._vectors([*firsts, *seconds], batch_size, None)
+        vectors = self.vectors([*firsts, *seconds], batch_size, None)
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 
     def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of pairs, first and second in turn; every window of a long text forms a pair, with the last of a shorter one."""
-        examples = example_list(examples)
-        windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
-        objective = self._objective
-        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
-        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
+        return self._examples.encode(example_list(examples))
 
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
-        """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
-        if encoded.targets is None:
-            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
-        bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
-        rows, owners, all_windows = [], [], self._objective.all_windows
-        for pair in range(len(encoded.targets)):
-            first, second, end = bounds[2 * pair : 2 * pair + 3]
-            count = max(second - first, end - second) if all_windows else 1
-            for i in range(count):
-                rows += [min(first + i, second - 1), min(second + i, end - 1)]
-                owners += [pair, pair]
-        return self.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
+    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
+        """Batches for `training_model.fit`: see `Task.batches`; `batch_size` counts pairs, groups or texts with labels.
+
+        Those of groups are random, whatever the lengths of texts; with `seed=None` they are consecutive examples in their order.
+        """
+        return self._examples.batches(encoded, batch_size, seed, **kwargs)
 
     def loss(self) -> keras.losses.Loss:
-        """The loss of the objective: the squared error of cosines, or cross entropy over the batch."""
-        return self._objective.loss()
+        """The loss of the objective."""
+        loss = self.training_objective.loss()
+        if self._learned_scale is not None:
+            loss.learned_scale = self._learned_scale
+        return loss
+
+    @property
+    def training_model(self) -> keras.Model:
+        """The model that is trained: for groups and labels one that has the layers of the task and takes packed rows."""
+        if not self._examples.packed:
+            return self.model
+        if self._trained is None:
+            self._trained, vectors = training_model_of(self, getattr(self, "poolings", ("mean",)), layers_after_pooling(self.model))
+            if self.training.learned_temperature:
+                self._learned_scale = vectors.learn_scale(self.scale)
+        return self._trained
+
+    def rate_multipliers(self) -> dict[str, float]:
+        # A logarithm must move by tenths, not thousandths.
+        return {f"{LOG_SCALE}$": 100.0} if self.training.learned_temperature else {}
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """A number for every pair: the cosine, mapped linearly from 0 to 1 onto the range of the scores."""
-        examples = example_list(examples)
-        texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
-        vectors = self._vectors(texts, batch_size, progress)
-        low, high = self.score_range
-        return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
+        """For every pair its cosine, mapped linearly from 0 to 1 onto the range of the scores; for every query the best of the
+        texts of all examples, `{text: score}`; for every text with a label the nearest other examples, `{number: score}`."""
+        return self._examples.answers(example_list(examples), batch_size, progress)
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Pearson's and Spearman's correlation of the scores."""
-        from keras_bert_rebuild.tasks.metrics import regression_scores
-
-        return regression_scores([example.score for example in examples], list(answers))
+        """Of pairs Pearson's and Spearman's correlation, for 0 and 1 also average precision; else the scores of rankings."""
+        return self._examples.scores(examples, answers)
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
+        return self._examples.row(example, answer)
 
     def settings(self) -> dict[str, Any]:
-        own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
-        return {**super().settings(), **own}
+        scale = self.scale if self._learned_scale is None else float(keras.ops.convert_to_numpy(self._learned_scale()))
+        own = {"objective": self.objective, "score_range": list(self.score_range), "scale": scale}
+        kind = {} if self.examples == "similarity" else {"example_kind": self.examples}
+        return {**super().settings(), **own, **kind, **({"prompts": self.prompts} if self.prompts else {})}
 
     def further_files(self) -> dict[str, bytes]:
         """The files that let sentence-transformers read the Hugging Face folder."""
@@ -158,10 +197,17 @@ class SentenceEmbedder(Task):
         return self.encoder
 
     @property
-    def _objective(self):
-        return OBJECTIVES[self.objective](self.score_range, self.scale)
+    def training_objective(self) -> Objective:
+        """The `Objective` that the vectors are trained for."""
+        similarity = "cosine" if getattr(self, "normalize", True) else "dot"
+        return OBJECTIVES[self.objective](self.score_range, self.scale, self.training, similarity)
 
-    def _vectors(self, texts, batch_size, progress):
+    @property
+    def _examples(self):
+        return VECTOR_EXAMPLES[self.examples](self)
+
+    def vectors(self, texts: Sequence[str], batch_size: int = 32, progress: Progress = None) -> npt.NDArray[np.float32]:
+        """As a call, of texts that have their prompts, with a `progress` as for `predict_examples`."""
         windows = self.windows(texts)
         vectors = weighted_mean(self.predict_windows(windows, batch_size, progress), windows)
         return (vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)).astype("float32")
