@@ -8,6 +8,7 @@ from helpers.small_tasks import PETS, TOKENIZER, small_encoder, small_task
 from keras_bert_rebuild import SentenceEmbedder, finetune, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TextGroup
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.tasks import packed_training
 from keras_bert_rebuild.tasks.packed_training import guide_vectors
 from keras_bert_rebuild.tasks.retrieval_evaluation import best_of, retrieval_scores, retrieved
 from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
@@ -176,3 +177,10 @@ def test_bad_settings_and_examples_are_one_sentence(folder, tmp_path):
         finetune("labelled_similarity", folder, alike, alike, tmp_path / "run")
     with pytest.raises(ValueError, match="example_kind must be one of similarity, retrieval, classification; got 'x'"):
         small_task(SentenceEmbedder, example_kind="x")
+
+
+def test_replicas_that_do_not_see_all_texts_are_refused(monkeypatch):
+    monkeypatch.setattr(packed_training, "parts_of_batch", lambda model: 2)
+    monkeypatch.setattr(packed_training.traits, "gives_replicas_whole_single_batches", lambda: True)
+    with pytest.raises(ValueError, match="replicas of TensorFlow do not see the negatives of each other; got 2 replicas"):
+        small_task(SentenceEmbedder, example_kind="retrieval").compile("sgd")

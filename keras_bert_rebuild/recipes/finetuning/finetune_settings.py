@@ -17,8 +17,18 @@ MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0,
 MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0, "chunk": 1}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "chunk")
 # Fields for some of the tasks with vectors; `FinetuneTask.options` says for which.
-OF_VECTORS = ("temperature", "learned_temperature", "symmetric", "matryoshka_dims", "matryoshka_weights", "chunk", "guide")
-OF_VECTORS += ("false_negative_margin", "query_prompt", "document_prompt")
+OF_VECTORS = (
+    "temperature",
+    "learned_temperature",
+    "symmetric",
+    "matryoshka_dims",
+    "matryoshka_weights",
+    "chunk",
+    "guide",
+    "false_negative_margin",
+    "query_prompt",
+    "document_prompt",
+)
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
 
@@ -186,7 +196,7 @@ class FinetuneSettings:
         self._check_vectors()
 
     def _check_vectors(self):
-        """Refuse prefixes of vectors, and a margin, that are none."""
+        """Refuse wrong prefixes of vectors, margins and prompts."""
         dims, weights = self.matryoshka_dims, self.matryoshka_weights
         if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
             raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r}.")
