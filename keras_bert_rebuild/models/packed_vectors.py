@@ -1,5 +1,6 @@
 """One vector for every text of a batch whose texts are packed into rows, with the layers of a given encoder."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -110,7 +111,7 @@ class TextVectors(keras.layers.Layer):
         self.body = keras.Model([self.tokens.output[0], *segments], encoder.outputs[0])
         self.body.supports_masking = True
         self.after, self.packed, self.chunk = list(after), packed, chunk
-        self.pool = poolings if callable(poolings) else lambda *given: pooled_texts(*given, poolings)
+        self.pool: Callable[..., Any] = poolings if callable(poolings) else functools.partial(pooled_texts, poolings=poolings)
         self.built = True
 
     def call(self, inputs, training=None):

@@ -20,13 +20,6 @@ MODULES = {name_of_module(module): module for module in modules()}
 # Whether a row may hold several of their texts.
 FAMILIES = dict.fromkeys(("bert", "roberta", "modernbert", "deberta_v2"), True)
 FAMILIES |= {"deberta_v2 with convolution": False, "xlnet": False}
-    "bert": True,
-    "roberta": True,
-    "modernbert": True,
-    "deberta_v2": True,
-    "deberta_v2 with convolution": False,
-    "xlnet": False,
-}
 
 
 def encoder(name="bert", seed=3, **changes):

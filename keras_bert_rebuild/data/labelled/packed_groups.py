@@ -68,7 +68,7 @@ class PackedGroups(EpochBatches):
         self.groups, self.targets, self.batch_size, self.lengths, self.seed = groups, targets, batch_size, list(lengths), seed
         self.pad_id, self.segments, self.packed, self.multiple = pad_id, segments, packed, multiple
         self.few_shapes, self.drop_last = few_shapes, drop_last
-        # So many texts fit into a row at most; the same number for all batches, so that they have few shapes.
+        # The texts that fit into a row at most; the same number for all batches, so that they have few shapes.
         self.texts_of_row = max(1, lengths[-1] // max(1, int(self.sizes.min(initial=lengths[-1])))) if packed else 1
         self._kept: tuple[Any, Any] = None, None
         if not len(self):

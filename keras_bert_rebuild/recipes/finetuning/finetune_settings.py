@@ -20,8 +20,21 @@ MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0,
 MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1, "chunk": 1}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives", "chunk")
 # Fields for some of the tasks; `FinetuneTask.options` says for which.
-OF_SOME = ("temperature", "learned_temperature", "symmetric", "matryoshka_dims", "matryoshka_weights", "chunk", "guide")
-OF_SOME += ("false_negative_margin", "query_prompt", "document_prompt", "negatives", "positive_weight", "flops")
+OF_SOME = (
+    "temperature",
+    "learned_temperature",
+    "symmetric",
+    "matryoshka_dims",
+    "matryoshka_weights",
+    "chunk",
+    "guide",
+    "false_negative_margin",
+    "query_prompt",
+    "document_prompt",
+    "negatives",
+    "positive_weight",
+    "flops",
+)
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
 
@@ -209,7 +222,7 @@ class FinetuneSettings:
         self._check_vectors()
 
     def _check_vectors(self):
-        """Refuse prefixes of vectors, and a margin, that are none."""
+        """Refuse wrong prefixes of vectors, margins and prompts."""
         dims, weights = self.matryoshka_dims, self.matryoshka_weights
         if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
             raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r}.")
