@@ -47,6 +47,7 @@ def refused(capsys, verb, *arguments):
     return said.err
 
 
+@pytest.mark.compiles_long
 def test_an_index_is_made_and_searched(capsys, tmp_path):
     said = said_by_verb("index", capsys, "corpus.tsv", "--model", "model", "--output", tmp_path / "index", "--dtype", "binary")
     assert said.out.splitlines() == [
@@ -66,6 +67,7 @@ def test_an_index_is_made_and_searched(capsys, tmp_path):
         assert -1.1 < float(score) < 1.1
 
 
+@pytest.mark.compiles_long
 def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     arguments = ["index", "--queries", "queries.tsv"]
     said = said_by_verb("search", capsys, *arguments, "--output", tmp_path / "run.tsv", "--judgements", "qrels")
@@ -81,6 +83,7 @@ def test_queries_become_a_run_and_are_measured(capsys, tmp_path):
     assert said_by_verb("search", capsys, *arguments, "--judgements", "qrels").out in said.out
 
 
+@pytest.mark.compiles_long
 def test_negatives_are_mined_from_a_corpus_an_index_and_the_pairs(capsys, tmp_path):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text(

@@ -89,6 +89,23 @@ def test_finished_blocks_are_not_computed_again(corpus, tmp_path, monkeypatch):
     assert len(model.seen) == 21
 
 
+def test_what_a_run_left_that_was_killed_at_its_end_is_removed(corpus, tmp_path, monkeypatch):
+    Index.build(corpus, tmp_path / "whole", WholeNumbers(), block=10)
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", lambda path, missing_ok=False: None)
+        Index.build(corpus, tmp_path / "killed", WholeNumbers(), block=10)
+    assert contents(tmp_path / "killed").keys() > contents(tmp_path / "whole").keys()
+    Index.build(corpus, tmp_path / "killed", WholeNumbers(), block=10)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_the_same_bytes_read_in_another_format_are_another_corpus(corpus, tmp_path):
+    Index.build(corpus, tmp_path / "index", WholeNumbers())
+    (tmp_path / "corpus.txt").write_bytes(corpus.read_bytes())
+    with pytest.raises(ValueError, match="an index made with another corpus"):
+        Index.build(tmp_path / "corpus.txt", tmp_path / "index", WholeNumbers())
+
+
 def test_a_block_that_was_changed_is_computed_again(corpus, tmp_path, monkeypatch):
     Index.build(corpus, tmp_path / "whole", WholeNumbers(), block=10)
     with monkeypatch.context() as patch:
