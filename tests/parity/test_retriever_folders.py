@@ -108,6 +108,9 @@ def test_the_activation_of_a_cross_encoder_is_found_in_every_version(tmp_path, n
     rewritten(folder / "config.json", **of_config)
     if of_library is not None:
         rewritten(folder / "config_sentence_transformers.json", **of_library)
+    if name == "version 5.4":
+        with_modules(folder, ("sentence_transformers.base.modules.transformer.Transformer", ""))
+        rewritten(folder / "sentence_bert_config.json", transformer_task="sequence-classification")
     pairs = [*((QUERY, text) for text in TEXTS), (TEXTS[2], TEXTS[2]), (TEXTS[2], TEXTS[2][6:])]  # both are cut
     task = load_task(folder)
     assert task.kind == "reranking"
