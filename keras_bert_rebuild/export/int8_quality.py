@@ -11,6 +11,7 @@ from keras_bert_rebuild.export.calibration import calibration_texts
 from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.openvino import OpenVINORunner
 from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS
+from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 from keras_bert_rebuild.tasks.metrics import ranking_scores, regression_scores
 
 # Texts that are compared with each other.
@@ -50,7 +51,7 @@ def _similarities(runner, texts):
     """The scores of pairs, or the similarity of every two texts, as a list."""
     if runner.settings["kind"] == "reranking":
         return _answers(runner, *zip(*texts, strict=True))[:, 0].tolist()
-    vectors = _vectors(runner, texts)
+    vectors = _vectors(runner, texts, "document")
     return np.concatenate([_products(runner, one, vectors[i + 1 :]) for i, one in enumerate(vectors[:-1])]).tolist()
 
 
@@ -64,10 +65,10 @@ def _search(runner, evaluation):
             scores = _answers(runner, [evaluation.queries[query]] * len(texts), texts)[:, 0]
             run[query] = dict(zip(found, scores.tolist(), strict=True))
         return run
-    prompts = runner.settings.get("prompts") or {}
-    of_query, of_document = (prompts.get(of, runner.settings.get("prompt", "")) for of in ("query", "document"))
-    documents = _vectors(runner, [of_document + text for text in evaluation.corpus.values()])
-    queries = _vectors(runner, [of_query + evaluation.queries[query] for query in evaluation.judgements])
+    prompts, own = runner.settings.get("prompts") or {}, runner.settings.get("prompt", "")
+    queries = [prompts.get("query", own) + evaluation.queries[query] for query in evaluation.judgements]
+    queries = _vectors(runner, queries, "query")
+    documents = _vectors(runner, [prompts.get("document", own) + text for text in evaluation.corpus.values()], "document")
     for query, vector in zip(evaluation.judgements, queries, strict=True):
         run[query] = dict(zip(names, _products(runner, vector, documents).tolist(), strict=True))
     return run
@@ -80,20 +81,28 @@ def _products(runner, one, others):
     return max_sim(one, np.concatenate(others), np.cumsum([0, *map(len, others)]))
 
 
-def _vectors(runner, texts):
-    """A vector for each text, or one for each of its tokens, such that their product is the similarity."""
+def _vectors(runner, texts, of):
+    """A vector for each text, or one for each of its tokens, such that their product is the similarity.
+
+    Args:
+        runner: an `OpenVINORunner`.
+        texts: the texts.
+        of: what they are, "query" or "document".
+    """
+    if runner.settings["kind"] == "late_interaction":
+        rows = MarkedRows.of_settings(runner.tokenizer, **runner.settings["rows"][of])(texts)
+        return [vectors[: len(row.ids)][row.scored > 0] for vectors, row in zip(_stream(runner, rows), rows, strict=True)]
     vectors = _answers(runner, texts)
     if runner.settings.get("measure") == "cosine":
-        return [vector / max(np.linalg.norm(vector), 1e-12) for vector in vectors]
+        return list(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
     return list(vectors)
 
 
 def _answers(runner, texts, pairs=None):
-    """The first output for texts or pairs of texts; that for tokens without padding, as a list."""
+    """The first output for texts or pairs of texts, `(texts, ...)`."""
     encoded = runner.tokenizer.encode_batch(list(texts), None if pairs is None else list(pairs), max_len=runner.max_len)
-    rows = list(zip(encoded.ids, encoded.segments, strict=True))
-    lengths = bucket_lengths(runner.max_len, compiled=False)
-    answers = list(Buckets(runner, lengths, BATCH_TOKENS).stream(rows))
-    if answers[0].ndim == 2:
-        return [answer[: len(ids)] for answer, (ids, _) in zip(answers, rows, strict=True)]
-    return np.stack(answers)
+    return np.stack(list(_stream(runner, zip(encoded.ids, encoded.segments, strict=True))))
+
+
+def _stream(runner, rows):
+    return Buckets(runner, bucket_lengths(runner.max_len, compiled=False), BATCH_TOKENS).stream(rows)

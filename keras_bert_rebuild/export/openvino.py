@@ -119,14 +119,16 @@ class OpenVINORunner:
         """The first output for rows `(ids, segments)`, padded to the longest row.
 
         Args:
-            rows: the rows.
+            rows: the rows; a third item of each says which tokens are attended to, if the model has an `attention_mask`.
             length: not used: the runtime does not compile for each shape, so rows are padded no further than necessary.
         """
-        length = max(len(ids) for ids, _ in rows)
+        length = max(len(row[0]) for row in rows)
+        ids, segments, *others = zip(*rows, strict=True)
         inside = {outside: name for name, outside in INPUTS.items()}
         names = [name for name in self.inputs if name != "task_ids"]
-        columns = model_inputs([inside[name] for name in names], *zip(*rows, strict=True), self.tokenizer.pad_id)
-        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, *columns, strict=True)}
+        values, padding = model_inputs([inside[name] for name in names], ids, segments, self.tokenizer.pad_id)
+        values = [others[0] if others and name == "attention_mask" else column for name, column in zip(names, values, strict=True)]
+        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, values, padding, strict=True)}
         given |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in given}
         compiled = self.float if length <= self.short_tokens else self.int8
         # The next inference writes into the same memory.

@@ -41,7 +41,7 @@ def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
     import tensorflow as tf
 
     of_task = of_task or {}
-    served = _Served(of_any_length(model), tokenizer, max_len)
+    served = _Served(of_any_length(model), tokenizer, max_len, halves=of_task.get("kind") == "reranking")
     archive = keras.export.ExportArchive()
     archive.track(served.model)
     texts = tf.TensorSpec([None], tf.string, name="text")
@@ -63,8 +63,8 @@ def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
 class _Served:
     """The functions of the signatures."""
 
-    def __init__(self, model, tokenizer, max_len):
-        self.model = model
+    def __init__(self, model, tokenizer, max_len, halves):
+        self.model, self.halves = model, halves
         self.inputs = input_names(model)
         self.outputs = output_names(model)
         self.labels = getattr(model.config, "labels", ())
@@ -92,10 +92,11 @@ class _Served:
         first, second = self._pieces(text), self._pieces(second_text)
         first_length, second_length = first.row_lengths(), second.row_lengths()
         available = self.max_len - 2 - self.tokenizer.separators
-        # `longest_first` of `encode_batch`.
-        second_length = tf.minimum(
-            second_length, tf.maximum(tf.cast(available // 2, second_length.dtype), available - first_length)
-        )
+        # `longest_first` of `encode_batch`, or `halves` for a reranker.
+        share = tf.cast(available // 2, second_length.dtype) * tf.ones_like(second_length)
+        if self.halves:
+            share += tf.cast(second_length >= first_length, share.dtype) * (available % 2)
+        second_length = tf.minimum(second_length, tf.maximum(share, available - first_length))
         return self._on_rows([_cut(first, tf.minimum(first_length, available - second_length)), _cut(second, second_length)])
 
     def on_ids(self, ids):
