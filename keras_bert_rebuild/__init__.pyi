@@ -49,11 +49,14 @@ from keras_bert_rebuild.tasks.extract_embeddings import extract_embeddings as ex
 from keras_bert_rebuild.tasks.extract_embeddings import extract_embeddings_generator as extract_embeddings_generator
 from keras_bert_rebuild.tasks.extract_embeddings import get_checkpoint_paths as get_checkpoint_paths
 from keras_bert_rebuild.tasks.fill_mask import fill_mask as fill_mask
+from keras_bert_rebuild.tasks.late_interaction import LateInteractionEmbedder as LateInteractionEmbedder
 from keras_bert_rebuild.tasks.multiple_choice import MultipleChoice as MultipleChoice
 from keras_bert_rebuild.tasks.next_sentence import NextSentence as NextSentence
 from keras_bert_rebuild.tasks.question_answerer import QuestionAnswerer as QuestionAnswerer
+from keras_bert_rebuild.tasks.reranker import Reranker as Reranker
 from keras_bert_rebuild.tasks.saved_task import load_task as load_task
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder as SentenceEmbedder
+from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder as SparseEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier as TextClassifier
 from keras_bert_rebuild.tasks.token_classifier import TokenClassifier as TokenClassifier
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer as load_tokenizer

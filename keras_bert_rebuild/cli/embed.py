@@ -24,7 +24,14 @@ def add_arguments(parser):
     )
     parser.add_argument("--output", type=Path, required=True, help="the file to write: .npy, or .parquet with the texts")
     parser.add_argument(
-        "--pooling", help="cls, max, mean, or several separated by commas (that of a sentence-transformers folder, or mean)"
+        "--pooling",
+        help="cls, max, mean, mean_sqrt_len, weightedmean, lasttoken, or several separated by commas (that of a folder of "
+        "sentence-transformers, or mean)",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="NAME|TEXT",
+        help="the name of a prompt of the folder, such as query, or a text to put before every line (the folder's default prompt)",
     )
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
@@ -59,7 +66,7 @@ def _embed(args):
         stream = _stream(args)
         with progress_bar(Console(stderr=True)) as bar:
             task = bar.add_task("embedding", total=count, unit="texts", note="")
-            for text, vector in zip(lines_of_file(args.file), stream.stream(lines_of_file(args.file)), strict=True):
+            for text, vector in zip(lines_of_file(args.file), stream(lines_of_file(args.file)), strict=True):
                 width = write(text, vector)
                 bar.advance(task)
     print(f"wrote    {args.output}  {count:,} vectors of {width}, float32")
@@ -67,7 +74,7 @@ def _embed(args):
 
 
 def _stream(args):
-    """The `EmbeddingStream` of the model at `--model`."""
+    """The function from texts to vectors of the model at `--model`."""
     from keras_bert_rebuild.export.runtimes import SETTINGS
     from keras_bert_rebuild.tasks.embedding_model import POOLINGS
     from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS, EmbeddingStream
@@ -84,33 +91,22 @@ def _stream(args):
         if (args.max_len or 0) > runner.max_len:
             raise ValueError(f"--max-len must be at most {runner.max_len}, as {args.model} was exported; got {args.max_len}.")
         return EmbeddingStream(
-            runner, runner.tokenizer, args.max_len or runner.max_len, batch_tokens=args.batch_tokens or BATCH_TOKENS
-        )
+            runner,
+            runner.tokenizer,
+            args.max_len or runner.max_len,
+            batch_tokens=args.batch_tokens or BATCH_TOKENS,
+            prompt=runner.prompt(args.prompt),
+        ).stream
 
-    from keras_bert_rebuild.pretrained import from_pretrained
-    from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
-    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+    from keras_bert_rebuild.tasks.load_embedder import load_embedder
 
-    sentence = read_sentence_pooling(args.model)
-    poolings = tuple(args.pooling.split(",")) if args.pooling else sentence.poolings if sentence else ("mean",)
-    if not set(poolings) <= set(POOLINGS):
+    poolings = tuple(args.pooling.split(",")) if args.pooling else None
+    if not set(poolings or ()) <= set(POOLINGS):
         raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
-    if args.pooling and sentence and sentence.modules:
-        raise ValueError(f"{args.model} has layers after its own pooling: --pooling cannot be chosen; got {args.pooling!r}.")
-    folder = sentence.folder if sentence else args.model
-    tokenizer = load_tokenizer(args.tokenizer or folder)
-    check_case(sentence, tokenizer)
-    model = from_pretrained(folder, heads=(), dtype=args.dtype)
-    return EmbeddingStream.of_model(
-        model,
-        tokenizer,
-        poolings,
-        bool(sentence.normalize if args.normalize is None and sentence else args.normalize),
-        args.max_len or (sentence.max_len if sentence else None),
-        sentence.modules if sentence else (),
-        prompt=sentence.prompt if sentence else "",
-        batch_tokens=args.batch_tokens,
+    embedder = load_embedder(
+        args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_len, dtype=args.dtype
     )
+    return lambda texts: embedder.stream(texts, args.prompt, args.batch_tokens)
 
 
 # Vectors per row group of a parquet file.

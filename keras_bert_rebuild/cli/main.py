@@ -23,9 +23,13 @@ VERBS = (
     ("plan", "keras_bert_rebuild.cli.plan", "estimate memory, speed and device hours of a training before a machine is rented"),
     ("convert", "keras_bert_rebuild.cli.convert", "convert a checkpoint to another format"),
     ("embed", "keras_bert_rebuild.cli.embed", "write a vector for every line of a file"),
+    ("index", "keras_bert_rebuild.cli.index", "write the vectors of a corpus, for search"),
+    ("search", "keras_bert_rebuild.cli.search", "find the documents of an index that fit a query, or many queries, and measure it"),
+    ("mine", "keras_bert_rebuild.cli.mine", "find hard negatives for pairs of a query and a text"),
     ("export", "keras_bert_rebuild.cli.export", "write a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
+    ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 
@@ -143,6 +147,9 @@ REMEDIES = {
     "finetune": ("a smaller --batch-size", "a shorter --max-len", "--lora-rank 8 or --dtype mixed_bfloat16"),
     "predict": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "embed": ("fewer --batch-tokens", "a shorter --max-len", "--dtype mixed_bfloat16"),
+    "index": ("a model that was fine-tuned with a shorter --max-len", "fewer other programs", "a machine with more memory"),
+    "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
+    "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
     "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),

@@ -28,7 +28,11 @@ class RateColumn(ProgressColumn):
 
 def progress_bar(console):
     """A bar to be used as `with progress_bar(console) as bar`."""
-    return Progress(
+    return Progress(*_columns(), console=console)
+
+
+def _columns():
+    return (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
@@ -36,7 +40,6 @@ def progress_bar(console):
         RateColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=console,
     )
 
 
@@ -47,6 +50,30 @@ def track(console, items, description, unit):
         for item in items:
             yield item
             bar.advance(task)
+
+
+class IndexingBar(Progress):
+    """A bar for `Index.build` and `mine`, which are called with it as their `progress`: a row for each of their stages."""
+
+    def __init__(self, console):
+        super().__init__(*_columns(), console=console)
+        self._stages = {}
+
+    def __enter__(self):
+        return self  # nothing to show before the first text: there may be only an error
+
+    def __exit__(self, *error):
+        if self.live.is_started:
+            super().__exit__(*error)
+
+    def __call__(self, stage, done, total=None):
+        """Advance a stage by a number of documents."""
+        self.start()
+        if stage not in self._stages:
+            for task in self.tasks:  # a stage of unknown length has ended
+                self.update(task.id, total=task.completed)
+            self._stages[stage] = self.add_task(stage, total=total, unit="texts", note="")
+        self.advance(self._stages[stage], done)
 
 
 class TextRateColumn(ProgressColumn):

@@ -17,7 +17,18 @@ from keras_bert_rebuild.export.onnx_embeddings import (
     token_offsets,
 )
 from keras_bert_rebuild.export.onnx_graph import OF_PADDING, Value, activate, dense, of_padding
+from keras_bert_rebuild.export.onnx_pooling import (
+    average,
+    extract,
+    first_features,
+    greatest,
+    position_average,
+    root_average,
+    vocabulary_pooling,
+    without_leading_tokens,
+)
 from keras_bert_rebuild.export.onnx_relative import distance_embedding, relative_attention, segment_difference
+from keras_bert_rebuild.models.vocabulary_pooling import VocabularyPooling
 
 # Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
@@ -118,33 +129,6 @@ def _feed_forward(graph, layer, inputs):
     return [Value(dense(graph, layer.output_dense, x), inputs[0].mask)]
 
 
-def _extract(graph, layer, inputs):
-    x, mask = inputs[0]
-    if layer.skip_padding and mask is not None:
-        # Of equal numbers the first or the last. 6: int32
-        last = int(layer.index == -1)
-        index = graph.node("ArgMax", graph.node("Cast", mask, to=6), axis=1, keepdims=1, select_last_index=last)
-        return [Value(graph.node("GatherND", x, index, batch_dims=1), None)]
-    return [Value(graph.node("Gather", inputs[0].name, graph.constant(layer.index, "int64"), axis=1), None)]
-
-
-def _average(graph, layer, inputs):
-    x, mask = inputs[0]
-    if mask is None:
-        return [Value(graph.node("ReduceMean", x, graph.scalars(1), keepdims=0), None)]
-    weights = graph.node("Unsqueeze", graph.node("Cast", mask, to=1), graph.scalars(-1))  # (B, L, 1), 1: float32
-    total = graph.node("ReduceSum", graph.node("Mul", x, weights), graph.scalars(1), keepdims=0)
-    return [Value(graph.node("Div", total, graph.node("ReduceSum", weights, graph.scalars(1), keepdims=0)), None)]
-
-
-def _greatest(graph, layer, inputs):
-    x, mask = inputs[0]
-    if mask is not None:
-        lowered = graph.node("Sub", x, graph.constant(1e6))
-        x = graph.node("Where", graph.node("Unsqueeze", mask, graph.scalars(-1)), x, lowered)
-    return [Value(graph.node("ReduceMax", x, graph.scalars(1), keepdims=0), None)]
-
-
 def _to_length_one(graph, layer, inputs):
     length = graph.node("ReduceL2", inputs[0].name, graph.scalars(-1), keepdims=1)
     return [Value(graph.node("Div", inputs[0].name, graph.node("Max", length, graph.constant(1e-12))), inputs[0].mask)]
@@ -179,7 +163,7 @@ LAYERS = {
     keras.layers.Dense: (_dense, "units activation use_bias"),
     keras.layers.Dropout: (_first, ""),
     keras.layers.Embedding: (embedding, "input_dim output_dim"),
-    keras.layers.GlobalAveragePooling1D: (_average, ""),
+    keras.layers.GlobalAveragePooling1D: (average, ""),
     keras.layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     keras.layers.Rescaling: (scale, "scale offset"),
     keras.layers.RMSNormalization: (_rms_normalization, "epsilon"),
@@ -194,12 +178,15 @@ LAYERS = {
     layers.Dropout: (_first, ""),
     layers.Embedding: (embedding, "input_dim output_dim"),
     layers.EmbeddingSimilarity: (_similarity, "use_bias"),
-    layers.Extract: (_extract, "index skip_padding"),
+    layers.Extract: (extract, "index skip_padding"),
+    layers.FirstFeatures: (first_features, "width"),
     layers.FeedForward: (_feed_forward, "units activation use_bias gated use_output_bias"),
     layers.LayerNormalization: (_layer_normalization, "epsilon center"),
     layers.Masked: (_first, ""),
     layers.MaskedConv1D: (masked_convolution, "filters kernel_size padding activation use_bias"),
-    layers.MaskedGlobalMaxPool1D: (_greatest, ""),
+    layers.MaskedGlobalMaxPool1D: (greatest, ""),
+    layers.MaskedPositionPool1D: (position_average, "first"),
+    layers.MaskedSquareRootPool1D: (root_average, ""),
     layers.MultiHeadSelfAttention: (_attention, "head_num activation use_bias rotary_theta window rotary_factor"),
     layers.RMSNormalization: (_rms_normalization, "epsilon"),
     layers.PositionEmbedding: (position_embedding, "input_dim output_dim mask_zero offset"),
@@ -209,6 +196,8 @@ LAYERS = {
     layers.SegmentDifference: (segment_difference, ""),
     layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
     layers.TrigPosEmbedding: (sinusoids, ""),
+    VocabularyPooling: (vocabulary_pooling, "pooling activation"),
+    layers.WithoutLeadingTokens: (without_leading_tokens, "count"),
 }
 
 

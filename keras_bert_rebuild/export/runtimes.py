@@ -30,9 +30,18 @@ OUTPUTS = {
     "Pool-NSP": "sentence_embedding",
     "Pool-Max": "sentence_embedding",
     "Pool-Ave": "sentence_embedding",
+    "Pool-Root": "sentence_embedding",
+    "Pool-Position": "sentence_embedding",
+    "Pool-Last": "sentence_embedding",
     "Pool-Unit": "sentence_embedding",
+    "Pool-Cut": "sentence_embedding",
     "Concatenate": "sentence_embedding",
+    "Score": "score",
+    "Pool-Vocabulary": "word_weights",
 }
+
+# The beginning of the names of modules of vectors.
+OF_MODULES = "Sentence-"
 
 
 def input_names(model):
@@ -52,7 +61,10 @@ def output_names(model):
     """The exported name of every output, in order and without repeats."""
     names = []
     for layer, tensor in zip(model.output_names, model.outputs, strict=True):
-        name = OUTPUTS.get(layer) or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))
+        name = OUTPUTS.get(layer)
+        if layer.startswith(OF_MODULES):
+            name = "sentence_embedding" if len(tensor.shape) == 2 else "token_embeddings"
+        name = name or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))
         names.append(name if name not in names else layer.lower().replace("-", "_"))
     return names
 

@@ -84,11 +84,22 @@ def _is_answers(path):
     return isinstance(value, dict) and not _OF_ANSWERS.isdisjoint(value)
 
 
+def _is_ranking(path):
+    columns = _head(path).partition(b"\n")[0].split()
+    return path.stat().st_size == 0 or (len(columns) == 6 and columns[1] == b"Q0")
+
+
+def _is_groups(path):
+    return path.stat().st_size == 0 or _head(path).startswith(b'{"query": "')
+
+
 PAGE = FileKind("a page", (".html", ".htm"), _starts(b"<!doctype html", b"<html"))
 CURVES = FileKind("a picture of curves", (".svg",), _is_picture)
 PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), _is_picture)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
 ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
+RANKING = FileKind("a run of TREC", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
+GROUPS = FileKind("queries with negatives", (".jsonl",), _is_groups)
 VOCABULARY = FileKind("a vocabulary", (".txt", ".vocab", ""), _is_vocabulary)
 ADAPTERS = FileKind("low-rank matrices", (".safetensors",), _is_adapters)
 
@@ -107,6 +118,11 @@ TOKENIZER_NAMES = (
 
 STORE = FolderKind(
     "a token store", ("index.json", "progress.json", "index-*-of-*.json", "progress-*-of-*.json", "shard-*.npy"), ("vocab.txt",)
+)
+INDEX = FolderKind(
+    "a search index",
+    ("search.json", "search-progress.json"),
+    ("search.json", "search-progress.json", "documents.*", "block-??????.*"),
 )
 RUN = FolderKind("a training run", ("settings.yaml",), ())
 CHECKPOINTS = FolderKind("checkpoints of a training", ("step-*",), ())
@@ -139,7 +155,7 @@ MODEL = FolderKind(
 )
 
 # Kinds with more specific marks first: a run has a model in it, an export sometimes a config.
-FOLDERS = (RUN, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
+FOLDERS = (RUN, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
 
 
 def folder_kind(path):

@@ -6,8 +6,25 @@ import keras
 from keras import ops
 
 
+class _MaskedPool(keras.layers.Layer):
+    """One vector of a sequence. Computed in float32, and given in the layer's own precision."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs, mask=None):
+        return ops.cast(self._pooled(ops.cast(inputs, "float32"), mask), self.compute_dtype)
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-2], input_shape[-1])
+
+
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class MaskedGlobalMaxPool1D(keras.layers.Layer):
+class MaskedGlobalMaxPool1D(_MaskedPool):
     """The largest value of every feature over the positions that are not padding.
 
     Computed in float32, with keras_bert's offset of 1e6 for padding: a sequence of nothing but padding gives its own maximum
@@ -18,18 +35,64 @@ class MaskedGlobalMaxPool1D(keras.layers.Layer):
     Mask: consumed, the output has none.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def call(self, inputs, mask=None):
-        values = ops.cast(inputs, "float32")
+    def _pooled(self, values, mask):
         if mask is not None:
             values = ops.where(mask[..., None], values, values - 1e6)
-        return ops.cast(ops.max(values, axis=-2), self.compute_dtype)
+        return ops.max(values, axis=-2)
 
-    def compute_mask(self, inputs, mask=None):
-        return None
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-2], input_shape[-1])
+def _tokens(values, mask):
+    """1 at tokens and 0 at padding, float32 `(batch, length)`."""
+    return ops.ones_like(values[..., 0]) if mask is None else ops.cast(mask, "float32")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class MaskedSquareRootPool1D(_MaskedPool):
+    """The sum over the positions that are not padding, divided by the square root of their number.
+
+        outputs[b] = Σ_i inputs[b, i] / √n
+
+    Input shape: `(batch, length, hidden)`.
+    Output shape: `(batch, hidden)`.
+    Mask: consumed, the output has none. A sequence of nothing but padding gives 0.
+
+    Reference: Cer et al., 2018, section 3 (https://arxiv.org/abs/1803.11175); `mean_sqrt_len_tokens` of sentence-transformers.
+    """
+
+    def _pooled(self, values, mask):
+        tokens = _tokens(values, mask)
+        count = ops.maximum(ops.sum(tokens, axis=-1, keepdims=True), 1.0)
+        return ops.sum(values * tokens[..., None], axis=-2) / ops.sqrt(count)
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class MaskedPositionPool1D(_MaskedPool):
+    """The mean over the positions that are not padding, weighted by their number from the first: later tokens have seen more.
+
+        outputs[b] = Σ_i w_i inputs[b, i] / Σ_i w_i,  w_i = first, first + 1, ... from the first position that is not padding
+
+    Args:
+        first: the weight of the first position that is not masked: 1, or one more than the tokens that were left out before it.
+
+    Input shape: `(batch, length, hidden)`.
+    Output shape: `(batch, hidden)`.
+    Mask: consumed, the output has none. A sequence of nothing but padding gives 0.
+
+    Reference: Muennighoff, 2022, section 3.1.2 (https://arxiv.org/abs/2202.08904); `weightedmean` of sentence-transformers.
+    """
+
+    def __init__(self, first: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if first < 1:
+            raise ValueError(f"first must be at least 1; got {first}.")
+        self.first = first
+
+    def _pooled(self, values, mask):
+        tokens = _tokens(values, mask)
+        begun = ops.cast(ops.cumsum(tokens, axis=-1) > 0, "float32")
+        weights = (ops.cumsum(begun, axis=-1) + (self.first - 1.0)) * tokens
+        total = ops.maximum(ops.sum(weights, axis=-1, keepdims=True), 1.0)
+        return ops.sum(values * weights[..., None], axis=-2) / total
+
+    def get_config(self):
+        return {**super().get_config(), "first": self.first}

@@ -1,264 +1,122 @@
-"""Folders of sentence-transformers 6: pooling, then dense layers, norms and unit length, or a refusal in one sentence."""
+"""What all folders of sentence-transformers have in common, versions 2 to 6: modules, their places, limits of texts and prompts."""
 
 from collections import namedtuple
-from dataclasses import dataclass
 from pathlib import Path
 
-from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
-from keras_bert_rebuild.checkpoints.torch_file import TorchFile
 from keras_bert_rebuild.files.json_text import parsed_json
 from keras_bert_rebuild.pretrained.config_files import read_json
 
-# act(x · kernel + bias); bias may be None.
-DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
+# A module of modules.json: the last part of its class, and where its files are.
+Module = namedtuple("Module", ["kind", "folder"])
 
-# gamma · (x − mean) / √(variance + 1e-5) + beta, as torch computes it.
-NormModule = namedtuple("NormModule", ["gamma", "beta"])
+MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
 
-# x / ‖x‖.
-UnitModule = namedtuple("UnitModule", [])
+# Whose classes may be named; PyLate has a dense layer of its own.
+PACKAGES = ("sentence_transformers.", "pylate.")
 
-# torch's class of an activation, ours.
-ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "gelu_erf", "Sigmoid": "sigmoid", "SiLU": "silu"}
-
-
-def read_module(kind, folder):
-    """A module after the pooling.
-
-    Args:
-        kind: the last part of its type in modules.json.
-        folder: where its files are.
-
-    Returns:
-        A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
-
-    Raises:
-        ValueError: the module or one of its settings is not supported, or its weights are missing.
-    """
-    if kind not in READERS:
-        raise ValueError(f"the modules after the pooling must be some of {', '.join(READERS)}; {folder} is of {kind}.")
-    file = folder / "config.json"
-    values = read_json(file, "the settings of a module") if file.is_file() else {}
-    for key in ("module_input_name", "module_output_name"):
-        if values.get(key) not in (None, "sentence_embedding"):
-            raise ValueError(f"{file} must have {key} sentence_embedding, the vector of a text; got {values[key]!r}.")
-    return READERS[kind](folder, values)
-
-
-def _dense(folder, values):
-    file = folder / "config.json"
-    if values.get("use_residual"):
-        raise ValueError(f"{file} must have use_residual false; got {values['use_residual']!r}.")
-    # sentence-transformers uses Tanh by default, and for a class outside torch.
-    path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    name = str(path).rsplit(".", 1)[-1]
-    if not str(path).startswith("torch.nn.") or name not in ACTIVATIONS:
-        raise ValueError(f"{file} must have an activation_function of torch.nn among {', '.join(ACTIVATIONS)}; got {path!r}.")
-    weights = _weights(folder)
-    kernel = _array(weights, "linear.weight", folder).T
-    bias = _array(weights, "linear.bias", folder) if values.get("bias", True) else None
-    if kernel.ndim != 2 or (bias is not None and bias.shape != kernel.shape[1:]):
-        raise ValueError(f"{folder} must have a matrix and a bias of its width; got {kernel.shape} and {bias.shape}.")
-    return DenseModule(kernel, bias, ACTIVATIONS[name])
-
-
-def _norm(folder, values):
-    weights = _weights(folder)
-    return NormModule(_array(weights, "norm.weight", folder), _array(weights, "norm.bias", folder))
-
-
-def _weights(folder):
-    for name, reader in (("model.safetensors", SafetensorsFiles), ("pytorch_model.bin", TorchFile)):
-        if (folder / name).is_file():
-            return reader(folder / name)
-    raise ValueError(f"expected model.safetensors or pytorch_model.bin in {folder}; neither exists.")
-
-
-def _array(weights, name, folder):
-    if name not in weights.names:
-        raise ValueError(f"{folder} must have weights called {name}; it has {', '.join(weights.names[:5]) or 'none'}.")
-    return weights.read(name).astype("float32")
-
-
-READERS = {
-    "Dense": _dense,
-    "LayerNorm": _norm,
-    "Normalize": lambda folder, values: UnitModule(),
-    "Dropout": lambda folder, values: None,
-}
-
-
-# Older key of 1_Pooling/config.json and name of the pooling there and here; several are concatenated in this order.
-OLD_KEYS = (
-    ("pooling_mode_cls_token", "cls"),
-    ("pooling_mode_max_tokens", "max"),
-    ("pooling_mode_mean_tokens", "mean"),
-    ("pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"),
-    ("pooling_mode_weightedmean_tokens", "weightedmean"),
-    ("pooling_mode_lasttoken", "lasttoken"),
-)
-POOLINGS = ("cls", "max", "mean")
-
-# Names of the file with the limits; the first one that exists is used.
-LIMITS = tuple(
-    f"sentence_{family}_config.json" for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
+# Names of the file with the settings of the first module; the first one that exists is used.
+FIRST_SETTINGS = tuple(
+    f"sentence_{family}_config.json" for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
 
 # Settings of the first module that change what it computes, and their allowed values.
 PLAIN: tuple = (
-    ("transformer_task", (None, "feature-extraction")),
-    ("module_output_name", (None, "token_embeddings")),
     ("tokenizer_name_or_path", (None,)),
     ("processing_kwargs", (None, {})),
-    ("query_expansion", (None,)),
     *((key, (None, {})) for what in ("model", "tokenizer", "processor", "config") for key in (f"{what}_args", f"{what}_kwargs")),
 )
 
-
-@dataclass(frozen=True)
-class SentencePooling:
-    """The settings of a folder of sentence-transformers."""
-
-    folder: Path
-    """Where the weights and the tokenizer are."""
-
-    poolings: tuple
-    """Names of poolings, concatenated in this order."""
-
-    normalize: bool
-    """Whether vectors are finally scaled to length 1."""
-
-    max_len: int | None
-    """Maximum tokens of a text; None if the folder does not set it."""
-
-    modules: tuple = ()
-    """The modules between pooling and unit length, each a `DenseModule`, `NormModule` or `UnitModule`."""
-
-    prompt: str = ""
-    """The text that is put before every text."""
-
-    lower_case: bool = False
-    """Whether the tokenizer must lower-case, whatever its own settings."""
+# The prompts of queries and documents always exist, and are empty unless the folder says otherwise.
+ALWAYS = ("query", "document")
 
 
-def read_sentence_pooling(path):
-    """Read modules.json and the modules that it names, or the task.json of a `SentenceEmbedder`.
-
-    Args:
-        path: the folder.
-
-    Returns:
-        A `SentencePooling`; None if neither exists.
+def folder_modules(path: Path) -> list[Module]:
+    """The modules of a folder, in order.
 
     Raises:
-        ValueError: a module, a pooling or a setting is not supported.
+        ValueError: modules.json is something else, names classes of other packages or leads out of the folder.
     """
-    path = Path(path)
-    if not (path / "modules.json").is_file():
-        return _of_task(path)
-    modules = _modules(path / "modules.json")
-    kinds = [_kind(module, path) for module in modules]
-    if kinds[:2] != ["Transformer", "Pooling"]:
-        raise ValueError(f"{path / 'modules.json'} must name the modules Transformer and Pooling first; got {', '.join(kinds)}.")
-    folder, pooling, *folders = (_inside(path, module.get("path", "")) for module in modules)
-    further = [read_module(kind, inner) for kind, inner in zip(kinds[2:], folders, strict=True)]
-    further = [module for module in further if module is not None]
-    normalize = further[-1:] == [UnitModule()]
-    limits = next((read_json(folder / name, "the limits of a text") for name in LIMITS if (folder / name).is_file()), {})
-    _check_plain(limits, folder)
-    poolings, include_prompt = _poolings(pooling / "config.json")
-    prompt = _prompt(path / "config_sentence_transformers.json")
-    if prompt and not include_prompt:
-        raise ValueError(f"{pooling / 'config.json'} must have include_prompt true if there is a default prompt; got false.")
-    return SentencePooling(
-        folder,
-        poolings,
-        normalize,
-        _max_len(limits, folder),
-        tuple(further[:-1] if normalize else further),
-        prompt,
-        bool(limits.get("do_lower_case")),
-    )
+    file = path / MODULES
+    values = parsed_json(file)
+    if not isinstance(values, list) or not all(isinstance(module, dict) for module in values):
+        raise ValueError(f"{file} must hold a list of modules; got {type(values).__name__}.")
+    return [Module(_kind(module, file), _inside(path, module.get("path", ""))) for module in values]
 
 
-def check_case(pooling, tokenizer):
-    """Refuse a cased tokenizer if the folder asks for lower case, which it does for its own tokenizer."""
-    lowers = not getattr(tokenizer, "cased", True) or getattr(tokenizer, "lower", False)
-    if pooling is not None and pooling.lower_case and not lowers:
-        raise ValueError(f"{pooling.folder} has do_lower_case true; expected a tokenizer that lower-cases, but it is cased.")
+def folder_settings(path: Path) -> dict:
+    """config_sentence_transformers.json, or nothing."""
+    file = path / SETTINGS
+    return read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
 
 
-def _of_task(path):
-    values = read_json(path / "task.json", "the settings of a task") if (path / "task.json").is_file() else {}
-    return SentencePooling(path, ("mean",), True, values.get("max_len")) if values.get("task") == "embedding" else None
+def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
+    """The settings of the first module, a `Transformer`.
 
+    Args:
+        folder: where it is.
+        tasks: the values that `transformer_task` may have.
+        others: further settings that must not be set.
 
-def _modules(file):
-    modules = parsed_json(file)
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise ValueError(f"{file} must hold a list of modules; got {type(modules).__name__}.")
-    return modules
-
-
-def _kind(module, path):
-    kind = str(module.get("type", ""))
-    if not kind.startswith("sentence_transformers."):
-        raise ValueError(f"{path / 'modules.json'} must name modules of sentence_transformers; got {kind!r}.")
-    return kind.rsplit(".", 1)[-1]
-
-
-def _poolings(file):
-    """The poolings in order, and whether the tokens of a prompt are pooled too."""
-    values = read_json(file, "the pooling of sentence-transformers")
-    if "pooling_mode" in values:
-        named = values["pooling_mode"] if isinstance(values["pooling_mode"], list) else [values["pooling_mode"]]
-    else:
-        named = [name for key, name in OLD_KEYS if values.get(key)] or ["mean"]
-    unknown = [str(name) for name in named if name not in POOLINGS]
-    if unknown or not named or len(set(named)) < len(named):
-        raise ValueError(
-            f"{file} must choose some of {', '.join(POOLINGS)}, each once; got {', '.join(map(str, named)) or 'none'}."
-        )
-    return tuple(named), bool(values.get("include_prompt", True))
-
-
-def _prompt(file):
-    """The default prompt of the folder, which is put before every text."""
-    values = read_json(file, "the settings of sentence-transformers") if file.is_file() else {}
-    for key, plain in (("model_type", (None, "SentenceTransformer")), ("truncate_dim", (None,))):
-        if values.get(key) not in plain:
-            raise ValueError(f"{file} must have {key} {' or '.join(map(str, plain))}; got {values[key]!r}.")
-    name, prompts = values.get("default_prompt_name"), values.get("prompts") or {}
-    if name is None:
-        return ""
-    if not isinstance(prompts, dict) or not isinstance(name, str) or not isinstance(prompts.get(name) or "", str):
-        raise ValueError(f"{file} must have prompts by name, including the default one; got {name!r:.80} and {prompts!r:.80}.")
-    if name not in prompts and name not in ("query", "document"):  # these two always exist, and are empty
-        raise ValueError(f"{file} must have the default prompt {name!r} among its prompts; it has {', '.join(prompts) or 'none'}.")
-    return prompts.get(name) or ""
-
-
-def _check_plain(limits, folder):
-    other = [f"{key} must be {plain[-1]!r}, got {limits[key]!r:.80}" for key, plain in PLAIN if limits.get(key) not in plain]
+    Raises:
+        ValueError: it computes something else.
+    """
+    values = next((read_json(folder / name, "the limits of a text") for name in FIRST_SETTINGS if (folder / name).is_file()), {})
+    wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
+    other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
     if other:
         raise ValueError(f"{folder} describes another computation of vectors: {'; '.join(other)}.")
+    return values
 
 
-def _max_len(limits, folder):
-    """The limit of the file; without one that of the tokenizer, if the model has more positions."""
-    limit = limits.get("max_seq_length")
+def longest_text(values: dict, folder: Path) -> int | None:
+    """The maximum number of tokens in a text: `max_seq_length`, or that of the tokenizer; None if that of the model is less.
+
+    Args:
+        values: the settings of the first module.
+        folder: where the tokenizer and the config of the model are.
+    """
+    limit = whole_number(values, "max_seq_length", folder)
     if limit is not None:
-        if not isinstance(limit, int) or isinstance(limit, bool):
-            raise ValueError(f"{folder} must have a whole number as max_seq_length; got {limit!r:.80}.")
         return limit
-    values = [
-        read_json(folder / name, "a config") if (folder / name).is_file() else {}
-        for name in ("tokenizer_config.json", "config.json")
-    ]
-    of_tokenizer, of_model = (of.get(key) for of, key in zip(values, ("model_max_length", "max_position_embeddings"), strict=True))
+    of_tokenizer, of_model = (
+        read_json(folder / name, "a config").get(key) if (folder / name).is_file() else None
+        for name, key in (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings"))
+    )
     if not isinstance(of_tokenizer, (int, float)) or (isinstance(of_model, int) and of_tokenizer >= of_model):
         return None
     return int(of_tokenizer)
+
+
+def whole_number(values: dict, key: str, where: Path) -> int | None:
+    """A number of some settings, or None; a ValueError for anything else."""
+    number = values.get(key)
+    if number is not None and (not isinstance(number, int) or isinstance(number, bool)):
+        raise ValueError(f"{where} must have a whole number as {key}; got {number!r:.80}.")
+    return number
+
+
+def folder_prompts(values: dict, file: Path) -> tuple[dict[str, str], str | None]:
+    """The prompts of a folder by name, and the name of the default one.
+
+    Raises:
+        ValueError: they are not texts by name, or the default one is not among them.
+    """
+    name, prompts = values.get("default_prompt_name"), values.get("prompts") or {}
+    texts = prompts.values() if isinstance(prompts, dict) else [prompts]
+    if not isinstance(prompts, dict) or not all(text is None or isinstance(text, str) for text in texts):
+        raise ValueError(f"{file} must have prompts by name; got {prompts!r:.80}.")
+    if name is not None and (not isinstance(name, str) or (name not in prompts and name not in ALWAYS)):
+        known = ", ".join(prompts) or "none"
+        raise ValueError(f"{file} must have the default prompt {name!r:.80} among its prompts; it has {known}.")
+    return {key: text or "" for key, text in prompts.items() if text or key == name}, name
+
+
+def _kind(module, file):
+    kind = str(module.get("type", ""))
+    if not kind.startswith(PACKAGES):
+        raise ValueError(f"{file} must name modules of sentence_transformers; got {kind!r}.")
+    return kind.rsplit(".", 1)[-1]
 
 
 def _inside(folder, name):

@@ -12,14 +12,18 @@ from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.kernels.asynchronous import fetched
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.heads import LAYERS
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import DenseModule, NormModule
+from keras_bert_rebuild.tasks.sentence_modules import module_layers
 from keras_bert_rebuild.tasks.text_rows import begun, filled_up, predict_batch
 
-# Name of a pooling, and the function that makes its layer: in float32 whatever the policy, as the vectors are.
+# Name of a pooling, and the function that makes its layer: in float32 whatever the policy, as the vectors are. It takes the number
+# of tokens that are left out of the pooling before the first one.
 POOLINGS = {
-    "cls": lambda: layers.Extract(index=0, dtype="float32", name="Pool-NSP"),
-    "max": lambda: layers.MaskedGlobalMaxPool1D(dtype="float32", name="Pool-Max"),
-    "mean": lambda: keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave"),
+    "cls": lambda skip=0: layers.Extract(index=0, skip_padding=skip > 0, dtype="float32", name="Pool-NSP"),
+    "max": lambda skip=0: layers.MaskedGlobalMaxPool1D(dtype="float32", name="Pool-Max"),
+    "mean": lambda skip=0: keras.layers.GlobalAveragePooling1D(dtype="float32", name="Pool-Ave"),
+    "mean_sqrt_len": lambda skip=0: layers.MaskedSquareRootPool1D(dtype="float32", name="Pool-Root"),
+    "weightedmean": lambda skip=0: layers.MaskedPositionPool1D(first=1 + skip, dtype="float32", name="Pool-Position"),
+    "lasttoken": lambda skip=0: layers.Extract(index=-1, skip_padding=True, dtype="float32", name="Pool-Last"),
 }
 
 # Keras's layers that treat a position the same in a sequence of any length.
@@ -31,14 +35,11 @@ SPARE = 8
 # The inputs that rows are given to, in the order of those that have other names.
 NAMES = ("Input-Token", "Input-Segment", "Input-Mask")
 
-# torch's epsilon of a LayerNorm, for the modules of a sentence-transformers folder.
-EPSILON = 1e-5
-
-# A model is built and compiled once: for each model, from (poolings, normalize, any length) to the model built from it.
+# A model is built and compiled once: for each model, from the arguments of `embedding_model` to the model built from it.
 _MODELS: weakref.WeakKeyDictionary[keras.Model, dict] = weakref.WeakKeyDictionary()
 
 
-def embedding_model(model, poolings=(), normalize=False, any_length=False):
+def embedding_model(model, poolings=(), normalize=False, any_length=False, modules=(), skip=0, width=None):
     """The first output of a model, pooled.
 
     The result shares all layers with the model. The same arguments return the same model, so that it is compiled once.
@@ -48,21 +49,26 @@ def embedding_model(model, poolings=(), normalize=False, any_length=False):
         poolings: names of poolings, keys of `POOLINGS`, concatenated in that order; empty for the sequence itself.
         normalize: scale vectors to length 1.
         any_length: accept rows of any length, if the layers of the model can.
+        modules: what vectors pass before they are scaled: modules or layers, see `module_layers`.
+        skip: tokens at the beginning of a row that are not pooled, such as those of a prompt.
+        width: numbers of the scaled vector to leave; None for all.
 
     Returns:
         A `BertModel`.
 
     Raises:
-        ValueError: poolings of an output that is not the last block.
+        ValueError: poolings of an output that is not the last block, or the weights of a module have a different width.
     """
     models = _MODELS.setdefault(model, {})
-    key = (tuple(poolings), normalize, any_length)
+    # Layers are themselves; modules are arrays, and are not compared.
+    key = (tuple(poolings), normalize, any_length, tuple(map(id, modules)), skip, width)
     if key not in models:
-        result = _pooled(of_any_length(model) if any_length else model, poolings, normalize)
+        result = pooled_model(of_any_length(model) if any_length else model, poolings, skip)
+        result = with_modules(result, modules, normalize, width)
         if result is model:
             return model  # a reference to itself in the table would keep it alive
-        models[key] = result
-    return models[key]
+        models[key] = result, modules  # an id is that of another object once an object is gone
+    return models[key][0]
 
 
 def takes_any_length(model):
@@ -89,29 +95,31 @@ def of_any_length(model):
     return free
 
 
-def _pooled(model, poolings, normalize):
-    if not poolings and not normalize:
+def pooled_model(model, poolings, skip=0):
+    """A new model of the first output of a model, pooled: see `embedding_model`. Without poolings the model itself."""
+    if not poolings:
         return model
     first, name = model.outputs[0], model.output_names[0]
-    if poolings and (len(first.shape) != 3 or name in LAYERS.values()):
+    if len(first.shape) != 3 or name in LAYERS.values():
         raise ValueError(
             "vectors are pooled from the last block, see from_pretrained(path, heads=[]); "
             f"the first output of this model is {name}, {first.shape}."
         )
-    outputs = [POOLINGS[name]()(first) for name in poolings] or [first]
-    x = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(dtype="float32", name="Concatenate")(outputs)
-    if normalize:
-        x = keras.layers.UnitNormalization(dtype="float32", name="Pool-Unit")(x)
-    return sharing_layers(model, x)
+    if skip:
+        first = layers.WithoutLeadingTokens(skip, name="Pool-Skip")(first)
+    outputs = [POOLINGS[name](skip)(first) for name in poolings]
+    pooled = outputs[0] if len(outputs) == 1 else keras.layers.Concatenate(dtype="float32", name="Concatenate")(outputs)
+    return sharing_layers(model, pooled)
 
 
-def with_modules(model, modules, normalize=False):
-    """A model with further layers after its vector.
+def with_modules(model, modules, normalize=False, width=None):
+    """A model with further layers behind its vector.
 
     Args:
         model: its output is a vector for each row, `(batch, width)`.
-        modules: `DenseModule`, `NormModule` or `UnitModule`, in order.
+        modules: modules or layers, in order: see `module_layers`.
         normalize: scale the result to length 1.
+        width: numbers of the scaled vector to leave; None for all.
 
     Returns:
         A `BertModel` that shares all layers with the model, or the model itself if there is nothing to add.
@@ -119,32 +127,15 @@ def with_modules(model, modules, normalize=False):
     Raises:
         ValueError: the weights of a module have a different width.
     """
-    if not modules and not normalize:
+    if not modules and not normalize and width is None:
         return model
     x = model.outputs[0]
-    for number, module in enumerate(modules, 1):
-        width = len(module[0]) if module else x.shape[-1]
-        if width != x.shape[-1]:
-            raise ValueError(f"module {number} after the pooling must take {x.shape[-1]} numbers; its weights are for {width}.")
-        if isinstance(module, DenseModule):
-            activation = layers.get_activation(module.activation)
-            layer = keras.layers.Dense(
-                module.kernel.shape[1],
-                activation,
-                use_bias=module.bias is not None,
-                dtype="float32",
-                name=f"Sentence-Dense-{number}",
-            )
-            arrays = [module.kernel] if module.bias is None else [module.kernel, module.bias]
-        elif isinstance(module, NormModule):
-            layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
-            arrays = [module.gamma, module.beta]
-        else:
-            layer, arrays = keras.layers.UnitNormalization(dtype="float32", name=f"Sentence-Unit-{number}"), []
+    for layer in module_layers(modules, x.shape[-1]):
         x = layer(x)
-        layer.set_weights(arrays)
     if normalize:
-        x = keras.layers.UnitNormalization(dtype="float32", name="Sentence-Unit")(x)
+        x = keras.layers.UnitNormalization(dtype="float32", name="Pool-Unit")(x)
+    if width is not None:
+        x = layers.FirstFeatures(width, dtype="float32", name="Pool-Cut")(x)
     return sharing_layers(model, x)
 
 

@@ -1,6 +1,7 @@
 """Vectors of a stream of texts, in order, as fast as the model allows."""
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from keras_bert_rebuild.data.batches import LOOK_AHEAD, Buckets, bucket_lengths, rows_of_batch
 from keras_bert_rebuild.data.few_lengths import ENOUGH, chosen_lengths
 from keras_bert_rebuild.kernels import traits
-from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row, with_modules
+from keras_bert_rebuild.tasks.embedding_model import RowAnswers, embedding_model, lengths_of, longest_row
+from keras_bert_rebuild.tasks.text_rows import encode_windows
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 
 # Texts that are tokenised at once.
@@ -43,6 +45,8 @@ class EmbeddingStream:
         batch_tokens: tokens in a batch, padding included.
         look_ahead: texts that may be read before the first of them is answered; None for 4,096, or `batch_tokens` if that is more.
         prompt: the text to put before every text.
+        stride: tokens that a window of a long text shares with the next; None cuts long texts at `max_len`. The vector of a text is
+            the mean of those of its windows, weighted by their numbers of tokens.
         fetch: see `Buckets`.
         few: choose at most five lengths by the first 1,024 texts, where each is compiled; see `chosen_lengths`.
 
@@ -60,12 +64,14 @@ class EmbeddingStream:
         prompt: str = "",
         fetch: Callable[[Any], Any] | None = None,
         few: bool = False,
+        stride: int | None = None,
     ) -> None:
         if batch_tokens < 1:
             raise ValueError(f"batch_tokens must be at least 1; got {batch_tokens}.")
         self.tokenizer = tokenizer
         self.prompt = prompt
         self.max_len = max_len
+        self.stride = stride
         lengths = lengths or bucket_lengths(max_len, compiled=few)
         self._buckets = Buckets(answer, lengths, batch_tokens, look_ahead or max(LOOK_AHEAD, batch_tokens), fetch)
         self._to_choose = few
@@ -80,6 +86,8 @@ class EmbeddingStream:
         max_len: int | None = None,
         modules: Sequence[Any] = (),
         batch_tokens: int | None = None,
+        include_prompt: bool = True,
+        width: int | None = None,
         **options: Any,
     ) -> Self:
         """The stream of a model.
@@ -90,15 +98,17 @@ class EmbeddingStream:
             poolings: some of `POOLINGS`, concatenated in that order.
             normalize: scale vectors to length 1.
             max_len: maximum number of tokens in a row; None for the maximum of the model.
-            modules: the layers after the pooling and before the scaling, as `read_sentence_pooling` finds them.
+            modules: what vectors pass between pooling and scaling: modules or layers, see `module_layers`.
             batch_tokens: tokens in a batch, padding included; None for 2,048 on a processor and 16,384 on an accelerator.
+            include_prompt: whether the tokens of the prompt, and the class token before it, are pooled.
+            width: numbers of the scaled vector to leave; None for all.
             options: those of the class.
 
         Raises:
             ValueError: `max_len` is above the maximum of the model, or `batch_tokens` is less than 1.
         """
-        pooled = embedding_model(model, poolings, normalize and not modules, any_length=True)
-        pooled = with_modules(pooled, modules, normalize and bool(modules))
+        skip = 0 if include_prompt else prompt_tokens(tokenizer, options.get("prompt", ""))
+        pooled = embedding_model(model, poolings, normalize, any_length=True, modules=modules, skip=skip, width=width)
         longest = longest_row(pooled)
         if max_len is not None and not 2 <= max_len <= longest:
             raise ValueError(f"max_len must be from 2 to {longest}, the maximum of the model; got {max_len}.")
@@ -134,7 +144,9 @@ class EmbeddingStream:
         """
         if isinstance(texts, (str, bytes)):
             raise ValueError(f"texts must be a list of texts; got the string {texts[:40]!r}: put it into a list.")
-        return self._vectors(self._rows(iter(texts)))
+        windows: deque[list[int]] = deque()  # for every text that was read ahead, the tokens of its windows
+        vectors = self._vectors(self._rows(iter(texts), windows))
+        return vectors if self.stride is None else _of_texts(vectors, windows)
 
     def _vectors(self, rows):
         if self._to_choose:
@@ -146,7 +158,7 @@ class EmbeddingStream:
             rows = itertools.chain(first, rows)
         yield from self._buckets.stream(rows)
 
-    def _rows(self, texts):
+    def _rows(self, texts, windows):
         for first in itertools.count(step=TEXTS_PER_CALL):
             part = list(itertools.islice(texts, TEXTS_PER_CALL))
             if not part:
@@ -156,5 +168,23 @@ class EmbeddingStream:
                     raise ValueError(f"texts must be strings; number {number} is {type(text).__name__} {str(text)[:40]!r}.")
             if self.prompt:
                 part = [self.prompt + text for text in part]
-            encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
+            if self.stride is None:
+                encoded = self.tokenizer.encode_batch(part, max_len=self.max_len)
+            else:
+                encoded = encode_windows(self.tokenizer, part, max_len=self.max_len, stride=self.stride)
+                bounds = np.flatnonzero(np.diff(encoded.examples, prepend=-1))
+                windows += map(list, np.split([len(ids) for ids in encoded.ids], bounds[1:]))
             yield from zip(encoded.ids, encoded.segments, strict=True)
+
+
+def _of_texts(vectors, windows):
+    """Yield a vector for every text from those of its windows."""
+    for first in vectors:
+        tokens = windows.popleft()
+        more = [first, *itertools.islice(vectors, len(tokens) - 1)]
+        yield np.average(more, axis=0, weights=tokens).astype(first.dtype) if more[1:] else first
+
+
+def prompt_tokens(tokenizer: BatchTokenizer, prompt: str) -> int:
+    """The tokens at the beginning of a row that a prompt decides: the class token and its own, not the separator behind them."""
+    return len(tokenizer.encode_batch([prompt]).ids[0]) - 1 if prompt else 0

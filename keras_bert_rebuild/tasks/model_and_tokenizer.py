@@ -17,9 +17,9 @@ from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.lora import without_lora
 
-# What may be newly initialised, besides the layers that a head reads: the last layers of the heads, and the pooler if the encoder
-# has none.
-_OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF))
+# What may be newly initialised, besides the layers that a head reads: the last layers of the heads, the bias of the vocabulary, and
+# the pooler if the encoder has none.
+_OF_HEADS = tuple(f"{layer}/" for layer in (*LAYERS.values(), CRF, "MLM-Sim"))
 
 
 def model_with_head(encoder, heads, labels=(), *, seed=0, dtype=None, **rates):

@@ -22,9 +22,6 @@ SHORTEST_ROW = 128
 # Multiples of this are the lengths of rows.
 STEP = 8
 
-# What is between the pooling and the vector in the graph of an embedder.
-AFTER_POOLING = "Sentence-"
-
 
 @dataclass
 class EncodedGroups(Encoded):
@@ -123,8 +120,3 @@ def training_model_of(task: Any, poolings: Any, after: Sequence[keras.layers.Lay
         task.encoder, poolings, after, packed=can_be_packed(task.encoder), chunk=task.training.chunk, name="Text-Vectors"
     )
     return vector_model(task.encoder, vectors), vectors
-
-
-def layers_after_pooling(model: keras.Model) -> list[keras.layers.Layer]:
-    """The layers of an embedder's model that follow its pooling, in order."""
-    return [layer for layer in model.layers if layer.name.startswith(AFTER_POOLING)]

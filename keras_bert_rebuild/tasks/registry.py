@@ -17,6 +17,9 @@ _BUILT_IN = {
     "question_answering": ("question_answerer", "QuestionAnswerer", ("question_answering",)),
     "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity", "retrieval", "labelled_similarity")),
     "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
+    "reranking": ("reranker", "Reranker", ("rerank",)),
+    "late_interaction": ("late_interaction", "LateInteractionEmbedder", ("late_interaction",)),
+    "sparse_embedding": ("sparse_embedder", "SparseEmbedder", ("sparse_retrieval",)),
 }
 
 # The classes that `register_task` was called with, by kind.

@@ -12,9 +12,12 @@ from keras_bert_rebuild.files.printable import printable
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.pretrained.lower_cased import lower_cased
+from keras_bert_rebuild.pretrained.retriever_folder import READERS as RETRIEVERS
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface, write_keras
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
 from keras_bert_rebuild.tasks.registry import task_class, task_kinds
+from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
 FILE = "task.json"
 
@@ -36,13 +39,17 @@ def save_task(task, path):
     write(model, path, files)
 
 
-def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, **settings: Any) -> Any:
+def load_task(
+    path: str | os.PathLike[str], kind: str | None = None, tokenizer: Any = None, *, dtype: str | None = None, **settings: Any
+) -> Any:
     """Load a fine-tuned model with its tokenizer.
 
     Args:
-        path: a folder as `Task.save` writes it, or a Hugging Face folder whose class has the head of a task.
-        kind: the task, such as "classification"; None for that of task.json or of the head.
+        path: a folder as `Task.save` writes it, one of sentence-transformers or PyLate that `read_retriever_folder` reads, or a
+            Hugging Face folder whose class has the head of a task.
+        kind: the task, such as "classification"; None for that of task.json, of the folder or of the head.
         tokenizer: None for the one in the folder.
+        dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.
         **settings: settings of the class that override task.json.
 
     Returns:
@@ -53,55 +60,52 @@ def load_task(path: str | os.PathLike[str], kind: str | None = None, tokenizer: 
     """
     file = Path(path) / FILE
     values = read_json(file, FILE) if file.is_file() else {}
-    vectors = None
-    if (Path(path) / "modules.json").is_file() and not values and kind in (None, "embedding"):
-        vectors = _of_sentence_transformers(path)
-        path, values = vectors.folder, {"task": "embedding"} | ({} if vectors.max_len is None else {"max_len": vectors.max_len})
+    retriever, modules = _retriever(path, kind or values.get("task")), {}
+    if retriever is not None:
+        # Modules have weights, which are in no task.json.
+        modules = {name: value for name, value in retriever.settings.items() if name == "modules"}
+        path, values = retriever.folder, values or {"task": retriever.kind, **retriever.settings}
     checkpoint = find_checkpoint(path)
     if checkpoint.config is None and not values:
         raise ValueError(f"expected a folder as Task.save or Hugging Face writes it; {path} is a whole model of Keras.")
-    saved_kind = values.pop("task", None) or _kind_of(checkpoint)
-    kind = kind or saved_kind
+    own = values.pop("task", None) or _kind_of(checkpoint)
+    kind = kind or own
     if kind is None:
         raise ValueError(
             f"expected a {FILE} or weights with the head of a task at {path}; name the task, one of {', '.join(task_kinds())}."
         )
-    if kind != saved_kind:
+    if kind != own:
         values = {}
     cls = task_class(kind)
     _check_settings(values, cls, file)
     # The heads of a whole model of Keras cannot be chosen.
-    model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads)
+    model = from_pretrained(path, heads=None if checkpoint.config is None else cls.heads, dtype=dtype)
     known = cls.settings_of(model.config) if not values else {}
+    if retriever is not None:
+        known = {**modules, **({} if file.is_file() else {"max_len": model.config.max_length})}
+    if tokenizer is None and retriever is not None and retriever.lower_case:
+        tokenizer = lower_cased(load_tokenizer(path), path)
     try:
         task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
     except (TypeError, AttributeError, LookupError, OverflowError) as error:
         if not values:
             raise
         raise ValueError(f"{printable(file)} must have settings of {cls.__name__}: {printable(error)}.") from error
-    check_case(vectors, task.tokenizer)
     return task
 
 
-def _of_sentence_transformers(path):
-    """The settings of a sentence-transformers folder whose vectors are those of the task.
+def saved_kind(path: str | os.PathLike[str]) -> str | None:
+    """The kind of the task that a folder was saved by; None for any other folder or file."""
+    file = Path(path) / FILE
+    return read_json(file, FILE).get("task") if file.is_file() else None
 
-    Raises:
-        ValueError: its vectors differ from those of the task.
-    """
-    pooling = read_sentence_pooling(path)
-    differences = {
-        f"the pooling {', '.join(pooling.poolings)}": pooling.poolings != ("mean",),
-        "layers after the pooling": bool(pooling.modules),
-        f"the default prompt {pooling.prompt!r}": bool(pooling.prompt),
-    }
-    found = ", ".join(what for what, differs in differences.items() if differs)
-    if found:
-        raise ValueError(
-            f"a SentenceEmbedder must have the normalised mean over tokens; {path} has {found}: use keras-bert embed for its "
-            "vectors."
-        )
-    return pooling
+
+def _retriever(path, kind):
+    """The description of a folder of sentence-transformers, if it is one for this kind of task or none is asked for; else None."""
+    if not Path(path).is_dir() or (kind is not None and kind not in RETRIEVERS):
+        return None
+    retriever = read_retriever_folder(path)
+    return retriever if retriever is None or kind in (None, retriever.kind) else None
 
 
 def _check_settings(values, cls, file):
@@ -114,4 +118,5 @@ def _check_settings(values, cls, file):
 
 def _kind_of(checkpoint):
     heads = tuple(head for head in HEADS if head in (checkpoint.heads or ()))
-    return next((kind for kind in task_kinds() if task_class(kind).heads and set(task_class(kind).heads) <= set(heads)), None)
+    named = (kind for kind in task_kinds() if task_class(kind).heads and task_class(kind).named_by_heads)
+    return next((kind for kind in named if set(task_class(kind).heads) <= set(heads)), None)

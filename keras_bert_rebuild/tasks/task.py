@@ -40,6 +40,9 @@ class Task(abc.ABC):
     heads: tuple
     """The heads of the model."""
 
+    named_by_heads = True
+    """Whether weights with these heads, and without task.json, are a model of this task."""
+
     per_token = False
     """Whether the model has an output for every token."""
 
@@ -58,6 +61,9 @@ class Task(abc.ABC):
     options: tuple[str, ...] = ()
     """The fields of `FinetuneSettings` that this task accepts and some others do not."""
 
+    shortest_row = 8
+    """The least `max_len`: windows of pairs must have room for both texts."""
+
     row_lengths: list[int] | None = None
     """Lengths that rows are padded to in training and in prediction alike; None to choose them for the rows of each."""
 
@@ -65,17 +71,14 @@ class Task(abc.ABC):
     """Whether a row of its answers has an `id` and an `answer`, so that a .json file can map one to the other."""
 
     def __init__(self, model: keras.Model, tokenizer: Any = None, *, max_len: int | None = None, stride: int | None = None) -> None:
-        if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
-            wanted = f"the head {self.heads[0]}" if self.heads else "a config"
-            raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
+        self.check_model(model)
         self.model = model
         self.tokenizer, self.tokenizer_files = task_tokenizer(model, tokenizer)
-        self.max_len = row_length(model, max_len)
-        self.stride = min(self.max_len // 4, self.max_len // 2 - 3) if stride is None else int(stride)
-        if not 0 <= self.stride <= self.max_len // 2 - 3:
-            raise ValueError(
-                f"stride must be from 0 to {self.max_len // 2 - 3} tokens, so that windows of pairs advance; got {self.stride}."
-            )
+        self.max_len = row_length(model, max_len, self.shortest_row)
+        most = max(0, self.max_len // 2 - 3)
+        self.stride = min(self.max_len // 4, most) if stride is None else int(stride)
+        if not 0 <= self.stride <= most:
+            raise ValueError(f"stride must be from 0 to {most} tokens, so that windows of pairs advance; got {self.stride}.")
 
     @classmethod
     def from_encoder(
@@ -134,6 +137,12 @@ class Task(abc.ABC):
             **settings: those of the `FinetuneTask`.
         """
         return None
+
+    def check_model(self, model: keras.Model) -> None:
+        """Raise a ValueError for a model without config or heads of the task."""
+        if getattr(model, "config", None) is None or not set(self.heads) <= set(heads_of(model)):
+            wanted = f"the head {self.heads[0]}" if self.heads else "a config"
+            raise ValueError(f"{type(self).__name__} must have a BertModel with {wanted}; from_encoder makes one.")
 
     @abc.abstractmethod
     def encode(self, examples: Iterable[Any]) -> Encoded:
@@ -237,6 +246,16 @@ class Task(abc.ABC):
         """The settings of the class that a config, such as that of a Hugging Face folder, determines."""
         return {}
 
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """What other runtimes run: the model whose outputs are the answers, and what an exported folder says of it besides.
+
+        Args:
+            prompt: the name of a prompt or a text that is put before every text, for tasks that have prompts.
+        """
+        if prompt is not None:
+            raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {self.kind}.")
+        return self.model, {}
+
     def model_to_save(self) -> keras.Model:
         """The model whose weights are written."""
         return self.model
@@ -252,11 +271,16 @@ class Task(abc.ABC):
     def _inputs(self, windows):
         return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
 
-    def predict_windows(self, windows: Windows, batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """The model's output for `Windows`, an array for each row; `weighted_mean` combines them to one for each example."""
+    def predict_windows(
+        self, windows: Windows, batch_size: int = 32, progress: Progress = None, model: keras.Model | None = None
+    ) -> list[Any]:
+        """The output of the model, or of another with its inputs, for `Windows`, an array for each row.
+
+        `weighted_mean` combines them to one for each example.
+        """
         inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
-        return predict_rows(self.model, inputs, padding, lengths=self.row_lengths, **options)
+        return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
 
 
 def example_list(examples: Any, name: str = "examples") -> list[Any]:

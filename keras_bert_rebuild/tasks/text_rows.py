@@ -66,7 +66,7 @@ class Encoded:
         return len(self.windows.ids)
 
 
-def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, **options):
+def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, shortest=None, truncate=False, **options):
     """Encode texts or pairs of texts, as overlapping windows where they are too long for the model.
 
     Of a pair, one text is split into windows and every row contains all of the other one. If that leaves less than half of the
@@ -80,6 +80,7 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         stride: tokens that a window shares with the next.
         side: the text of a pair that is split into windows, 0 or 1; None: the longer one of each pair.
         shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the room.
+        truncate: cut what is too long at `max_len` instead; of pairs as the package tokenizers does.
         **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
 
     Returns:
@@ -87,6 +88,10 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
     """
     texts, pairs = list(texts), None if pairs is None else list(pairs)
     options["return_offsets"] = True
+    if truncate:
+        truncation = "longest_first" if pairs is None else "halves"
+        cut = tokenizer.encode_batch(texts, pairs, max_len=max_len, truncation=truncation, **options)
+        return _in_order(tokenizer, [(cut, np.arange(len(cut.ids)), np.arange(len(cut.ids)))])
     if pairs is not None and shortest is not None:
         others = pairs if side == 0 else texts
         others[:] = shortened(tokenizer, others, shortest)
@@ -130,12 +135,12 @@ def shortened(tokenizer, texts, limit, keep_end=False):
     return short
 
 
-def row_length(model, max_len):
+def row_length(model, max_len, shortest=8):
     """`max_len`, or if it is None the maximum of the model, at most `LONGEST`; a ValueError if it is above the maximum."""
     longest = model.config.max_length
     length = min(longest, LONGEST) if max_len is None else int(max_len)
-    if not 8 <= length <= longest:
-        raise ValueError(f"max_len must be from 8 to {longest}, the positions of the model; got {length}.")
+    if not shortest <= length <= longest:
+        raise ValueError(f"max_len must be from {shortest} to {longest}, the positions of the model; got {length}.")
     return length
 
 

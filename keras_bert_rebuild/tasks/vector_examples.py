@@ -98,7 +98,7 @@ class Pairs(VectorExamples):
 
     def answers(self, examples, batch_size, progress):
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
-        vectors = self.task.vectors(texts, batch_size, progress)
+        vectors = self.task.compared(texts, batch_size, progress)
         low, high = self.task.score_range
         return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
 
@@ -133,7 +133,7 @@ class Groups(VectorExamples):
                     found = f"{len(example.negatives)} negatives and {'no' if example.scores is None else 'their'} scores"
                     wanted = "at least one negative, and scores of the positive and every negative"
                     raise ValueError(f"expected {wanted}; {place_of(example, i)} has {found}.")
-        query, document = (self.task.prompts.get(name, "") for name in ("query", "document"))
+        query, document = map(self.task.prompt_text, ("query", "document"))
         missing = (None,) * negatives
         prompted = [
             ((query, example.query), *((document, text) for text in (example.positive, *example.negatives))) for example in examples
@@ -166,11 +166,10 @@ class Groups(VectorExamples):
 
     def answers(self, examples, batch_size, progress):
         def scorer(queries, corpus):
-            query, document = (self.task.prompts.get(name, "") for name in ("query", "document"))
-            texts = [*(query + text for text in queries), *(document + text for text in corpus)]
-            vectors = self.task.vectors(texts, batch_size, progress)
+            asked = self.task.compared(queries, batch_size, prompt="query")
+            documents = self.task.compared(corpus, batch_size, progress, prompt="document")
             for first in range(0, len(queries), BLOCK):
-                yield vectors[first : min(first + BLOCK, len(queries))] @ vectors[len(queries) :].T
+                yield asked[first : first + BLOCK] @ documents.T
 
         return retrieved(examples, scorer)
 
@@ -201,7 +200,7 @@ class Labelled(VectorExamples):
         return packed_batches(self.task, encoded, lambda examples: encoded.scores[examples, None], batch_size, seed, **kwargs)
 
     def answers(self, examples, batch_size, progress):
-        vectors = self.task.vectors([example.text for example in examples], batch_size, progress)
+        vectors = self.task.compared([example.text for example in examples], batch_size, progress)
         names, answers = [str(i) for i in range(len(examples))], []
         for first in range(0, len(vectors), BLOCK):
             scores = vectors[first : first + BLOCK] @ vectors.T

@@ -64,7 +64,7 @@ class InBatchNegativesLoss(ScoreLoss):
         same = diagonal(groups)
         first = ops.arange(texts) == 0
         own = ops.reshape(same[:, :, None] & first, (groups, -1))  # of every query its own positive, (B, B · texts)
-        scores = similarity.every(queries, ops.reshape(vectors[:, 1:], (-1, *vectors.shape[2:])))
+        scores = similarity.every(queries, ops.reshape(vectors[:, 1:], (-1, *ops.shape(vectors)[2:])))
         right = similarity.own(queries, positives[:, None])[:, 0]
         known = _Known(y_true, groups, texts) if len(y_true.shape) == 3 else None
         guide = _Guide(y_true, groups) if self.guided else None

@@ -6,6 +6,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert_rebuild.training.max_sim import every_max_sim, own_max_sim
+
 
 @dataclass(frozen=True)
 class Similarity:
@@ -38,15 +40,25 @@ def _own_products(queries, texts):
 SIMILARITIES: dict[str, Similarity] = {
     "cosine": Similarity(_every_product, _own_products, unit),
     "dot": Similarity(_every_product, _own_products),
+    "max_sim": Similarity(every_max_sim, own_max_sim),
 }
 
 
 def similarity_of(name: str) -> Similarity:
     """A similarity by its name.
 
+    Args:
+        name: a name in `SIMILARITIES`; or "max_sim@n", MaxSim of queries of which at most the first n positions have tokens.
+
     Raises:
         ValueError: the name is unknown.
     """
+    kind, _, tokens = name.partition("@")
+    if kind == "max_sim" and tokens.isdecimal():
+        n = int(tokens)
+        return Similarity(
+            lambda queries, texts: every_max_sim(queries[:, :n], texts), lambda queries, texts: own_max_sim(queries[:, :n], texts)
+        )
     if name not in SIMILARITIES:
         raise ValueError(f"similarity must be one of {', '.join(SIMILARITIES)}; got {name!r}.")
     return SIMILARITIES[name]

@@ -61,11 +61,15 @@ def encode(w, ids, segments, heads, blocks, mask=None):
 def logits(w, ids, segments, heads, blocks, mask=None):
     """The logits of the MLM and the NSP head."""
     x = encode(w, ids, segments, heads, blocks, mask)[-1]
+    n = np.tanh(x[:, 0] @ w["NSP-Dense/kernel"] + w["NSP-Dense/bias"])
+    return mlm_logits(w, x), n @ w["NSP/kernel"] + w["NSP/bias"]
+
+
+def mlm_logits(w, x):
+    """The logits of the MLM head, from the last block."""
     m = gelu_tanh(x @ w["MLM-Dense/kernel"] + w["MLM-Dense/bias"])
     m = layer_norm(m, w["MLM-Norm/gamma"], w["MLM-Norm/beta"])
-    mlm = m @ w["Embedding-Token/embeddings"].T + w["MLM-Sim/bias"]
-    n = np.tanh(x[:, 0] @ w["NSP-Dense/kernel"] + w["NSP-Dense/bias"])
-    return mlm, n @ w["NSP/kernel"] + w["NSP/bias"]
+    return m @ w["Embedding-Token/embeddings"].T + w["MLM-Sim/bias"]
 
 
 def cross_entropy(scores, labels):

@@ -28,6 +28,7 @@ RANKS = {
     "tasks": 4,
     "explain": 4,
     "recipes": 5,
+    "search": 5,
     "export": 5,
     # Anything may be imported by these; nothing imports them.
     "cli": 6,

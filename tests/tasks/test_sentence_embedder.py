@@ -1,12 +1,16 @@
 """Vectors of sentences: pooling, windows, training."""
 
+import json
+
+import keras
 import numpy as np
 import pytest
 from helpers.small_tasks import TOKENIZER, sentence, sequence, small_encoder, small_task, trained
 
 from keras_bert_rebuild import SentenceEmbedder, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import ScoredPair
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import read_sentence_pooling
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, UnitModule
 
 SUBJECTS = ("the cat", "anna", "the red dog")
 
@@ -45,8 +49,8 @@ def test_cosines_learn_the_scores_of_pairs_and_are_loaded_from_their_folder(tmp_
     assert again.settings() == task.settings()
     assert again.predict_examples(pairs) == answers
     task.save(tmp_path / "task")  # a second time into the same folder
-    pooling = read_sentence_pooling(tmp_path / "task")
-    assert (pooling.poolings, pooling.normalize, pooling.max_len) == (("mean",), True, 16)
+    told = read_retriever_folder(tmp_path / "task").settings
+    assert (told["poolings"], told["normalize"], told["max_len"]) == (("mean",), True, 16)
 
 
 def test_in_batch_negatives_need_no_scores_and_take_one_window_of_every_text(rng):
@@ -69,6 +73,95 @@ def test_windows_of_a_long_pair_are_separate_pairs(rng):
     assert rows.tolist() == [3, 1, 1, 1]
     assert labels.tolist() == [0.5] * 6 + [1.0] * 2
     assert (ids[[1, 3]] == ids[5]).all()
+
+
+POOLED = {
+    "cls": lambda states: states[0],
+    "max": lambda states: states.max(0),
+    "mean": lambda states: states.mean(0),
+    "mean_sqrt_len": lambda states: states.sum(0) / len(states) ** 0.5,
+    "weightedmean": lambda states: np.average(states, axis=0, weights=np.arange(1, len(states) + 1)),
+    "lasttoken": lambda states: states[-1],
+}
+POOLINGS = [*((name,) for name in POOLED), ("lasttoken", "cls", "weightedmean")]
+
+
+@pytest.mark.parametrize("poolings", POOLINGS, ids="-".join)
+def test_poolings_modules_and_prompts_are_those_of_plain_numpy(rng, poolings):
+    kernel, bias = rng.normal(size=(16 * len(poolings), 5)).astype("float32"), rng.normal(size=5).astype("float32")
+    task = small_task(
+        SentenceEmbedder, poolings=poolings, modules=[DenseModule(kernel, bias, "tanh")], prompts={"query": "who likes "}
+    )
+    kernel, bias = (keras.ops.convert_to_numpy(variable) for variable in task.modules[0].weights)  # spread
+    texts = [sentence(rng, words) for words in (9, 1, 4)]
+    for vectors, prompt in ((task(texts), ""), (list(task.queries(texts)), "who likes "), (list(task.documents(texts)), "")):
+        for text, vector in zip(texts, vectors, strict=True):
+            row = TOKENIZER.encode_batch([prompt + text])
+            states = sequence(task.model, row.ids[0], row.segments[0])[1]
+            expected = np.tanh(np.concatenate([POOLED[name](states) for name in poolings]) @ kernel + bias)
+            np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", POOLED)
+def test_tokens_of_a_prompt_can_be_left_out_of_the_pooling(rng, pooling):
+    settings = {"poolings": pooling, "prompts": {"query": "who likes "}, "normalize": False, "measure": "dot"}
+    task = small_task(SentenceEmbedder, **settings, include_prompt=False, truncate=True)
+    texts = [sentence(rng, words) for words in (9, 1)]
+    streamed, listed = list(task.queries(texts)), task(texts, prompt="query")
+    for text, vector, other in zip(texts, streamed, listed, strict=True):
+        row = TOKENIZER.encode_batch(["who likes " + text])
+        states = sequence(task.model, row.ids[0], row.segments[0])[1]
+        weights = np.arange(1, len(states) + 1)[3:]  # [CLS], who, likes
+        pooled = np.average(states[3:], axis=0, weights=weights) if pooling == "weightedmean" else POOLED[pooling](states[3:])
+        np.testing.assert_allclose(vector, pooled, atol=1e-5)
+        np.testing.assert_allclose(other, pooled, atol=1e-5)
+
+
+def test_streams_have_the_vectors_of_lists_in_order_for_long_texts_too(rng):
+    texts = [sentence(rng, words) for words in (3, 50, 1, 18, 70)]
+    for settings in ({}, {"truncate": True}, {"truncate_dim": 5}):
+        task = small_task(SentenceEmbedder, max_len=20, stride=4, **settings)
+        np.testing.assert_allclose(list(task.stream(iter(texts))), task(texts), atol=1e-6)
+        assert task(texts).shape == (5, task.width)
+    cut = small_task(SentenceEmbedder, max_len=20, truncate=True)
+    np.testing.assert_allclose(cut(texts[1:2]), cut([" ".join(texts[1].split()[:18])]), atol=1e-6)
+
+
+def test_vectors_of_queries_and_documents_are_compared_by_their_product(rng):
+    texts = [sentence(rng, words) for words in (3, 5)]
+    for settings in ({"normalize": False}, {"truncate_dim": 4}):
+        task = small_task(SentenceEmbedder, **settings)
+        lengths = np.linalg.norm(list(task.documents(texts)), axis=1)
+        np.testing.assert_allclose(lengths, 1, atol=1e-6)
+        assert np.abs(np.linalg.norm(task(texts), axis=1) - 1).max() > 1e-3
+    dot = small_task(SentenceEmbedder, normalize=False, measure="dot")
+    np.testing.assert_allclose(list(dot.queries(texts)), dot(texts), atol=1e-6)
+
+
+def test_a_description_differs_where_vectors_do(tmp_path):
+    task = small_task(SentenceEmbedder, modules=[UnitModule()], prompts={"query": "a "})
+    same, others = task.description(), [small_task(SentenceEmbedder, **s).description() for s in ({}, {"poolings": "cls"})]
+    task.save(tmp_path / "task")
+    assert load_task(tmp_path / "task").description() == same
+    assert (same["vectors"], same["width"]) == ("dense", 16)
+    assert len({json.dumps(each, sort_keys=True) for each in (same, *others)}) == 3
+    assert small_task(SentenceEmbedder, seed=6).description()["weights"] != others[0]["weights"]
+
+
+def test_bad_settings_of_vectors_are_one_sentence():
+    for settings, message in (
+        ({"poolings": ("mean", "middle")}, "poolings must be some of cls, .*; got mean, middle"),
+        ({"poolings": ()}, "each once; got none"),
+        ({"prompts": ["a"]}, "prompts must be texts by name"),
+        ({"default_prompt": "passage", "prompts": {"a": "b"}}, "got 'passage', and the prompts are a"),
+        ({"truncate_dim": 17}, "truncate_dim must be from 1 to 16"),
+        ({"measure": "manhattan"}, "measure must be cosine or dot; got 'manhattan'"),
+        ({"include_prompt": False}, "pass truncate=True"),
+        ({"modules": ["dense"]}, "modules must be DenseModule, .*; got str"),
+        ({"modules": [DenseModule(np.zeros((15, 2), "float32"), None, "tanh")]}, "must take 16 numbers; its weights are for 15"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small_task(SentenceEmbedder, **settings)
 
 
 def test_bad_input_is_one_sentence():

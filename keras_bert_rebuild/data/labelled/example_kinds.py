@@ -10,6 +10,7 @@ from keras_bert_rebuild.data.labelled.labelled_examples import (
     ChoiceQuestion,
     ClassifiedText,
     Question,
+    RankedText,
     ScoredPair,
     TaggedText,
     TaggedWords,
@@ -194,6 +195,17 @@ def _group(parts, where):
     return TextGroup(query, positive, tuple(negatives), scores, where=where)
 
 
+def _ranked(parts, where):
+    label, text = parts.get("label"), parts.get("text")
+    if text is None and label is None and parts.get("positive") is not None:
+        return _group(parts, where)
+    text = parts.get("positive") if text is None else text
+    if text is None:
+        raise ValueError(f"expected a text, or one to find as positive; got neither in {where}.")
+    query, text = _text(parts["query"], where, "query"), _text(text, where)
+    return RankedText(query, text, None if label is None else _number(label, where), where=where)
+
+
 # A column belongs to the first part that lists its name: a sentence next to a question is the second text.
 _TEXT = ("text", "sentence1", "premise", "question1", "question", "sentence", "query", "review", "utterance")
 _PAIR = ("pair", "text2", "text_pair", "sentence2", "hypothesis", "question2", "sentence", "passage")
@@ -251,6 +263,21 @@ _ALL = (
         None,
         {2: ("query", "positive"), 3: ("query", "positive", "negatives")},
         _group,
+    ),
+    Kind(
+        "ranking",
+        {
+            "query": ("query", "anchor", "question", "title", "sentence1", "premise", "question1"),
+            "positive": ("positive", "answer"),
+            "text": ("text", "document", "passage", "context", "body", *_PAIR),
+            "label": ("label", "grade", "relevance", "score", "similarity", "rating"),
+            "negatives": ("negatives", "negative"),
+            "scores": ("scores",),
+        },
+        ("query",),
+        None,
+        {2: ("query", "positive"), 3: ("query", "positive", "negatives")},
+        _ranked,
     ),
 )
 KINDS = {kind.name: kind for kind in _ALL}

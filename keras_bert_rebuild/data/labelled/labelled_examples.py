@@ -166,3 +166,25 @@ class TextGroup(Example):
     def labels(self) -> tuple[Any, ...]:
         """None: what is to be found are texts."""
         return ()
+
+
+@dataclass(frozen=True)
+class RankedText(Example):
+    """A query, a text, and how relevant the text is to it."""
+
+    target = "label"
+
+    query: str
+    """The query."""
+
+    text: str
+    """The text."""
+
+    label: float | None = None
+    """1 or 0 for a relevant or irrelevant text, a grade, or the score of a teacher; None where it is to be predicted."""
+
+    where: str = _where()
+
+    def labels(self) -> tuple[Any, ...]:
+        """None: numbers are no names."""
+        return ()

@@ -8,16 +8,18 @@ from typing import Any, Self
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
+from keras_bert_rebuild.tasks.group_task import OBJECTIVES as GROUP_OBJECTIVES
+from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
 MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0, "chunk": 1}
-OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "chunk")
-# Fields for some of the tasks with vectors; `FinetuneTask.options` says for which.
-OF_VECTORS = (
+MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1, "chunk": 1}
+OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives", "chunk")
+# Fields for some of the tasks; `FinetuneTask.options` says for which.
+OF_SOME = (
     "temperature",
     "learned_temperature",
     "symmetric",
@@ -28,9 +30,17 @@ OF_VECTORS = (
     "false_negative_margin",
     "query_prompt",
     "document_prompt",
+    "negatives",
+    "positive_weight",
+    "flops",
 )
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
+
+
+def all_objectives() -> tuple[str, ...]:
+    """The objectives of all tasks, also those that were added."""
+    return tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +105,11 @@ class FinetuneSettings:
     """Regular expressions over variable paths; variables whose path matches do not change, such as ^Embedding- for embeddings."""
 
     objective: str | None = None
-    """What vectors are trained for. Of similarity: "cosine" (None, if all pairs have scores), to fit the scores, "cosent", to have
-    their order, or "in_batch_negatives" (None, if not), to tell pairs from each other. Of retrieval: "in_batch_negatives" (None),
-    to find the positive among all texts of the batch, "margin_mse" or "distillation", to agree with a teacher's scores. Of
-    labelled-similarity: "triplet" (None) or "contrastive"."""
+    """What is learned. similarity: "cosine" (None, if all pairs have scores), to fit the scores, "cosent", to have their order, or
+    "in_batch_negatives" (None, if not), to tell pairs from each other. retrieval, sparse-retrieval and late-interaction:
+    "in_batch_negatives" (None), to find the positive among all texts of the batch, "margin_mse" or "distillation", to agree with a
+    teacher's scores. labelled-similarity: "triplet" (None) or "contrastive". rerank: "binary", "graded", "pairwise", "listwise" or
+    "lambda", or "margin_mse", "mse" or "list_net" for the scores of a teacher; None for the usual one of the examples."""
 
     temperature: float | None = None
     """What cosines are divided by; None for the usual number of the objective, such as 0.05."""
@@ -154,11 +165,24 @@ class FinetuneSettings:
     log_steps: int = 10
     """Optimizer steps between rows of metrics.csv."""
 
+    save_steps: int = 500
+    """Optimizer steps between checkpoints, from which a stopped run resumes; they are deleted when it is over."""
+
     workers: int = 0
     """Threads that make batches while the model trains; 0 makes them between the steps."""
 
     seed: int = 0
     """The seed of the new head, the order of the examples and dropout."""
+
+    negatives: int | None = None
+    """For rerank, sparse_retrieval and late_interaction: texts of a query in a step, besides the one to find; None: as many as are
+    given, at most 7; for rerank 4 if none are, which are drawn."""
+
+    positive_weight: float | None = None
+    """For rerank with the objectives "binary" and "graded": weight of relevant texts; None for 1."""
+
+    flops: Sequence[float] | None = None
+    """For sparse_retrieval: weights of the words of queries and of documents in the loss; None for 5e-5 and 3e-5."""
 
     def __post_init__(self) -> None:
         check_whole_numbers(self, MINIMUMS, OPTIONAL)
@@ -166,13 +190,14 @@ class FinetuneSettings:
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
                 raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
-        for name in ("learning_rate", "head_rate", "clip_norm", "temperature"):
+        for name in ("learning_rate", "head_rate", "clip_norm", "temperature", "positive_weight"):
             value = getattr(self, name)
-            if not (value is None and name in ("clip_norm", "temperature")) and not (is_number(value) and value > 0):
+            optional = name in ("clip_norm", "temperature", "positive_weight")
+            if not (value is None and optional) and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name, values in (
             ("dtype", DTYPES),
-            ("objective", (*OBJECTIVES, None)),
+            ("objective", (*all_objectives(), None)),
             ("jit_compile", (True, False, "auto")),
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),
@@ -182,6 +207,11 @@ class FinetuneSettings:
         ):
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
+        if self.flops is not None:
+            numbers = self.flops if isinstance(self.flops, (list, tuple)) else ()
+            if len(numbers) != 2 or not all(is_number(weight) and weight >= 0 for weight in numbers):
+                raise ValueError(f"flops must be two numbers from 0, for queries and for documents; got {self.flops!r}.")
+            object.__setattr__(self, "flops", tuple(numbers))
         if isinstance(self.freeze, str) or not isinstance(self.freeze, (list, tuple)):
             raise ValueError(f"freeze must be a list of regular expressions; got {self.freeze!r}.")
         object.__setattr__(self, "freeze", tuple(self.freeze))

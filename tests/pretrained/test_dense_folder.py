@@ -1,6 +1,5 @@
-"""Folders of sentence-transformers."""
+"""Folders of sentence-transformers that give a vector for a text."""
 
-import contextlib
 import json
 
 import keras
@@ -10,7 +9,8 @@ from helpers.small_tasks import small_encoder
 from safetensors.numpy import save_file
 
 from keras_bert_rebuild import WordPieceTokenizer
-from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
+from keras_bert_rebuild.pretrained.lower_cased import lower_cased
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, with_modules
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
@@ -31,15 +31,16 @@ def write(folder, modules, pooling, limits=None):
 
 def test_pooling_normalisation_and_length_are_read(tmp_path):
     pooling = {"word_embedding_dimension": 384, "pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
-    told = read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING, NORMALIZE], pooling, {"max_seq_length": 256}))
-    assert (told.poolings, told.normalize, told.max_len) == (("mean",), True, 256)
-    assert (told.folder / "modules.json").is_file()
+    folder = read_retriever_folder(write(tmp_path, [TRANSFORMER, POOLING, NORMALIZE], pooling, {"max_seq_length": 256}))
+    told = folder.settings
+    assert (told["poolings"], told["normalize"], told["max_len"], told["truncate"]) == (("mean",), True, 256, True)
+    assert (folder.kind, folder.folder) == ("embedding", tmp_path)
 
 
 def test_several_poolings_are_joined_in_the_order_of_sentence_transformers(tmp_path):
     pooling = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}
-    told = read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING], pooling))
-    assert (told.poolings, told.normalize, told.max_len) == (("cls", "max", "mean"), False, None)
+    told = read_retriever_folder(write(tmp_path, [TRANSFORMER, POOLING], pooling)).settings
+    assert (told["poolings"], told["normalize"], told.get("max_len")) == (("cls", "max", "mean"), False, None)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +50,13 @@ def test_several_poolings_are_joined_in_the_order_of_sentence_transformers(tmp_p
         ({"pooling_mode": ["mean", "cls"]}, ("mean", "cls")),
         ({"pooling_mode": ["mean", "cls"], "pooling_mode_max_tokens": True}, ("mean", "cls")),
         ({"pooling_mode_mean_tokens": False}, ("mean",)),
+        ({"pooling_mode": ["lasttoken", "mean_sqrt_len_tokens"]}, ("lasttoken", "mean_sqrt_len")),
+        ({"pooling_mode_weightedmean_tokens": True, "pooling_mode_lasttoken": True}, ("weightedmean", "lasttoken")),
         ({}, ("mean",)),
     ],
 )
 def test_poolings_of_newer_files_have_the_order_of_the_file_and_default_to_mean(tmp_path, pooling, poolings):
-    assert read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING], pooling)).poolings == poolings
+    assert read_retriever_folder(write(tmp_path, [TRANSFORMER, POOLING], pooling)).settings["poolings"] == poolings
 
 
 @pytest.mark.parametrize(("said", "max_len"), [({}, 128), ({"max_seq_length": None}, 128), ({"max_seq_length": 300}, 300)])
@@ -61,35 +64,43 @@ def test_the_default_limit_is_that_of_the_tokenizer(tmp_path, said, max_len):
     write(tmp_path, [TRANSFORMER, POOLING], {}, said)
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 128}))
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
-    assert read_sentence_pooling(tmp_path).max_len == max_len
+    assert read_retriever_folder(tmp_path).settings["max_len"] == max_len
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 100}))
-    assert read_sentence_pooling(tmp_path).max_len == (300 if max_len == 300 else None)  # None: the maximum of the model
+    # None: the maximum of the model.
+    assert read_retriever_folder(tmp_path).settings.get("max_len") == (300 if max_len == 300 else None)
+
+
+def test_prompts_measure_and_width_are_settings(tmp_path):
+    write(tmp_path, [TRANSFORMER, POOLING], {"include_prompt": False})
+    values = {
+        "prompts": {"query": "q: ", "document": "", "passage": None, "title": "t: "},
+        "default_prompt_name": "title",
+        "similarity_fn_name": "dot",
+        "truncate_dim": 8,
+        "model_type": "SentenceTransformer",
+    }
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(values))
+    told = read_retriever_folder(tmp_path).settings
+    assert told["prompts"] == {"query": "q: ", "title": "t: "}
+    assert [told[name] for name in ("default_prompt", "measure", "truncate_dim", "include_prompt")] == ["title", "dot", 8, False]
 
 
 @pytest.mark.parametrize(
-    ("values", "prompt"),
+    ("values", "message"),
     [
-        ({"prompts": {"query": "q: "}}, ""),
-        ({"prompts": {"query": "q: "}, "default_prompt_name": "query"}, "q: "),
-        ({"prompts": {}, "default_prompt_name": "document"}, ""),
-        ({"prompts": {"query": "q: "}, "default_prompt_name": "x"}, None),
-        ({"prompts": ["q: "], "default_prompt_name": "query"}, None),
-        ({"truncate_dim": 8}, None),
-        ({"model_type": "SparseEncoder"}, None),
+        ({"prompts": {"query": "q: "}, "default_prompt_name": "x"}, "the default prompt 'x' among its prompts; it has query"),
+        ({"prompts": ["q: "], "default_prompt_name": "query"}, "must have prompts by name"),
+        ({"prompts": {"query": 3}}, "must have prompts by name"),
+        ({"truncate_dim": 0}, "a number of at least 1 as truncate_dim; got 0"),
+        ({"similarity_fn_name": "manhattan"}, "similarity_fn_name cosine or dot; got 'manhattan'"),
+        ({"model_type": "StaticEncoder"}, "a model_type among SentenceTransformer, .*; got 'StaticEncoder'"),
     ],
 )
-def test_the_default_prompt_is_prepended_and_settings_that_change_vectors_are_refused(tmp_path, values, prompt):
-    write(tmp_path, [TRANSFORMER, POOLING], {"include_prompt": True})
+def test_settings_that_cannot_be_kept_are_refused_by_name(tmp_path, values, message):
+    write(tmp_path, [TRANSFORMER, POOLING], {})
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(values))
-    if prompt is None:
-        with pytest.raises(ValueError, match=r"config_sentence_transformers\.json must have "):
-            read_sentence_pooling(tmp_path)
-        return
-    assert read_sentence_pooling(tmp_path).prompt == prompt
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps({"include_prompt": False}))
-    if prompt:
-        with pytest.raises(ValueError, match="include_prompt true if there is a default prompt"):
-            read_sentence_pooling(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        read_retriever_folder(tmp_path)
 
 
 def test_a_dense_module_is_applied_to_the_pooled_vector(tmp_path, rng):
@@ -99,46 +110,43 @@ def test_a_dense_module_is_applied_to_the_pooled_vector(tmp_path, rng):
     save_file({"linear.weight": kernel, "linear.bias": bias}, tmp_path / "2_Dense" / "model.safetensors")
     settings = {"in_features": 12, "out_features": 3, "activation_function": "torch.nn.modules.activation.Tanh"}
     (tmp_path / "2_Dense" / "config.json").write_text(json.dumps(settings))
-    told = read_sentence_pooling(tmp_path)
+    told = read_retriever_folder(tmp_path).settings
     encoder = small_encoder()
     pooled = embedding_model(encoder, ("mean",))
     width = pooled.output.shape[-1]
     ids = np.array([[2, 7, 8, 3]])
     vector = keras.ops.convert_to_numpy(pooled([ids, ids * 0]))
-    modules = (told.modules[0]._replace(kernel=np.resize(kernel.T, (width, 3))),)
+    modules = (told["modules"][0]._replace(kernel=np.resize(kernel.T, (width, 3))),)
     expected = np.tanh(vector @ modules[0].kernel + bias)
-    got = with_modules(pooled, modules, told.normalize)([ids, ids * 0])
+    got = with_modules(pooled, modules, told["normalize"])([ids, ids * 0])
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(keras.ops.convert_to_numpy(got), expected, atol=1e-5)
-    np.testing.assert_array_equal(told.modules[0].kernel, kernel.T)
+    np.testing.assert_array_equal(told["modules"][0].kernel, kernel.T)
     with pytest.raises(ValueError, match=f"must take {width} numbers; its weights are for 11"):
-        with_modules(pooled, (told.modules[0]._replace(kernel=np.zeros((11, 3), "float32")),))
+        with_modules(pooled, (told["modules"][0]._replace(kernel=np.zeros((11, 3), "float32")),))
 
 
-@pytest.mark.parametrize(("cased", "is_refused"), [(False, False), (True, True)])
-def test_do_lower_case_must_agree_with_the_tokenizer(tmp_path, cased, is_refused):
-    told = read_sentence_pooling(write(tmp_path, [TRANSFORMER, POOLING], {}, {"do_lower_case": True}))
-    tokenizer = WordPieceTokenizer({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "a": 5}, cased=cased)
-    with pytest.raises(ValueError, match="do_lower_case true") if is_refused else contextlib.nullcontext():
-        check_case(told, tokenizer)
+@pytest.mark.parametrize("cased", [False, True])
+def test_do_lower_case_makes_a_tokenizer_lower_case_and_leaves_accents(tmp_path, cased):
+    folder = read_retriever_folder(write(tmp_path, [TRANSFORMER, POOLING], {}, {"do_lower_case": True}))
+    assert folder.lower_case
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "ä", "A"]
+    tokenizer = lower_cased(WordPieceTokenizer(words, cased=cased), tmp_path)
+    assert tokenizer.encode_batch(["A Ä"]).ids[0].tolist() == [2, 5, 6 if cased else 5, 3]
+    with pytest.raises(ValueError, match="do_lower_case true; expected a tokenizer that lower-cases, but a object is cased"):
+        lower_cased(object(), tmp_path)
 
 
 def test_settings_that_would_change_vectors_are_refused_by_name(tmp_path):
     write(tmp_path, [TRANSFORMER, POOLING], {}, {"transformer_task": "fill-mask"})
     with pytest.raises(ValueError, match="transformer_task must be 'feature-extraction', got 'fill-mask'"):
-        read_sentence_pooling(tmp_path)
+        read_retriever_folder(tmp_path)
 
 
-def test_the_folder_of_an_embedding_task_has_means_of_length_one(tmp_path):
-    (tmp_path / "task.json").write_text(json.dumps({"task": "embedding", "max_len": 64}))
-    told = read_sentence_pooling(tmp_path)
-    assert (told.folder, told.poolings, told.normalize, told.max_len) == (tmp_path, ("mean",), True, 64)
-
-
-def test_other_folders_have_no_settings(tmp_path):
-    assert read_sentence_pooling(tmp_path) is None
+def test_other_folders_are_none(tmp_path):
+    assert read_retriever_folder(tmp_path) is None
     (tmp_path / "task.json").write_text(json.dumps({"task": "classification"}))
-    assert read_sentence_pooling(tmp_path) is None
+    assert read_retriever_folder(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -154,11 +162,12 @@ def test_other_folders_have_no_settings(tmp_path):
         ([POOLING], {}, "must name the modules Transformer and Pooling first; got Pooling"),
         ([TRANSFORMER, {**POOLING, "type": "mine.Pooling"}], {}, "modules of sentence_transformers; got 'mine.Pooling'"),
         ({"0": TRANSFORMER}, {}, "must hold a list of modules; got dict"),
-        ([TRANSFORMER, POOLING], {"pooling_mode_weightedmean_tokens": True}, "got weightedmean"),
+        ([TRANSFORMER, POOLING], {"pooling_mode": "middle"}, "got middle"),
+        ([], {}, "must name at least one module; got none"),
         ([TRANSFORMER, POOLING], {"pooling_mode": ["mean", "mean"]}, "each once; got mean, mean"),
         ([TRANSFORMER, {**POOLING, "path": "../elsewhere"}], {}, "must be inside it; got '../elsewhere'"),
     ],
 )
 def test_unknown_modules_are_refused_in_a_sentence(tmp_path, modules, pooling, message):
     with pytest.raises(ValueError, match=message):
-        read_sentence_pooling(write(tmp_path, modules, pooling))
+        read_retriever_folder(write(tmp_path, modules, pooling))

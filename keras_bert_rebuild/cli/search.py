@@ -1,0 +1,165 @@
+"""`keras-bert search`: the documents of an index that fit a query, or a run of TREC for a file of queries."""
+
+import contextlib
+from pathlib import Path
+
+from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.kinds import RANKING
+from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.printable import printable
+
+MEASURES = ("ndcg@10", "mrr@10", "recall@100", "map")
+# Documents of a query in a run, and on a screen.
+IN_RUN, ON_SCREEN = 100, 10
+# Characters of a document that are shown.
+SHOWN = 100
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("index", type=Path, help="a folder that keras-bert index wrote")
+    parser.add_argument("query", nargs="?", help="a query, unless --queries has them")
+    parser.add_argument("--queries", type=Path, metavar="FILE", help="queries with ids: .jsonl of BEIR or .tsv, also .gz or .xz")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="the run to write for --queries, in TREC's format: .tsv, .txt, .run"
+    )
+    parser.add_argument(
+        "--judgements", type=Path, metavar="FILE", help=f"qrels of TREC or BEIR: print {', '.join(MEASURES)} of --queries"
+    )
+    parser.add_argument(
+        "--top-k", type=positive, metavar="N", help=f"documents of a query ({ON_SCREEN}; of a file of queries {IN_RUN})"
+    )
+    parser.add_argument("--model", type=Path, help="the model of the index, if it is not where it was")
+    parser.add_argument("--rerank", type=Path, metavar="MODEL", help="a reranker, which scores the best --depth documents again")
+    parser.add_argument(
+        "--candidates", type=Path, metavar="INDEX", help="another index of the same documents: score only the best --depth of it"
+    )
+    parser.add_argument(
+        "--depth", type=positive, default=100, metavar="N", help="documents that --rerank or --candidates score (100)"
+    )
+    parser.add_argument(
+        "--rescore",
+        type=positive,
+        default=4,
+        metavar="N",
+        help="N times --top-k candidates of int8 or binary vectors are scored by the most exact ones of the index (4)",
+    )
+    parser.add_argument("--engine", choices=("numpy", "faiss"), default="numpy", help="what searches dense vectors (numpy)")
+    add_overwrite(parser, "the run")
+    add_device_options(parser)
+
+
+def run(args):
+    """Search and return the exit code."""
+    if (args.query is None) == (args.queries is None):
+        raise ValueError("expected a query or --queries FILE, and not both.")
+    for option in ("output", "judgements"):
+        if getattr(args, option) is not None and args.queries is None:
+            raise ValueError(f"--{option} is for a file of queries: give --queries FILE.")
+    if args.queries is not None and args.output is None and args.judgements is None:
+        raise ValueError("--queries is for --output FILE, --judgements FILE or both.")
+    claim = contextlib.nullcontext()
+    if args.output is not None:
+        inputs = [args.index, args.queries, args.judgements, args.model, args.rerank, args.candidates]
+        claim = claimed_file(args.output, RANKING, inputs, args.overwrite)
+    with claim:
+        return _search_one(args) if args.queries is None else _search_file(args)
+
+
+def _search_one(args):
+    index = _open(args)
+    _show(index, index.search([args.query], args.top_k or ON_SCREEN, **_options(args))[0])
+    return 0
+
+
+def _search_file(args):
+    from rich.console import Console
+
+    from keras_bert_rebuild.cli.progress import progress_bar
+    from keras_bert_rebuild.data.retrieval.corpora import read_queries
+    from keras_bert_rebuild.data.retrieval.judgements import read_judgements, write_run
+    from keras_bert_rebuild.search.arguments import check_judgements
+    from keras_bert_rebuild.search.index import Index
+
+    queries = read_queries(args.queries)
+    judgements = None
+    if args.judgements is not None:
+        judgements = read_judgements(args.judgements)
+        check_judgements(Index.open(args.index), judgements)
+        unknown = [name for name in judgements if name not in queries]
+        if unknown:
+            raise ValueError(
+                f"expected judgements of queries of {args.queries}; {len(unknown):,} of {len(judgements):,} queries of "
+                f"{args.judgements} are not in it, such as {printable(unknown[0])!r}."
+            )
+        if args.output is None:
+            queries = {name: queries[name] for name in judgements}
+    index, top_k = _open(args), args.top_k or IN_RUN
+    with progress_bar(Console(stderr=True)) as bar:
+        task = bar.add_task("searching", total=len(queries), unit="queries", note="")
+        options = {**_options(args), "progress": lambda count: bar.advance(task, count)}
+        found = index.search(list(queries.values()), top_k, **options)
+    result = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries, found, strict=True)}
+    if args.output is not None:
+        write_run(args.output, result)
+        print(f"wrote       {args.output}  {len(result):,} queries, {sum(map(len, result.values())):,} documents")
+    if judgements is not None:
+        _print_scores(judgements, result)
+    return 0
+
+
+def _open(args):
+    """The index with its model."""
+    from keras_bert_rebuild.search.index import Index
+
+    index = Index.open(args.index)
+    return Index.open(args.index, _model_of(index, args.model))
+
+
+def _model_of(index, given):
+    from keras_bert_rebuild.search.retrievers import load_retriever
+
+    path = given or index.model
+    if path is None:
+        raise ValueError(f"expected the model of the index: {index.path} does not say where it is, so give --model.")
+    if given is None and not Path(path).exists():
+        raise ValueError(f"expected the model of the index at {printable(path)}, where it was; nothing is there: give --model.")
+    return load_retriever(path)
+
+
+def _options(args):
+    from keras_bert_rebuild.search.index import Index
+    from keras_bert_rebuild.search.retrievers import load_scorer
+
+    options = {"rescore": args.rescore, "depth": args.depth, "engine": args.engine}
+    if args.candidates is not None:
+        candidates = Index.open(args.candidates)
+        options["candidates"] = Index.open(args.candidates, _model_of(candidates, None))
+    if args.rerank is not None:
+        options["reranker"] = load_scorer(args.rerank)
+    return options
+
+
+def _show(index, hits):
+    if not hits:
+        print("nothing was found")
+        return
+    rows = [("", "score", "id", "document")]
+    for rank, hit in enumerate(hits, 1):
+        document = index.document(hit.id)
+        text = " ".join((document.title or document.text).split())
+        rows.append((str(rank), f"{hit.score:.4f}", printable(hit.id), printable(text[:SHOWN] + "…" * (len(text) > SHOWN))))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for rank, score, name, text in rows:
+        print(f"{rank:>{widths[0]}}  {score:>{widths[1]}}  {name:<{widths[2]}}  {text}".rstrip())
+
+
+def _print_scores(judgements, result):
+    from keras_bert_rebuild.tasks.metrics.ranking import ranking_scores
+
+    scores = ranking_scores(judgements, result, MEASURES)
+    for name, score in scores.items():
+        print(f"{name:<10}  {score:.4f}")
+    judged = sum(any(grade > 0 for grade in grades.values()) for grades in judgements.values())
+    print(f"{'queries':<10}  {judged:,}")

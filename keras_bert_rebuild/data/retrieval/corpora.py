@@ -1,0 +1,159 @@
+"""Documents and queries of a search, with ids, from the files of BEIR, from tables and from plain text.
+
+    corpus.jsonl    of BEIR: an object with `_id`, `text` and perhaps `title` on every line
+    corpus.tsv      id, text and perhaps title, between tabs; a first line with these names is not a document
+    corpus.txt      a document on every line, whose id is the number of its line, from 1
+    queries.jsonl   of BEIR: `_id` and `text`
+    queries.tsv     id and text
+
+All in UTF-8, and each also as `.gz` or `.xz`. An id has no white space, since this separates the columns of TREC's files.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert_rebuild.data.text_files import LONGEST_LINE, location, opened, suffix_of
+from keras_bert_rebuild.files.limits import check_limit
+from keras_bert_rebuild.files.printable import printable
+
+_JSON = (".jsonl", ".ndjson")
+_PLAIN = (".txt", ".md")
+# Names of the columns of a table, in the order in which they have to be.
+_COLUMNS = ("id", "text", "title")
+
+
+class Document(NamedTuple):
+    """A text that a search can find."""
+
+    id: str
+    """Its name in the corpus."""
+
+    title: str
+    """Its title, or an empty string."""
+
+    text: str
+    """Its text without the title."""
+
+    @property
+    def full_text(self) -> str:
+        """Title and text, as models read them: BEIR joins them with a space."""
+        return f"{self.title} {self.text}" if self.title else self.text
+
+
+def read_corpus(path: str | os.PathLike[str]) -> Iterator[Document]:
+    """Yield the documents of a file in order, in constant memory.
+
+    Args:
+        path: a file as above. Empty lines are no documents.
+
+    Raises:
+        ValueError: the name of the file ends otherwise, a line has no id or no text, or the file is damaged or not UTF-8; the error
+            names the line. Whether an id is there twice is not checked, since that would take memory: `documents.py` does.
+    """
+    path = _checked(path, "a corpus")
+    suffix = suffix_of(path)
+    for number, line in _lines(path):
+        where = location(printable(path), number)
+        if suffix in _JSON:
+            yield _of_json(line, where)
+        elif suffix in _PLAIN:
+            yield Document(str(number), "", line)
+        elif number > 1 or tuple(line.split("\t")) not in (_COLUMNS, _COLUMNS[:2]):
+            yield _of_columns(line.split("\t"), where, 3)
+
+
+def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Read queries: `{id: text}`, in the order of the file.
+
+    Args:
+        path: a `.jsonl` or `.tsv` file as above. Ids are needed: without them nothing says which query a judgement is about.
+
+    Raises:
+        ValueError: the file has no ids or no queries, an id is there twice, or as for `read_corpus`.
+    """
+    path = _checked(path, "queries")
+    if suffix_of(path) in _PLAIN:
+        raise ValueError(
+            f"expected queries with ids, a .jsonl file of _id and text or a .tsv file; {printable(path)} has only texts."
+        )
+    found: dict[str, str] = {}
+    for number, line in _lines(path):
+        where = location(printable(path), number)
+        if suffix_of(path) in _JSON:
+            query = _of_json(line, where)
+        elif number == 1 and tuple(line.split("\t")) == _COLUMNS[:2]:
+            continue
+        else:
+            query = _of_columns(line.split("\t"), where, 2)
+        if query.id in found:
+            raise ValueError(f"expected every id of a query once; {where} has {printable(query.id)!r} again.")
+        found[query.id] = query.text
+    if not found:
+        raise ValueError(f"expected at least one query; {printable(path)} has none.")
+    return found
+
+
+def checked_id(value: object, where: str) -> str:
+    """An id as a string.
+
+    Raises:
+        ValueError: it is neither a string nor a whole number, empty, or has white space in it.
+    """
+    name = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if len(name.split()) != 1 or name != name.strip() or "\0" in name:
+        raise ValueError(f"expected an id, a word without white space; {where} has {value!r:.40}.")
+    check_limit("document_id_characters", len(name), f"the id in {where}")
+    return name
+
+
+def _checked(path, what):
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"expected a file of {what}; {'a folder' if path.is_dir() else 'nothing'} is at {printable(path)}.")
+    known = (*_JSON, ".tsv", *_PLAIN)
+    if suffix_of(path) not in known:
+        raise ValueError(f"expected a file whose name ends in {', '.join(known)}, before .gz or .xz; got {printable(path)}.")
+    return path
+
+
+def _lines(path):
+    """Yield `(number, line)` for every line that is not empty, without its end."""
+    with opened(path) as (stream, _):
+        number = 0
+        while content := stream.readline(4 * LONGEST_LINE + 2):
+            number += 1
+            try:
+                line = content.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"expected text in UTF-8; {location(path, number)} is not, at byte {error.start}.") from None
+            if len(line) > LONGEST_LINE:
+                check_limit("cell_characters", len(line), location(path, number))
+            if line and not line.isspace():
+                yield number, line
+
+
+def _of_json(line, where):
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"expected a JSON object; {where} is not one: {printable(error)}.") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object with _id and text; got {line!r:.60} in {where}.")
+    name = next((name for name in ("_id", "id") if name in value), None)
+    if name is None:
+        raise ValueError(f"expected an id, the name _id; {where} has {', '.join(map(repr, value)) or 'nothing'}.")
+    title = value.get("title")
+    for part, text in (("text", value.get("text")), ("title", "" if title is None else title)):
+        if not isinstance(text, str):
+            raise ValueError(f"expected a string as {part}; got {text!r:.40} in {where}.")
+    return Document(checked_id(value[name], where), (title or "").strip(), value["text"])
+
+
+def _of_columns(cells, where, most):
+    if not 2 <= len(cells) <= most:
+        columns = "id and text" if most == 2 else "id, text and perhaps title"
+        raise ValueError(f"expected {columns} between tabs; {where} has {len(cells)} column{'s' * (len(cells) != 1)}.")
+    return Document(checked_id(cells[0], where), cells[2].strip() if len(cells) > 2 else "", cells[1])

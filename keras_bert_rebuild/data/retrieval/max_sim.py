@@ -1,0 +1,120 @@
+"""Late interaction over stored token vectors: how well the tokens of documents match those of a query, and how they are stored.
+
+The vectors of all documents are rows of one array; `starts` has the row where each document begins, and their number at the end.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+# How token vectors are stored.
+STORED = ("float32", "float16", "int8")
+
+# Rows of token vectors that are compared at once: as float32 of 128 numbers they take 8 MiB.
+ROWS_AT_ONCE = 16384
+
+
+def stored_vectors(vectors: npt.ArrayLike, dtype: str = "float32") -> tuple[npt.NDArray, npt.NDArray[np.float32] | None]:
+    """Vectors as they are stored.
+
+        int8:  scale = max |vector| / 127,  code = round(vector / scale)
+
+    Args:
+        vectors: `(rows, width)`.
+        dtype: one of `STORED`.
+
+    Returns:
+        An array of that dtype, `(rows, width)`, and for int8 the scale of every row, `(rows,)`, else None.
+
+    Raises:
+        ValueError: the dtype is unknown.
+
+    Example:
+
+    >>> codes, scales = stored_vectors([[0.5, -1.0]], "int8")
+    >>> codes.tolist(), (codes * scales[:, None]).round(2).tolist()
+    ([[64, -127]], [[0.5, -1.0]])
+    """
+    vectors = np.asarray(vectors, "float32")
+    if dtype not in STORED:
+        raise ValueError(f"token vectors must be stored as {', '.join(STORED)}; got {dtype!r}.")
+    if dtype != "int8":
+        return vectors.astype(dtype, copy=False), None
+    scales = np.abs(vectors).max(axis=-1, initial=0.0) / np.float32(127)
+    codes = np.rint(vectors / np.where(scales > 0, scales, 1)[..., None])
+    return codes.astype("int8"), scales.astype("float32")
+
+
+def max_sim(
+    query: npt.ArrayLike,
+    vectors: npt.NDArray,
+    starts: npt.ArrayLike,
+    scales: npt.NDArray[np.float32] | None = None,
+    documents: npt.ArrayLike | None = None,
+) -> npt.NDArray[np.float32]:
+    """The score of documents: for every token of the query the best match among the tokens of the document, summed.
+
+        score = Σ_i max_j query_i · document_j
+
+    Documents are read in blocks of about `ROWS_AT_ONCE` token vectors, so arrays may be memory-mapped.
+
+    Args:
+        query: the vectors of the query's tokens, `(tokens, width)`.
+        vectors: those of all documents, `(rows, width)`, in any dtype of `STORED`.
+        starts: the first row of each document, and the number of rows at the end, `(documents + 1,)`.
+        scales: factors of the rows, as from `stored_vectors`; None for 1.
+        documents: numbers of the documents to score, such as the candidates of a search; None for all.
+
+    Returns:
+        A score for each of them, in their order; −inf for a document without tokens.
+
+    Raises:
+        ValueError: the vectors of the query have another width.
+
+    Reference: Khattab and Zaharia, 2020, section 3.3 (https://arxiv.org/abs/2004.12832).
+
+    Example:
+
+    >>> max_sim([[1.0, 0.0], [0.0, 1.0]], np.array([[1.0, 0.0], [0.5, 0.75], [0.0, 1.0]]), [0, 2, 3]).tolist()
+    [1.75, 1.0]
+    """
+    query, starts = np.asarray(query, "float32"), np.asarray(starts, "int64")
+    if query.ndim != 2 or query.shape[1] != vectors.shape[1]:
+        raise ValueError(
+            f"the vectors of the query must be (tokens, {vectors.shape[1]}), as those of the documents; got {query.shape}."
+        )
+    chosen = np.arange(len(starts) - 1) if documents is None else np.asarray(documents, "int64")
+    sizes = starts[chosen + 1] - starts[chosen]
+    scores = np.full(len(chosen), -np.inf, "float32")
+    # In the order of the file, as a memory-mapped array is read; documents without tokens are left out.
+    order = np.argsort(starts[chosen], kind="stable")
+    order = order[sizes[order] > 0]
+    for block in _blocks(order, sizes):
+        rows = _rows(starts[chosen[block]], sizes[block])
+        similarities = query @ vectors[rows].astype("float32", copy=False).T
+        if scales is not None:
+            similarities *= scales[rows]
+        firsts = np.cumsum(sizes[block]) - sizes[block]
+        scores[block] = np.maximum.reduceat(similarities, firsts, axis=1).sum(axis=0)
+    return scores
+
+
+def _blocks(order: npt.NDArray, sizes: npt.NDArray) -> Iterator[npt.NDArray]:
+    """Parts of the order, each of about `ROWS_AT_ONCE` rows and at least one document."""
+    ends = np.cumsum(sizes[order])
+    first = 0
+    while first < len(order):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + ROWS_AT_ONCE, "right")))
+        yield order[first:last]
+        first = last
+
+
+def _rows(firsts: npt.NDArray, sizes: npt.NDArray) -> slice | npt.NDArray:
+    """The rows of documents from their first rows and numbers of rows: a slice, which copies nothing, if they are consecutive."""
+    ends = firsts + sizes
+    if np.array_equal(firsts[1:], ends[:-1]):
+        return slice(int(firsts[0]), int(ends[-1]))
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(firsts, sizes) + within

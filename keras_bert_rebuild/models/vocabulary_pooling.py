@@ -1,0 +1,199 @@
+"""Weights of all words of the vocabulary for a text: the logits of the MLM head, pooled over its tokens, a few texts at a time."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.layers.token_embedding import EmbeddingSimilarity
+
+# Texts whose logits are in memory at once: with 128 tokens and 30,522 words 63 MB.
+TEXTS_AT_ONCE = 4
+
+# What padding has instead of a logit; its weight is 0.
+OF_PADDING = -1e30
+
+# What makes a weight of a logit, by name: how often x → log(1 + x) is applied to max(0, logit).
+ACTIVATIONS = {"log1p_relu": 1, "log1p_log1p_relu": 2}
+
+POOLINGS = ("max", "sum")
+
+
+class VocabularyPooling(keras.layers.Layer):
+    """The weights of a text, from what the output layer of the MLM head takes.
+
+        logits = features · embeddingsᵀ + bias        outputs = max over tokens, or sum, of log(1 + max(0, logits))
+
+    Logits of all texts of a batch, `(batch, length, vocabulary)`, are never in memory, in training neither: the backward pass of a
+    maximum needs only the token that has it, and that of a sum computes the logits again. Sums are float32.
+
+    The layer uses the weights of another one and is part of no saved file: the model that is saved is the one with that layer.
+
+    Args:
+        similarity: the output layer of the MLM head, whose bias it adds.
+        pooling: "max" or "sum".
+        activation: one of `ACTIVATIONS`.
+
+    Input shape: a list of features `(batch, length, width)` and the token table `(vocabulary, width)`.
+    Output shape: `(batch, vocabulary)`, float32, at least 0.
+    Mask: that of the features is consumed, the output has none.
+
+    Reference: Formal et al., 2021, section 3 (https://arxiv.org/abs/2107.05720), and 2021b for the maximum
+    (https://arxiv.org/abs/2109.10086).
+    """
+
+    def __init__(
+        self, similarity: EmbeddingSimilarity, pooling: str = "max", activation: str = "log1p_relu", **kwargs: Any
+    ) -> None:
+        super().__init__(dtype=similarity.dtype_policy, **kwargs)
+        self.similarity, self.pooling, self.times = similarity, pooling, ACTIVATIONS[activation]
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self.built = True
+
+    def call(self, inputs, mask=None):
+        features, table = inputs
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        real = ops.ones_like(features[..., 0], "float32") if mask is None else ops.cast(mask, "float32")
+        if self.similarity.stop_gradient:
+            table = ops.stop_gradient(table)
+        bias = ops.convert_to_tensor(self.similarity.bias) if self.similarity.use_bias else ops.zeros(table.shape[:1], "float32")
+        if self.pooling == "max":
+            # A greater logit has a greater weight, so the maximum comes first.
+            return _weights(max_logits(features, table, bias, real), self.times)
+        return sums_of_weights(features, table, bias, real, self.times)
+
+    def get_config(self):
+        activation = next(name for name, times in ACTIVATIONS.items() if times == self.times)
+        return {"name": self.name, "pooling": self.pooling, "activation": activation}  # it is part of no saved file
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def compute_output_spec(self, inputs, mask=None):
+        features, table = inputs
+        return keras.KerasTensor((features.shape[0], table.shape[0]), dtype="float32")
+
+
+def max_logits(features: Any, table: Any, bias: Any, real: Any) -> Any:
+    """The maximum over the tokens of a text of the logit of every word, `(batch, vocabulary)`, float32.
+
+    Args:
+        features: `(batch, length, width)`.
+        table: `(vocabulary, width)`, of the dtype of the features.
+        bias: `(vocabulary,)`, float32.
+        real: 1 at tokens and 0 at padding, `(batch, length)`, float32; a text without tokens has `OF_PADDING`.
+    """
+
+    @ops.custom_gradient
+    def pooled(features, table, bias):
+        features, tokens, batch, count = _in_parts(features, real)
+        vocabulary = bias.shape[0]
+
+        def forward(i, found):
+            logits = _logits(features, table, bias, tokens, i)
+            best = ops.cast(ops.argmax(logits, axis=1), "int32")
+            return (
+                ops.slice_update(found[0], (i * TEXTS_AT_ONCE, 0), ops.max(logits, axis=1)),
+                ops.slice_update(found[1], (i * TEXTS_AT_ONCE, 0), best),
+            )
+
+        shape = (count * TEXTS_AT_ONCE, vocabulary)
+        values, best = ops.fori_loop(0, count, forward, (ops.zeros(shape, "float32"), ops.zeros(shape, "int32")))
+
+        def gradient(*args, upstream=None):
+            upstream = _padded(args[0] if upstream is None else upstream, count * TEXTS_AT_ONCE)
+            numbers = ops.arange(ops.shape(features)[1], dtype="int32")[None, :, None]
+
+            def of_logits(i):
+                at_best = ops.cast(ops.equal(numbers, _slice(best, i)[:, None, :]), "float32")
+                return at_best * _slice(upstream, i)[:, None, :]
+
+            return _gradients(features, table, bias, tokens, count, batch, of_logits)
+
+        return values[:batch], gradient
+
+    return pooled(features, table, bias)
+
+
+def sums_of_weights(features: Any, table: Any, bias: Any, real: Any, times: int) -> Any:
+    """The sum over the tokens of a text of the weights of their logits, `(batch, vocabulary)`: see `max_logits`.
+
+    Args:
+        features, table, bias, real: as for `max_logits`.
+        times: see `ACTIVATIONS`.
+    """
+
+    @ops.custom_gradient
+    def pooled(features, table, bias):
+        features, tokens, batch, count = _in_parts(features, real)
+
+        def forward(i, found):
+            weights = _weights(_logits(features, table, bias, tokens, i), times)
+            return ops.slice_update(found, (i * TEXTS_AT_ONCE, 0), ops.sum(weights, axis=1))
+
+        values = ops.fori_loop(0, count, forward, ops.zeros((count * TEXTS_AT_ONCE, bias.shape[0]), "float32"))
+
+        def gradient(*args, upstream=None):
+            upstream = _padded(args[0] if upstream is None else upstream, count * TEXTS_AT_ONCE)
+
+            def of_logits(i):
+                logits = _logits(features, table, bias, tokens, i)
+                slopes = ops.cast(logits > 0, "float32")
+                weights = ops.maximum(logits, 0.0)
+                for _ in range(times):
+                    slopes, weights = slopes / (1 + weights), ops.log1p(weights)
+                return slopes * _slice(upstream, i)[:, None, :]
+
+            return _gradients(features, table, bias, tokens, count, batch, of_logits)
+
+        return values[:batch], gradient
+
+    return pooled(features, table, bias)
+
+
+def _gradients(features, table, bias, tokens, count, batch, of_logits):
+    """The gradients by features, table and bias, from a function of a part's number to those by its logits."""
+
+    def backward(i, sums):
+        of_features, of_table, of_bias = sums
+        gradients = of_logits(i) * _slice(tokens, i)[..., None]
+        low = ops.cast(gradients, features.dtype)
+        of_features = ops.slice_update(of_features, (i * TEXTS_AT_ONCE, 0, 0), ops.einsum("blv,vd->bld", low, table))
+        of_table = of_table + ops.cast(ops.einsum("blv,bld->vd", low, _slice(features, i)), "float32")
+        return of_features, of_table, of_bias + ops.sum(gradients, axis=(0, 1))
+
+    zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
+    of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
+    return of_features[:batch], ops.cast(of_table, table.dtype), of_bias
+
+
+def _in_parts(features, real):
+    """Features and tokens of a whole number of parts, the number of texts, and that of the parts."""
+    batch = ops.shape(features)[0]
+    count = (batch + TEXTS_AT_ONCE - 1) // TEXTS_AT_ONCE
+    return _padded(features, count * TEXTS_AT_ONCE), _padded(real, count * TEXTS_AT_ONCE), batch, count
+
+
+def _logits(features, table, bias, tokens, i):
+    logits = ops.cast(ops.einsum("bld,vd->blv", _slice(features, i), table), "float32") + bias
+    return ops.where(_slice(tokens, i)[..., None] > 0, logits, OF_PADDING)
+
+
+def _weights(logits, times):
+    weights = ops.maximum(logits, 0.0)
+    for _ in range(times):
+        weights = ops.log1p(weights)
+    return weights
+
+
+def _slice(x, i):
+    """Part `i` of the first axis; the others may be known only at run time."""
+    first = i * TEXTS_AT_ONCE
+    return ops.slice(x, (first, *[0] * (len(x.shape) - 1)), (TEXTS_AT_ONCE, *ops.shape(x)[1:]))
+
+
+def _padded(x, size):
+    """Zeros after the first axis, up to `size`."""
+    return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *ops.shape(x)[1:]), x.dtype)], axis=0)

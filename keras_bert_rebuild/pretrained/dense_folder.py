@@ -1,0 +1,80 @@
+"""A folder of sentence-transformers that gives a vector for a text, as the settings of a `SentenceEmbedder`."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.pretrained.sentence_files import POOLING_NAMES
+from keras_bert_rebuild.pretrained.sentence_modules import UnitModule, read_module
+from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
+    MODULES,
+    SETTINGS,
+    Module,
+    first_settings,
+    folder_prompts,
+    folder_settings,
+    longest_text,
+)
+
+# What compares vectors there and here.
+MEASURES = {None: "cosine", "cosine": "cosine", "dot": "dot", "dot_product": "dot"}
+
+
+def dense_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
+    """The settings of a `SentenceEmbedder`, and whether texts are lower-cased whatever the tokenizer does.
+
+    Args:
+        path: the folder.
+        modules: its modules.
+
+    Raises:
+        ValueError: a module, a pooling or a setting is not supported.
+    """
+    kinds = [module.kind for module in modules]
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise ValueError(f"{path / MODULES} must name the modules Transformer and Pooling first; got {', '.join(kinds)}.")
+    behind = [read_module(module.kind, module.folder) for module in modules[2:]]
+    behind = [module for module in behind if module is not None]
+    normalize = behind[-1:] == [UnitModule()]
+    folder = modules[0].folder
+    first = first_settings(folder, (None, "feature-extraction"), ("query_expansion",))
+    if first.get("module_output_name") not in (None, "token_embeddings"):
+        raise ValueError(f"{folder} must have module_output_name token_embeddings; got {first['module_output_name']!r:.80}.")
+    values = folder_settings(path)
+    prompts, default = folder_prompts(values, path / SETTINGS)
+    poolings, include_prompt = read_poolings(modules[1].folder / "config.json")
+    measure, cut = values.get("similarity_fn_name"), values.get("truncate_dim")
+    if measure not in MEASURES:
+        raise ValueError(f"{path / SETTINGS} must have similarity_fn_name cosine or dot; got {measure!r:.80}.")
+    if cut is not None and (not isinstance(cut, int) or isinstance(cut, bool) or cut < 1):
+        raise ValueError(f"{path / SETTINGS} must have a number of at least 1 as truncate_dim; got {cut!r:.80}.")
+    settings = {
+        "poolings": poolings,
+        "modules": tuple(behind[:-1] if normalize else behind),
+        "normalize": normalize,
+        "prompts": prompts,
+        "default_prompt": default,
+        "include_prompt": include_prompt,
+        "truncate_dim": cut,
+        "measure": MEASURES[measure],
+        "truncate": True,
+        "max_len": longest_text(first, folder),
+    }
+    return settings, bool(first.get("do_lower_case"))
+
+
+def read_poolings(file: Path) -> tuple[tuple[str, ...], bool]:
+    """The poolings of a `Pooling` in order, and whether the tokens of a prompt are pooled, too.
+
+    Raises:
+        ValueError: a pooling is unknown or there twice.
+    """
+    values = read_json(file, "the pooling of sentence-transformers")
+    ours = {theirs: name for name, (_, theirs) in POOLING_NAMES.items()}
+    if "pooling_mode" in values:
+        named = values["pooling_mode"] if isinstance(values["pooling_mode"], list) else [values["pooling_mode"]]
+    else:
+        named = [theirs for key, theirs in POOLING_NAMES.values() if values.get(key)] or ["mean"]
+    if not named or len(set(map(str, named))) < len(named) or not all(name in ours for name in named):
+        raise ValueError(f"{file} must choose some of {', '.join(ours)}, each once; got {', '.join(map(str, named)) or 'none'}.")
+    return tuple(ours[name] for name in named), bool(values.get("include_prompt", True))

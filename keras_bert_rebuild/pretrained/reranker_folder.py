@@ -1,0 +1,69 @@
+"""A folder of sentence-transformers that scores a text for a query, a cross-encoder, as the settings of a `Reranker`."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.pretrained.config_files import read_json
+from keras_bert_rebuild.pretrained.sentence_transformers_folder import (
+    MODULES,
+    SETTINGS,
+    Module,
+    first_settings,
+    folder_prompts,
+    folder_settings,
+    longest_text,
+)
+
+# torch's class of what turns a logit into a score, ours.
+ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "linear"}
+
+# The key of config.json in version 4 and 5, and before.
+OLD_KEY = "sbert_ce_default_activation_function"
+
+
+def is_reranker(path: Path, folder: Path | None = None) -> bool:
+    """Whether a folder is a cross-encoder with one score.
+
+    Args:
+        path: the folder.
+        folder: where its model is, if modules.json says that it is a cross-encoder; None: look for the marks of one.
+    """
+    config = (path if folder is None else folder) / "config.json"
+    if not config.is_file():
+        return False
+    values = read_json(config, "a config")
+    named = values.get("id2label")
+    one = values.get("num_labels", len(named) if isinstance(named, dict) else 2) == 1
+    of_library = values.get("sentence_transformers")
+    marked = OLD_KEY in values or (isinstance(of_library, dict) and "activation_fn" in of_library)
+    return one and (folder is not None or marked or folder_settings(path).get("model_type") == "CrossEncoder")
+
+
+def reranker_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
+    """The settings of a `Reranker`, and whether texts are lower-cased whatever the tokenizer does: see `dense_settings`."""
+    kinds = [module.kind for module in modules]
+    if modules and kinds != ["Transformer"]:
+        raise ValueError(f"{path / MODULES} must name the module Transformer alone; got {', '.join(kinds)}.")
+    folder = modules[0].folder if modules else path
+    first = first_settings(folder, ("sequence-classification",)) if modules else {}
+    values = folder_settings(path) if modules else {}  # without modules the library reads nothing but the model
+    prompts, default = folder_prompts(values, path / SETTINGS)
+    if default is not None and prompts.get(default):
+        raise ValueError(f"{path / SETTINGS} must have no default prompt, since a Reranker has none; got {prompts[default]!r:.80}.")
+    settings = {
+        "activation": _activation(values, read_json(folder / "config.json", "a config"), path),
+        "truncate": True,
+        "max_len": longest_text(first, folder),
+    }
+    return settings, bool(first.get("do_lower_case"))
+
+
+def _activation(values, config, path):
+    """The activation of version 5.4 and later, else of version 4, else of version 3; without any the sigmoid of one label."""
+    of_library = config.get("sentence_transformers")
+    of_config = of_library.get("activation_fn") if isinstance(of_library, dict) else None
+    name = values.get("activation_fn") or of_config or config.get(OLD_KEY) or "torch.nn.modules.activation.Sigmoid"
+    kind = str(name).rsplit(".", 1)[-1]
+    if not str(name).startswith("torch.nn.") or kind not in ACTIVATIONS:
+        raise ValueError(f"{path} must have an activation_fn of torch.nn among {', '.join(ACTIVATIONS)}; got {name!r:.80}.")
+    return ACTIVATIONS[kind]

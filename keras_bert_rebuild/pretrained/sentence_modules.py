@@ -1,0 +1,86 @@
+"""Modules of sentence-transformers behind the pooling: dense layers, norms and unit length, as arrays."""
+
+from collections import namedtuple
+
+from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
+from keras_bert_rebuild.checkpoints.torch_file import TorchFile
+from keras_bert_rebuild.pretrained.config_files import read_json
+
+# act(x · kernel + bias); bias may be None.
+DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
+
+# gamma · (x − mean) / √(variance + 1e-5) + beta, as torch computes it.
+NormModule = namedtuple("NormModule", ["gamma", "beta"])
+
+# x / ‖x‖.
+UnitModule = namedtuple("UnitModule", [])
+
+# torch's class of an activation, ours.
+ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear", "ReLU": "relu", "GELU": "gelu_erf", "Sigmoid": "sigmoid", "SiLU": "silu"}
+
+
+def read_module(kind, folder, of="sentence_embedding"):
+    """A module behind the first one, or behind the pooling.
+
+    Args:
+        kind: the last part of its type in modules.json.
+        folder: where its files are.
+        of: what it must take and give.
+
+    Returns:
+        A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
+
+    Raises:
+        ValueError: the module or one of its settings is not supported, or its weights are missing.
+    """
+    if kind not in READERS:
+        raise ValueError(f"the modules of vectors must be some of {', '.join(READERS)}; {folder} is of {kind}.")
+    file = folder / "config.json"
+    values = read_json(file, "the settings of a module") if file.is_file() else {}
+    for key in ("module_input_name", "module_output_name"):
+        if values.get(key) not in (None, of):
+            raise ValueError(f"{file} must have {key} {of}; got {values[key]!r:.80}.")
+    return READERS[kind](folder, values)
+
+
+def _dense(folder, values):
+    file = folder / "config.json"
+    if values.get("use_residual"):
+        raise ValueError(f"{file} must have use_residual false; got {values['use_residual']!r}.")
+    # sentence-transformers uses Tanh by default, and for a class outside torch.
+    path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    name = str(path).rsplit(".", 1)[-1]
+    if not str(path).startswith("torch.nn.") or name not in ACTIVATIONS:
+        raise ValueError(f"{file} must have an activation_function of torch.nn among {', '.join(ACTIVATIONS)}; got {path!r}.")
+    weights = _weights(folder)
+    kernel = _array(weights, "linear.weight", folder).T
+    bias = _array(weights, "linear.bias", folder) if values.get("bias", True) else None
+    if kernel.ndim != 2 or (bias is not None and bias.shape != kernel.shape[1:]):
+        raise ValueError(f"{folder} must have a matrix and a bias of its width; got {kernel.shape} and {bias.shape}.")
+    return DenseModule(kernel, bias, ACTIVATIONS[name])
+
+
+def _norm(folder, values):
+    weights = _weights(folder)
+    return NormModule(_array(weights, "norm.weight", folder), _array(weights, "norm.bias", folder))
+
+
+def _weights(folder):
+    for name, reader in (("model.safetensors", SafetensorsFiles), ("pytorch_model.bin", TorchFile)):
+        if (folder / name).is_file():
+            return reader(folder / name)
+    raise ValueError(f"expected model.safetensors or pytorch_model.bin in {folder}; neither exists.")
+
+
+def _array(weights, name, folder):
+    if name not in weights.names:
+        raise ValueError(f"{folder} must have weights called {name}; it has {', '.join(weights.names[:5]) or 'none'}.")
+    return weights.read(name).astype("float32")
+
+
+READERS = {
+    "Dense": _dense,
+    "LayerNorm": _norm,
+    "Normalize": lambda folder, values: UnitModule(),
+    "Dropout": lambda folder, values: None,
+}

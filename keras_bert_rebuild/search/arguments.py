@@ -1,0 +1,48 @@
+"""The arguments of a search, checked."""
+
+from keras_bert_rebuild.files.printable import printable
+
+
+def checked_queries(queries):
+    """A list of the texts of queries.
+
+    Raises:
+        ValueError: a string instead of a list of texts, or an item that is not a string.
+    """
+    if isinstance(queries, (str, bytes)):
+        raise ValueError(f"queries must be a list of texts; got the string {queries[:40]!r}: put it into a list.")
+    queries = list(queries)
+    wrong = next((query for query in queries if not isinstance(query, str)), None)
+    if wrong is not None:
+        raise ValueError(f"queries must be texts; got {type(wrong).__name__} {str(wrong)[:40]!r}.")
+    return queries
+
+
+def check_numbers(**numbers):
+    """Refuse numbers, by their names, that are not whole ones of at least 1.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}.")
+
+
+def check_judgements(index, judgements):
+    """Refuse judgements of documents that an index does not have.
+
+    Args:
+        index: an `Index`.
+        judgements: `{query: {document: grade}}`.
+
+    Raises:
+        ValueError: there are some; the error names one and says how many there are.
+    """
+    judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
+    unknown = [name for name in judged if index.documents.row(name) is None]
+    if unknown:
+        raise ValueError(
+            f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
+            f"{printable(index.path)}, such as {printable(unknown[0])!r}."
+        )

@@ -1,0 +1,108 @@
+"""Dense vectors of an index: one of a fixed width for each document, scored by the dot product."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from keras_bert_rebuild.data.retrieval.max_sim import stored_vectors
+from keras_bert_rebuild.files.finite import all_finite
+from keras_bert_rebuild.search.signs import from_bits, hamming, to_bits
+
+FLOATS = ("float32", "float16")
+# Arrays of the vectors that are stored a second time, and of their scales.
+_SECOND = ("rescoring", "rescoring_scales")
+
+
+class DenseStorage:
+    """A vector a document.
+
+    Args:
+        width: numbers in a vector.
+        dtype: "float32", "float16", "int8" (with a scale for each vector) or "binary" (signs).
+        rescoring: how vectors are stored a second time, to score exactly what was found in those of `dtype`; "none" for not.
+
+    Files of a block of n documents: `vectors`, `(n, width)`, with `scales`, `(n,)`, if they are int8, or `bits`,
+    `(words, n)`; of the second ones `rescoring` and `rescoring_scales`.
+    """
+
+    DTYPES = (*FLOATS, "int8", "binary")
+    RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {"int8": ("none", *FLOATS), "binary": ("int8", "none", *FLOATS)}
+    BLOCK = 8192  # documents: 12 MB of 384 numbers
+    EXACT = False  # products of matrices differ in their last bits with the shape of the matrices
+
+    def __init__(self, width, dtype, rescoring):
+        self.width, self.dtype, self.rescoring = width, dtype, rescoring
+
+    def arrays(self, documents):
+        """Name of an array of a block of that many documents: its type and shape."""
+        arrays = self._arrays(documents, "vectors", "scales", self.dtype)
+        return arrays if self.rescoring == "none" else arrays | self._arrays(documents, *_SECOND, self.rescoring)
+
+    @property
+    def compressed(self):
+        """Whether what is searched has less than the numbers that the model gave."""
+        return self.dtype not in FLOATS
+
+    def encode(self, vectors):
+        """The arrays of a block, from the vectors of its documents.
+
+        Raises:
+            ValueError: a vector has another width, or NaN or infinity in it.
+        """
+        vectors = self._stacked(vectors)
+        encoded = self._encoded(vectors, "vectors", "scales", self.dtype)
+        return encoded if self.rescoring == "none" else encoded | self._encoded(vectors, *_SECOND, self.rescoring)
+
+    def check(self, block):
+        """Nothing: the shapes of the arrays, which are checked when they are opened, say all."""
+
+    def queries(self, vectors):
+        """The vectors of queries as `score` and `rescore` take them: float32, `(queries, width)`."""
+        return self._stacked(vectors)
+
+    def score(self, block, queries):
+        """The scores of all documents of a block: float32, `(queries, n)`; of binary vectors minus the number of other signs."""
+        if self.dtype == "binary":
+            bits, of_queries = np.ascontiguousarray(block["bits"]), to_bits(queries)
+            return np.stack([-hamming(bits, query).astype("float32") for query in of_queries.T])
+        scores = queries @ block["vectors"].astype("float32", copy=False).T
+        return scores * block["scales"] if self.dtype == "int8" else scores
+
+    def rescore(self, block, query, rows):
+        """The scores of some documents of a block for one query, in float64 and rounded to float32: `(rows,)`."""
+        return (self.vectors(block, rows).astype("float64") * query).sum(1).astype("float32")
+
+    def vectors(self, block, rows):
+        """The vectors of some documents of a block, as exactly as they are stored: float32, `(rows, width)`."""
+        if self.rescoring != "none":
+            (vectors, scales), dtype = _SECOND, self.rescoring
+        elif self.dtype == "binary":
+            return from_bits(block["bits"][:, rows], self.width)
+        else:
+            vectors, scales, dtype = "vectors", "scales", self.dtype
+        found = block[vectors][rows].astype("float32")
+        return found * block[scales][rows][:, None] if dtype == "int8" else found
+
+    def decode(self, block):
+        """The vectors of all documents of a block, as exactly as they are stored: float32, `(n, width)`."""
+        return self.vectors(block, slice(None))
+
+    def _stacked(self, vectors):
+        stacked = np.stack(vectors).astype("float32", copy=False)
+        if stacked.shape[1:] != (self.width,):
+            raise ValueError(f"expected vectors of {self.width} numbers; got {stacked.shape[1:]}.")
+        if not all_finite(stacked):
+            raise ValueError("expected vectors of finite numbers; the model gave NaN or infinity.")
+        return stacked
+
+    def _arrays(self, documents, vectors, scales, dtype):
+        if dtype == "binary":
+            return {"bits": ("uint64", (-(-self.width // 64), documents))}
+        stored = {vectors: (dtype, (documents, self.width))}
+        return stored | ({scales: ("float32", (documents,))} if dtype == "int8" else {})
+
+    def _encoded(self, vectors, name, scales, dtype):
+        if dtype == "binary":
+            return {"bits": to_bits(vectors)}
+        stored, factors = stored_vectors(vectors, dtype)
+        return {name: stored} if factors is None else {name: stored, scales: factors}

@@ -1,0 +1,36 @@
+"""Search engines of other packages that find the candidates of a search, if they are installed and asked for."""
+
+import numpy as np
+
+ENGINES = ("numpy", "faiss")
+
+
+def faiss_candidates(blocks, storage, width):
+    """Put the vectors of an index into a flat index of faiss, in memory.
+
+    Args:
+        blocks: a function that yields the `Block`s of the index.
+        storage: the storage of dense vectors.
+        width: numbers in a vector.
+
+    Returns:
+        A function of queries `(queries, width)` and a number that returns that many rows for each: `(queries, n)`.
+
+    Raises:
+        ValueError: faiss is not installed.
+
+    Reference: Douze et al., 2024 (https://arxiv.org/abs/2401.08281).
+    """
+    try:
+        import faiss
+    except ModuleNotFoundError:
+        raise ValueError("the engine faiss needs the package faiss-cpu, which is not installed: pip install faiss-cpu.") from None
+    flat = faiss.IndexFlatIP(width)
+    for block in blocks():
+        flat.add(np.ascontiguousarray(storage.decode(block)))
+
+    def candidates(queries, count):
+        rows = flat.search(np.ascontiguousarray(queries), count)[1]
+        return [each[each >= 0] for each in rows]
+
+    return candidates

@@ -1,0 +1,293 @@
+"""An index: documents and their vectors on disk, and exact search in them."""
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.files.printable import printable
+from keras_bert_rebuild.search.arguments import check_numbers, checked_queries
+from keras_bert_rebuild.search.build import build_index
+from keras_bert_rebuild.search.documents import DocumentStore
+from keras_bert_rebuild.search.engines import ENGINES, faiss_candidates
+from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
+from keras_bert_rebuild.search.index_files import Block, LooseBlock, check_files, read_manifest
+from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
+from keras_bert_rebuild.search.stages import reranked, rows_of_candidates
+from keras_bert_rebuild.search.storages import storage_for
+
+# Queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB.
+_QUERIES = 256
+
+
+class Hit(NamedTuple):
+    """A document that a search found."""
+
+    id: str
+    """The id of the document."""
+
+    score: float
+    """How well it fits the query: higher is better."""
+
+
+class Index:
+    """Documents with vectors on disk. `Index.build` makes one, `Index.open` opens one.
+
+    Memory does not grow with the documents: their vectors are read in blocks, each mapped into memory while it is searched. A
+    search is exact: every document is scored.
+
+    Example:
+
+        index = Index.build("corpus.jsonl", "index", embedder)
+        for hit in index.search(["who wrote it?"], top_k=3)[0]:
+            print(hit.score, index.document(hit.id).text)
+    """
+
+    def __init__(self, path: str | os.PathLike[str], retriever: Retriever | None = None) -> None:
+        self.path = Path(path)
+        manifest = read_manifest(self.path)
+        self._settings = manifest["settings"]
+        self.description: dict[str, Any] = self._settings["retriever"]
+        self.vectors: str = self.description["vectors"]
+        self.width: int = self.description["width"]
+        self.model: str | None = manifest["model"]
+        if retriever is not None:
+            check_same_retriever(described(retriever), self.description, self.path)
+        self._retriever = retriever
+        self._storage = storage_for(self.vectors, self.width, self._settings["dtype"], self._settings["rescoring"])
+        self._counts = [record["documents"] for record in manifest["blocks"]]
+        self._checked: set[int] = set()
+        check_files(self.path, manifest, self._storage)
+        self.documents = DocumentStore(self.path, sum(self._counts))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], retriever: Retriever | None = None) -> "Index":
+        """Open an index.
+
+        Args:
+            path: the folder.
+            retriever: the model that made it, to search for texts; None to search for vectors only.
+
+        Raises:
+            ValueError: the folder is no index, or is not finished or damaged; or the index was made by another model, or with
+                vectors of another kind or width.
+        """
+        return cls(path, retriever)
+
+    @classmethod
+    def build(
+        cls,
+        corpus: str | os.PathLike[str] | list[Document],
+        path: str | os.PathLike[str],
+        retriever: Retriever,
+        *,
+        dtype: str | None = None,
+        rescoring: str | None = None,
+        limit: int | None = None,
+        block: int | None = None,
+        model: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        progress: Callable[..., object] | None = None,
+    ) -> "Index":
+        """Make an index, or finish one.
+
+        A call that was interrupted at any moment is resumed when it is repeated, and the folder is the same, byte by byte, as if it
+        had not been. Memory does not grow with the documents, but for their ids, which are sorted once.
+
+        Args:
+            corpus: a file that `read_corpus` reads, or a list of documents.
+            path: the folder to write.
+            retriever: the model that makes the vectors, of title and text together.
+            dtype: how vectors are stored. Dense: "float32" (default), "float16", "int8" with a scale for each vector, or "binary",
+                signs. Sparse: "float32" or "float16". Tokens: "float16" (default), "int8" or "float32".
+            rescoring: how vectors that are stored as int8 or binary are stored a second time, to score exactly what was found:
+                "none", "float16", "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
+            limit: the number of documents to read; None for all.
+            block: documents in a block; None for 8,192, of vectors of tokens 1,024.
+            model: where the model is, so that a later `keras-bert search` finds it.
+            overwrite: replace an index that was made with other settings.
+            progress: called as `progress(stage, documents, total)` with the number of further documents, where the stage is
+                "reading", with total None, and then "indexing".
+
+        Raises:
+            ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
+        """
+        build_index(corpus, path, retriever, dtype, rescoring, limit, block, model, overwrite, progress)
+        return cls(path, retriever)
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def dtype(self) -> str:
+        """How the vectors are stored."""
+        return self._storage.dtype
+
+    @property
+    def rescoring(self) -> str:
+        """How they are stored a second time, or "none"."""
+        return self._storage.rescoring
+
+    @property
+    def retriever(self) -> Retriever:
+        """The model that makes the vectors of queries.
+
+        Raises:
+            ValueError: the index was opened without one.
+        """
+        if self._retriever is None:
+            raise ValueError(f"expected an index with its model to search for texts: Index.open({str(self.path)!r}, retriever).")
+        return self._retriever
+
+    def document(self, name: str) -> Document:
+        """The document with an id.
+
+        Raises:
+            ValueError: there is none.
+        """
+        row = self.documents.row(name)
+        if row is None:
+            raise ValueError(f"expected the id of a document of {printable(self.path)}; it has no {printable(name)!r}.")
+        return self.documents[row]
+
+    def search(
+        self,
+        queries: Sequence[str],
+        top_k: int = 10,
+        *,
+        rescore: int = 4,
+        candidates: "Index | None" = None,
+        depth: int = 100,
+        reranker: Scorer | None = None,
+        engine: str = "numpy",
+        progress: Callable[[int], object] | None = None,
+    ) -> list[list[Hit]]:
+        """Find the best documents for queries.
+
+        Args:
+            queries: texts.
+            top_k: documents of a query, at most; of an index of sparse vectors only those that share a token with the query.
+            rescore: candidates to find in int8 or binary vectors, as a multiple of `top_k`, which are scored by the most exact
+                vectors that are stored.
+            candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
+                `depth` are scored.
+            depth: documents that are taken from `candidates`, and that a reranker scores.
+            reranker: a model that scores the best `depth` documents again, such as a `Reranker`; scores are then its own.
+            engine: "numpy", or "faiss" for dense vectors, if it is installed: it holds all vectors in memory.
+            progress: called with the number of queries that were answered since its last call.
+
+        Returns:
+            For every query its hits, best first. Among equal scores the later id is first, as in trec_eval.
+
+        Raises:
+            ValueError: not a list of texts, or an argument is not as expected.
+        """
+        queries = checked_queries(queries)
+        check_numbers(top_k=top_k, rescore=rescore, depth=depth)
+        found = []
+        for first in range(0, len(queries), _QUERIES):
+            part = queries[first : first + _QUERIES]
+            rows = None if candidates is None else rows_of_candidates(self, candidates, part, depth, rescore, engine)
+            ranked = self.search_vectors(
+                self.retriever.queries(part),
+                top_k if reranker is None else depth,
+                rescore=rescore,
+                rows=rows,
+                engine=engine if rows is None else "numpy",
+            )
+            if reranker is not None:
+                ranked = reranked(self, part, [rows for rows, _ in ranked], reranker, top_k)
+            found += [self._hits(rows, scores) for rows, scores in ranked]
+            if progress is not None:
+                progress(len(part))
+        return found
+
+    def search_vectors(
+        self,
+        vectors: Iterable[Any],
+        top_k: int = 10,
+        *,
+        rescore: int = 4,
+        rows: Sequence[npt.NDArray[np.int64]] | None = None,
+        engine: str = "numpy",
+    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+        """Find the best documents for the vectors of queries.
+
+        Args:
+            vectors: those of the queries, of the kind of the index; their scores for a block are in memory at once.
+            top_k, rescore, engine: see `search`.
+            rows: for every query the numbers of the documents to score; None for all.
+
+        Returns:
+            For every query the numbers of the documents, from 0 in the order of the corpus, and their scores, best first.
+        """
+        check_numbers(top_k=top_k, rescore=rescore)
+        queries = self._storage.queries(list(vectors))
+        top_k = min(top_k, len(self))
+        if rows is not None:
+            return search_rows(self._blocks, self._storage, queries, rows, top_k, self.documents.ranks)
+        coarse = self._engine(engine)
+        return search_blocks(self._blocks, self._storage, queries, top_k, self.documents.ranks, rescore, coarse)
+
+    def scores(self, vectors: Iterable[Any], rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float32]]:
+        """The scores of chosen documents.
+
+        Args:
+            vectors: those of the queries.
+            rows: for every query the numbers of its documents, each once.
+
+        Returns:
+            For every query an array of scores, in the order of its documents; of sparse vectors and empty documents also -inf.
+        """
+        wanted = [np.asarray(each, "int64") for each in rows]
+        found = self.search_vectors(vectors, max(1, *(len(each) for each in wanted)), rows=wanted)
+        result = []
+        for each, (numbers, scores) in zip(wanted, found, strict=True):
+            known = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+            result.append(np.array([known.get(row, -np.inf) for row in each.tolist()], "float32"))
+        return result
+
+    def score_of_vectors(self, query: Any, document: Any) -> float:
+        """The score that a document with a vector would have for the vector of a query, if it were in the index."""
+        block = LooseBlock(self._storage.encode([document]), 1)
+        return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
+
+    def stored(self) -> Iterator[tuple[list[Document], Any]]:
+        """Yield all documents and their vectors, a block at a time, such as to put them into another engine.
+
+        Vectors are an array `(documents, width)`, or a list for sparse ones and those of tokens: see `Retriever`.
+        """
+        for block in self._blocks():
+            yield list(self.documents.span(block.first, block.first + block.documents)), self._storage.decode(block)
+
+    def _hits(self, rows, scores):
+        return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
+
+    def _engine(self, engine):
+        """The function that finds candidates, or None for the search in blocks."""
+        if engine not in ENGINES:
+            raise ValueError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")
+        if engine == "numpy":
+            return None
+        if self.vectors != "dense":
+            raise ValueError(f"the engine {engine} searches dense vectors; {printable(self.path)} has {self.vectors} ones.")
+        return self._faiss
+
+    @functools.cached_property
+    def _faiss(self):
+        return faiss_candidates(self._blocks, self._storage, self.width)
+
+    def _blocks(self) -> Iterator[Block]:
+        first = 0
+        for number, count in enumerate(self._counts):
+            block = Block(self.path, number, first, count, self._storage.arrays(count))
+            if number not in self._checked:
+                self._storage.check(block)
+                self._checked.add(number)
+            yield block
+            first += count

@@ -1,0 +1,195 @@
+"""Hard negatives: for a query and the text that it shall find, texts that a model finds too and that it shall not.
+
+Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastive learning" (https://arxiv.org/abs/2007.00808);
+margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
+from keras_bert_rebuild.data.random_numbers import Stream, keys, uniform
+from keras_bert_rebuild.data.retrieval.corpora import Document
+from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.search.retrievers import Scorer
+
+# Queries that are searched at once: every batch reads all vectors.
+_QUERIES = 512
+
+
+@dataclass(frozen=True)
+class MiningSettings:
+    """Which of the texts that a query finds become negatives."""
+
+    negatives: int = 5
+    """how many negatives for each pair, at most"""
+
+    from_rank: int = 1
+    """the first rank to take one from; 1 is the best text that is not known to be right"""
+
+    to_rank: int = 100
+    """the last rank to take one from"""
+
+    margin: float | None = None
+    """how far below that of the positive the score of a negative must be, as a number"""
+
+    relative_margin: float | None = None
+    """the same as a fraction of the score of the positive: 0.05 for at most 0.95 of it"""
+
+    max_score: float | None = None
+    """the highest score that a negative may have"""
+
+    sampling: str = "best"
+    """best takes the best of them, random draws from all"""
+
+    seed: int = 0
+    """the seed of random"""
+
+    def __post_init__(self) -> None:
+        if self.negatives < 1 or not 1 <= self.from_rank <= self.to_rank:
+            raise ValueError(
+                "expected at least one negative, and ranks from at least 1 up to at least that; "
+                f"got {self.negatives}, {self.from_rank} and {self.to_rank}."
+            )
+        for name, value in (("margin", self.margin), ("relative_margin", self.relative_margin)):
+            if value is not None and not 0 <= value < np.inf:
+                raise ValueError(f"{name} must be a number of at least 0; got {value}.")
+        if self.sampling not in ("best", "random"):
+            raise ValueError(f"sampling must be best or random; got {self.sampling!r}.")
+
+    def limit(self, positive: float) -> float:
+        """The highest score of a negative beside a positive of a score."""
+        limits = [np.inf if self.max_score is None else self.max_score]
+        limits += [] if self.margin is None else [positive - self.margin]
+        limits += [] if self.relative_margin is None else [positive - self.relative_margin * abs(positive)]
+        return float(min(limits))
+
+
+class Mined(NamedTuple):
+    """A pair with its negatives."""
+
+    group: TextGroup
+    """The query, the positive, its negatives and, if there is a teacher, the teacher's scores."""
+
+    positive_score: float
+    """The score of the positive by the model that mined; NaN where no limit needs it."""
+
+    negative_scores: tuple[float, ...]
+    """The scores of the negatives, best first with sampling "best"."""
+
+
+def distinct_positives(pairs: Sequence[TextGroup]) -> list[Document]:
+    """The texts that the queries of pairs shall find, each once, as the corpus to mine in where there is no other."""
+    return [Document(str(number), "", text) for number, text in enumerate(dict.fromkeys(pair.positive for pair in pairs), 1)]
+
+
+def mine(
+    pairs: Sequence[TextGroup],
+    index: Index,
+    settings: MiningSettings | None = None,
+    scorer: Scorer | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[Mined]:
+    """Find hard negatives.
+
+    A text is no negative of a query if it is the query, or the positive of any pair of the same query; white space does not count.
+    Ranks count the other documents only; of several with the same text the best is taken. Negatives that the pairs have already
+    are replaced.
+
+    Args:
+        pairs: queries, each with a text that it shall find.
+        index: the corpus to find negatives in, with its model.
+        settings: None for the defaults.
+        scorer: a model, such as a `Reranker`, whose scores of the positive and every negative are added to learn from.
+        progress: called with the number of pairs that were mined since its last call.
+
+    Yields:
+        A `Mined` for every pair, in order; it may have fewer negatives than wanted, or none.
+    """
+    settings = settings or MiningSettings()
+    known: dict[str, set[str]] = {}
+    for pair in pairs:
+        known.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
+    rows, digests = _rows_of_texts(index, {text for texts in known.values() for text in texts})
+    # Enough of the best are looked at that the wanted ranks are left without the known ones.
+    most = max((sum(len(rows.get(text, ())) for text in texts) for texts in known.values()), default=0)
+    limited = settings.margin is not None or settings.relative_margin is not None
+    for first in range(0, len(pairs), _QUERIES):
+        part = pairs[first : first + _QUERIES]
+        vectors = list(index.retriever.queries(pair.query for pair in part))
+        positives = _positive_scores(index, part, vectors, rows) if limited else [np.nan] * len(part)
+        found = index.search_vectors(vectors, settings.to_rank + most)
+        mined = []
+        for number, (pair, positive, (numbers, scores)) in enumerate(zip(part, positives, found, strict=True), first):
+            excluded = {row for text in known[_plain(pair.query)] for row in rows.get(text, ())}
+            ranked = [(row, score) for row, score in zip(numbers.tolist(), scores.tolist(), strict=True) if row not in excluded]
+            limit = settings.limit(positive) if limited else settings.limit(np.inf)
+            fitting = [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit]
+            first_of: dict[int, tuple[int, float]] = {}
+            for row, score in fitting:
+                first_of.setdefault(int(digests[row]), (row, score))
+            chosen = _chosen([*first_of.values()], settings, number)
+            texts = tuple(index.documents[row].full_text for row, _ in chosen)
+            group = TextGroup(pair.query, pair.positive, texts, where=pair.where)
+            mined.append(Mined(group, float(positive), tuple(score for _, score in chosen)))
+        yield from mined if scorer is None else _with_scores(mined, scorer)
+        if progress is not None:
+            progress(len(part))
+
+
+def row_of(mined: Mined) -> dict[str, Any]:
+    """What is mined as a line of a file that training reads."""
+    group = mined.group
+    row: dict[str, Any] = {"query": group.query, "positive": group.positive, "negatives": list(group.negatives)}
+    return row if group.scores is None else {**row, "scores": [round(score, 6) for score in group.scores]}
+
+
+def _plain(text):
+    """A text for comparisons."""
+    return " ".join(text.split())
+
+
+def _rows_of_texts(index, texts):
+    """The numbers of the documents of each of some texts, with or without titles, and a digest of the text of every document."""
+    rows = {}
+    digests = np.empty(len(index), "uint64")
+    for row, document in enumerate(index.documents):
+        full = _plain(document.full_text)
+        for text in {full, _plain(document.text)} & texts:
+            rows.setdefault(text, []).append(row)
+        content = full.encode("utf-8", "surrogatepass")
+        digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    return rows, digests
+
+
+def _positive_scores(index, pairs, vectors, rows):
+    """The score of the positive of every pair: that of its document, or of its text where the corpus does not have it."""
+    inside = [rows.get(_plain(pair.positive), ())[:1] for pair in pairs]
+    scores = [found[0] if len(found) else np.nan for found in index.scores(vectors, inside)]
+    missing = [i for i, found in enumerate(inside) if not found]
+    texts = index.retriever.documents(pairs[i].positive for i in missing)
+    for i, vector in zip(missing, texts, strict=True):
+        scores[i] = index.score_of_vectors(vectors[i], vector)
+    return scores
+
+
+def _chosen(ranked, settings, number):
+    """The negatives of a pair, from its ranked texts."""
+    if settings.sampling == "best" or len(ranked) <= settings.negatives:
+        return ranked[: settings.negatives]
+    draws = uniform(keys(settings.seed, 0, number), len(ranked), Stream.SAMPLE)
+    return [ranked[i] for i in np.sort(np.argsort(draws, kind="stable")[: settings.negatives])]
+
+
+def _with_scores(mined, scorer):
+    """The pairs with the scores of a teacher, which scores those of a batch in one call."""
+    texts = [(each.group.query, text) for each in mined for text in (each.group.positive, *each.group.negatives)]
+    scores = iter(np.asarray(scorer.scores_of(texts), "float64").tolist())
+    for each in mined:
+        own = tuple(next(scores) for _ in range(1 + len(each.group.negatives)))
+        group = TextGroup(each.group.query, each.group.positive, each.group.negatives, own, where=each.group.where)
+        yield each._replace(group=group)

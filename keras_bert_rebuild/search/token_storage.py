@@ -1,0 +1,91 @@
+"""Vectors of tokens: several for each document, scored by MaxSim ("late interaction")."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from keras_bert_rebuild.data.retrieval.max_sim import max_sim, stored_vectors
+from keras_bert_rebuild.files.finite import all_finite
+
+
+class TokenStorage:
+    """A vector a token of each document.
+
+        score(query, document) = Σ_tokens of the query  max_tokens of the document  dot product
+
+    Args:
+        width: numbers in a vector.
+        dtype: "float16", "int8" (with a scale for each vector) or "float32".
+        rescoring: "none".
+
+    Files of a block: `starts`, int64 `(n + 1,)`: the vectors of document d are `vectors[starts[d] : starts[d + 1]]`; with int8 also
+    `scales`, float32, one for each vector. A document without tokens is not found.
+
+    Reference: Khattab and Zaharia, 2020, section 3.3 (https://arxiv.org/abs/2004.12832).
+    """
+
+    DTYPES = ("float16", "int8", "float32")
+    RESCORING: ClassVar[dict[str, tuple[str, ...]]] = {}
+    BLOCK = 1024  # documents: 16 MB of 60 vectors of 128 numbers in float16
+    EXACT = True
+    compressed = False
+
+    def __init__(self, width, dtype, rescoring):
+        self.width, self.dtype, self.rescoring = width, dtype, rescoring
+
+    def arrays(self, documents):
+        """Name of an array of a block of that many documents: its type, and its shape with None where that depends on them."""
+        arrays = {"starts": ("int64", (documents + 1,)), "vectors": (self.dtype, (None, self.width))}
+        return arrays | ({"scales": ("float32", (None,))} if self.dtype == "int8" else {})
+
+    def encode(self, vectors):
+        """The arrays of a block, from the vectors `(tokens, width)` of its documents.
+
+        Raises:
+            ValueError: vectors have another width.
+        """
+        vectors = self.queries(vectors)
+        starts = np.concatenate([[0], np.cumsum([len(each) for each in vectors])]).astype("int64")
+        stored, scales = stored_vectors(np.concatenate(vectors), self.dtype)
+        return {"starts": starts, "vectors": stored} | ({} if scales is None else {"scales": scales})
+
+    def check(self, block):
+        """Refuse arrays that do not divide the vectors of a block among its documents.
+
+        Raises:
+            ValueError: they do not.
+        """
+        starts, count = block["starts"], len(block["vectors"])
+        ascends = starts[0] == 0 and starts[-1] == count and (np.diff(starts) >= 0).all()
+        if not ascends or (self.dtype == "int8" and len(block["scales"]) != count):
+            raise ValueError(
+                "expected ascending starts of documents in the vectors of a block; the index was changed: make it again."
+            )
+
+    def queries(self, vectors):
+        """The vectors of queries as `score` takes them: float32, each `(tokens, width)`."""
+        vectors = [np.asarray(each, "float32") for each in vectors]
+        wrong = next((each for each in vectors if each.ndim != 2 or each.shape[1] != self.width), None)
+        if wrong is not None:
+            raise ValueError(f"expected vectors of {self.width} numbers for every token; got an array {wrong.shape}.")
+        if not all(all_finite(each) for each in vectors):
+            raise ValueError("expected vectors of finite numbers; the model gave NaN or infinity.")
+        return vectors
+
+    def score(self, block, queries):
+        """The scores of all documents of a block: float32, `(queries, n)`."""
+        # Decoded once for all queries.
+        vectors = block["vectors"].astype("float32", copy=False)
+        return np.stack([max_sim(query, vectors, block["starts"], self._scales(block)) for query in queries])
+
+    def rescore(self, block, query, rows):
+        """The scores of some documents of a block for one query: float32, `(rows,)`."""
+        return max_sim(query, block["vectors"], block["starts"], self._scales(block), rows)
+
+    def decode(self, block):
+        """The vectors of all documents of a block: a list of arrays, float32, `(tokens, width)`."""
+        vectors, scales = block["vectors"].astype("float32"), self._scales(block)
+        return np.split(vectors if scales is None else vectors * scales[:, None], block["starts"][1:-1])
+
+    def _scales(self, block):
+        return block["scales"] if self.dtype == "int8" else None

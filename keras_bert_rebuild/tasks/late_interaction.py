@@ -1,0 +1,277 @@
+"""Late interaction: a vector for every token, and a score of how well the tokens of a text match those of a query."""
+
+import itertools
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild import layers
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.data.batches import model_inputs
+from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.build_model import build_model, dtype_scope
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.search_files import late_interaction_files
+from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
+from keras_bert_rebuild.tasks.embedding_model import embedding_model
+from keras_bert_rebuild.tasks.group_task import GroupTask
+from keras_bert_rebuild.tasks.marked_rows import MarkedRows
+from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.retriever_description import retriever_description
+from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
+from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense, shown
+from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.text_rows import Windows
+
+# Numbers of a token's vector in a new embedder, as in ColBERT.
+TOKEN_WIDTH = 128
+
+# The input that says which tokens are compared.
+SCORED = "Input-Scored"
+
+# Settings that change vectors.
+OF_VECTORS = ("query_len", "document_len", "query_prefix", "document_prefix", "query_expansion", "attend_to_expansion")
+
+
+class LateInteractionEmbedder(GroupTask):
+    """Computes a vector for every token of a text, ColBERT: a text has the score of the best matches of the query's tokens.
+
+        vectors = modules(last block)        score = Σ over tokens of the query of max over tokens of the document of their product
+
+    Args:
+        model: a `BertModel` without heads, whose output is that of the last block. If masks are not attended to, one with the same
+            weights and an input of its own for the padding takes its place.
+        tokenizer: as for `task_tokenizer`.
+        modules: what the vector of a token passes: `DenseModule`, `NormModule`, `UnitModule` or layers of Keras, as a dense layer
+            without bias and the scaling to length 1; `from_encoder` makes these.
+        query_len, document_len: maximum numbers of tokens in a query and in a document; longer ones are cut.
+        query_prefix, document_prefix: what they begin with: see `MarkedRows`.
+        query_expansion: fill queries up to `query_len` with masks, whose vectors are compared, too.
+        attend_to_expansion: whether the other tokens attend to these masks.
+        skiplist_words: tokens whose vectors are left out of documents; those that are not in the vocabulary have no effect.
+        objective: "in_batch_negatives"; or, with the scores of a teacher, "margin_mse" or "distillation".
+        negatives: texts not to find of each query in training.
+        scale: factor of the scores in training.
+        max_len: limits both lengths; None for the maximum of the model.
+        stride: see `Task`.
+
+    Reference: Khattab and Zaharia, 2020, section 3 (https://arxiv.org/abs/2004.12832).
+    """
+
+    kind = "late_interaction"
+    heads = ()
+    vectors = "tokens"
+    options = ("objective", "negatives")
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any = None,
+        *,
+        modules: Sequence[Any] = (),
+        query_len: int = 32,
+        document_len: int = 180,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        query_expansion: bool = True,
+        attend_to_expansion: bool = False,
+        skiplist_words: Sequence[str] = tuple(string.punctuation),
+        objective: str = "in_batch_negatives",
+        negatives: int = 0,
+        scale: float = 1.0,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
+        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
+            raise ValueError("LateInteractionEmbedder must have a BertModel without heads; from_encoder makes one.")
+        self.check_objective(objective, negatives, scale)
+        limit = min(model.config.max_length, max_len or model.config.max_length)
+        if min(query_len, document_len) < 4:
+            raise ValueError(f"query_len and document_len must be at least 4 tokens; got {query_len} and {document_len}.")
+        self.query_len, self.document_len = min(int(query_len), limit), min(int(document_len), limit)
+        self.query_expansion, self.attend_to_expansion = bool(query_expansion), bool(attend_to_expansion)
+        self.encoder = with_padding_mask(model) if query_expansion and not attend_to_expansion else model
+        self.modules = module_layers(modules, self.encoder.outputs[0].shape[-1])
+        longest = max(self.query_len, self.document_len, 8)
+        super().__init__(_training_model(self.encoder, self.modules), tokenizer, max_len=longest, stride=stride)
+        self.query_prefix, self.document_prefix = query_prefix, document_prefix
+        self.skiplist_words = tuple(skiplist_words)
+        known = self.tokenizer.vocabulary
+        if self.query_expansion and self.tokenizer.mask_id is None:
+            raise ValueError("query_expansion must be False for a tokenizer without a mask token.")
+        expanded = {"expanded": self.query_expansion, "attended": self.attend_to_expansion}
+        skipped = [known[word] for word in self.skiplist_words if word in known]
+        self._query_rows = MarkedRows(self.tokenizer, self.query_len, query_prefix, **expanded)
+        self._document_rows = MarkedRows(self.tokenizer, self.document_len, document_prefix, skipped=skipped)
+
+    @classmethod
+    def from_encoder(
+        cls,
+        encoder: str | Path | keras.Model,
+        tokenizer: Any = None,
+        *,
+        token_width: int = TOKEN_WIDTH,
+        modules: Sequence[Any] | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> Self:
+        """The embedder on an encoder: see `Task.from_encoder`.
+
+        Args:
+            encoder, tokenizer, seed: see `Task.from_encoder`.
+            token_width: numbers of a token's vector, from a newly initialised dense layer without bias.
+            modules: use these instead of that layer and the scaling to length 1.
+            **settings: those of the class, and of `Task.from_encoder`.
+        """
+        task = super().from_encoder(encoder, tokenizer, seed=seed, **settings, modules=() if modules is None else modules)
+        if modules is not None:
+            return task
+        dense = new_dense(task.encoder.outputs[0].shape[-1], token_width, bias=False, seed=seed)
+        return cls(task.encoder, task.tokenizer, modules=(dense, UnitModule()), **task.settings())._with_files_of(task)
+
+    @classmethod
+    def words(cls) -> tuple[FinetuneTask, ...]:
+        return (FinetuneTask("late_interaction", cls, cls.examples, cls.metrics, options=cls.options),)
+
+    @property
+    def width(self) -> int:
+        """The numbers of a token's vector."""
+        return self.model.outputs[0].shape[-1]
+
+    @property
+    def similarity(self) -> str:  # type: ignore[override]
+        """MaxSim of queries of at most `query_len` tokens."""
+        return f"max_sim@{self.query_len}"
+
+    def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the vectors of the tokens of every query, `(tokens, width)`, in order; the texts may be endless."""
+        return self._stream(texts, self._query_rows)
+
+    def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the vectors of the tokens of every document that are compared, `(tokens, width)`: as `queries`."""
+        return self._stream(texts, self._document_rows)
+
+    def scores_of(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """The score of each text for a query, `(texts,)`.
+
+        Raises:
+            ValueError: not a list, or an empty list.
+        """
+        (scores,) = self.ranked_scores([query], example_list(texts, "texts"), None)
+        return scores
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that identify the model and the settings of its vectors, for an index."""
+        settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
+        modules = [shown(module) for module in modules_of(self.modules)]
+        return retriever_description(self, {**settings, "skiplist_words": list(self.skiplist_words), "modules": modules})
+
+    def training_windows(self, queries, documents):
+        return _windows(self._query_rows(queries)), _windows(self._document_rows(documents))
+
+    def ranked_scores(self, queries, documents, progress):
+        found = []
+        for number, vectors in enumerate(self.documents(documents), 1):
+            found.append(vectors)
+            if progress is not None:
+                progress(number, len(documents))
+        starts = np.cumsum([0, *map(len, found)])
+        stored = np.concatenate(found)
+        for query in self.queries(queries):
+            yield max_sim(query, stored, starts)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
+        own = {name: getattr(self, name) for name in OF_VECTORS}
+        return {**own, "skiplist_words": list(self.skiplist_words), **self.training_settings(), "stride": self.stride}
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a vector for every token; the settings say how texts become rows: see `MarkedRows`."""
+        if prompt is not None:
+            raise ValueError(f"a LateInteractionEmbedder has the prefixes of queries and documents; got the prompt {prompt!r:.80}.")
+        rows = {"query": self._query_rows.settings(), "document": self._document_rows.settings()}
+        vectors = BertModel(bare_if_one(self.encoder.inputs), _through(self.modules, self.encoder.outputs[0]))
+        vectors.config = self.encoder.config
+        return vectors, {"kind": self.kind, "measure": "dot", "rows": rows, "mask_id": self.tokenizer.mask_id}
+
+    def model_to_save(self) -> keras.Model:
+        return self.encoder
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder, and have the weights of the modules."""
+        settings = {name: getattr(self, name) for name in OF_VECTORS}
+        return late_interaction_files(modules_of(self.modules), **settings, skiplist_words=self.skiplist_words)
+
+    def _with_files_of(self, task):
+        self.tokenizer_files = task.tokenizer_files
+        return self
+
+    def _inputs(self, windows):
+        """The inputs of the training model: see `_windows` for where `attended` and `scored` are."""
+        return self._row_inputs(zip(windows.ids, windows.segments, windows.word_ids, windows.best, strict=True), self.model)
+
+    def _row_inputs(self, rows, model):
+        ids, segments, attended, scored = (list(column) for column in zip(*rows, strict=True))
+        names = [tensor.name for tensor in model.inputs if tensor.name != SCORED]
+        inputs, padding = model_inputs(names, ids, segments, self.tokenizer.pad_id)
+        inputs = [attended if name == "Input-Mask" else values for name, values in zip(names, inputs, strict=True)]
+        return (inputs, padding) if len(names) == len(model.inputs) else ([*inputs, scored], [*padding, 0])
+
+    def _stream(self, texts, rows_of):
+        model = embedding_model(self.encoder, any_length=True, modules=tuple(self.modules))
+        rows = itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts)))
+        finish = lambda vectors, row: vectors[: len(row.ids)][row.scored > 0].astype("float32")  # noqa: E731
+        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length)
+
+
+def with_padding_mask(model: keras.Model) -> keras.Model:
+    """A model with the same weights and the input `Input-Mask`, so that tokens are not attended to whatever their ids are.
+
+    Args:
+        model: a model with a config; one that has this input is returned as it is.
+    """
+    if any(tensor.name == "Input-Mask" for tensor in model.inputs):
+        return model
+    with dtype_scope(model.get_layer("Embedding-Token").dtype_policy):
+        masked = build_model(model.config, heads_of(model), padding_mask=True)
+    values = {variable.path: variable for variable in model.weights}
+    for variable in masked.weights:
+        variable.assign(to_numpy(values[variable.path]))
+    masked.load_report = getattr(model, "load_report", None)
+    return masked
+
+
+def _through(modules, x):
+    for layer in modules:
+        x = layer(x)
+    return x
+
+
+def _training_model(encoder, modules):
+    """The encoder with its modules, and zeros for tokens that are not compared."""
+    x = _through(modules, encoder.outputs[0])
+    scored = keras.Input((None,), dtype="int32", name=SCORED)
+    model = BertModel([*encoder.inputs, scored], layers.ScoredTokens(dtype="float32", name="Scored-Tokens")([x, scored]))
+    model.config, model.load_report = encoder.config, getattr(encoder, "load_report", None)
+    return model
+
+
+def _windows(rows):
+    """Rows as `Windows`, which have `attended` as `word_ids` and `scored` as `best`."""
+    none = [np.zeros((len(row.ids), 2), "int32") for row in rows]
+    return Windows(
+        ids=[row.ids for row in rows],
+        segments=[row.segments for row in rows],
+        examples=np.arange(len(rows)),
+        sides=[row.segments for row in rows],
+        best=[row.scored for row in rows],
+        offsets=none,
+        word_ids=[row.attended for row in rows],
+    )

@@ -1,0 +1,113 @@
+"""What vectors pass after the pooling, as layers of Keras and as arrays: dense layers, norms and unit length."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild import layers
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, UnitModule
+
+# torch's epsilon of a LayerNorm.
+EPSILON = 1e-5
+
+
+def module_layers(modules: Iterable[Any], width: int) -> list[keras.layers.Layer]:
+    """Modules as layers with weights, in float32 under any dtype policy.
+
+    Args:
+        modules: `DenseModule`, `NormModule` or `UnitModule`, or layers of Keras, which are built and used as they are; in order.
+        width: numbers of the vector that the first one takes.
+
+    Returns:
+        A layer for each; they take `(..., width)`.
+
+    Raises:
+        ValueError: the weights of a module have a different width, or it is something else.
+    """
+    made = []
+    for number, module in enumerate(modules, 1):
+        layer = module if isinstance(module, keras.layers.Layer) else _layer(module, number, width)
+        if not layer.built:
+            layer.build((None, width))
+        made.append(layer)
+        width = layer.compute_output_shape((None, width))[-1]
+    return made
+
+
+def _layer(module, number, width):
+    if not isinstance(module, (DenseModule, NormModule, UnitModule)):
+        raise ValueError(f"modules must be DenseModule, NormModule, UnitModule or layers of Keras; got {type(module).__name__}.")
+    if isinstance(module, UnitModule):
+        return keras.layers.UnitNormalization(dtype="float32", name=f"Sentence-Unit-{number}")
+    if len(module[0]) != width:
+        raise ValueError(f"module {number} after the pooling must take {width} numbers; its weights are for {len(module[0])}.")
+    if isinstance(module, NormModule):
+        layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
+        arrays = [module.gamma, module.beta]
+    else:
+        layer = keras.layers.Dense(
+            module.kernel.shape[1],
+            layers.get_activation(module.activation),
+            use_bias=module.bias is not None,
+            dtype="float32",
+            name=f"Sentence-Dense-{number}",
+        )
+        arrays = [module.kernel] if module.bias is None else [module.kernel, module.bias]
+    layer.build((None, width))
+    layer.set_weights(arrays)
+    return layer
+
+
+def modules_of(layers_behind: Iterable[keras.layers.Layer]) -> list[DenseModule | NormModule | UnitModule]:
+    """Layers as modules with arrays, as a folder has them: the inverse of `module_layers`.
+
+    Raises:
+        ValueError: a layer has no counterpart in sentence-transformers.
+    """
+    return [_module(layer) for layer in layers_behind if not isinstance(layer, keras.layers.Dropout)]
+
+
+def _module(layer):
+    if isinstance(layer, keras.layers.UnitNormalization):
+        return UnitModule()
+    if isinstance(layer, keras.layers.LayerNormalization) and abs(layer.epsilon - EPSILON) < 1e-9 and layer.center and layer.scale:
+        return NormModule(_array(layer.gamma), _array(layer.beta))
+    if isinstance(layer, keras.layers.Dense):
+        known = {layers.get_activation(name): name for name in ACTIVATIONS.values()}
+        if layer.activation in known:
+            bias = _array(layer.bias) if layer.use_bias else None
+            return DenseModule(_array(layer.kernel), bias, known[layer.activation])
+    raise ValueError(
+        "a layer after the pooling must be a Dense with one of the activations "
+        f"{', '.join(ACTIVATIONS.values())}, a LayerNormalization with epsilon {EPSILON} or a UnitNormalization to be saved; "
+        f"{layer.name} is a {type(layer).__name__}."
+    )
+
+
+def shown(module: DenseModule | NormModule | UnitModule) -> list[Any]:
+    """What a module is, without its weights, as plain values."""
+    return [
+        type(module).__name__,
+        *(part if isinstance(part, str) else None if part is None else list(part.shape) for part in module),
+    ]
+
+
+def _array(variable):
+    return to_numpy(variable).astype("float32")
+
+
+def new_dense(width: int, units: int, activation: str = "linear", bias: bool = True, seed: int = 0) -> DenseModule:
+    """A newly initialised dense layer, the same on every backend.
+
+    Args:
+        width: numbers of a vector that it takes.
+        units: numbers of a vector that it gives.
+        activation: one of those of `ACTIVATIONS`.
+        bias: whether it has a bias, which is 0.
+        seed: seed of the kernel, which is uniform within ±1/√width, as that of torch's linear layer.
+    """
+    kernel = np.random.default_rng([seed, width, units]).uniform(-1, 1, (width, units)) * width**-0.5
+    return DenseModule(kernel.astype("float32"), np.zeros(units, "float32") if bias else None, activation)

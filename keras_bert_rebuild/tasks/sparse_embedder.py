@@ -1,0 +1,292 @@
+"""Sparse vectors of texts: a weight for each word of the vocabulary that a text is about, from a masked language model."""
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.data.batches import model_inputs
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
+from keras_bert_rebuild.pretrained.search_files import sparse_files
+from keras_bert_rebuild.tasks.group_task import GroupTask
+from keras_bert_rebuild.tasks.registry import FinetuneTask
+from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
+from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts
+from keras_bert_rebuild.tasks.task import Task, example_list
+from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
+
+# The numbers of words, ascending, and their weights, above 0.
+SparseVector: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]
+
+# A sparse vector on its way, one array.
+_ENTRIES = np.dtype([("id", "int32"), ("weight", "float32")])
+
+# Settings that change vectors.
+OF_VECTORS = ("pooling", "activation", "prompts", "default_prompt", "max_active", "truncate", "max_len", "stride")
+
+
+class SparseEmbedder(GroupTask):
+    """Computes sparse vectors of texts, SPLADE: the weights of words, which texts are compared by, as by counts of words.
+
+        weight of a word = max over tokens, or sum, of log(1 + max(0, logit of the MLM head))        score = query · document
+
+    The words need not be in the text. Of a text that is too long for `max_len`, the vector is the maximum, or sum, over its
+    windows.
+
+    Args:
+        model: a `BertModel` with the head "mlm".
+        tokenizer: as for `task_tokenizer`.
+        pooling: "max" or "sum" over the tokens of a text.
+        activation: "log1p_relu", log(1 + max(0, logit)), or "log1p_log1p_relu", log(1 + that).
+        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
+            default.
+        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
+        max_active: leave only that many words of a vector, the strongest; None for all.
+        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        objective: "in_batch_negatives"; or, with the scores of a teacher, "margin_mse" or "distillation".
+        negatives: texts not to find of each query in training.
+        scale: factor of the scores in training.
+        flops: weights of the `FlopsRegularizer` for queries and for documents: the greater, the fewer words.
+        query_l1: its weight of the sum of the weights of queries.
+        flops_steps: training steps until these weights are reached.
+        max_len, stride: see `Task`.
+
+    Reference: Formal et al., 2021 (https://arxiv.org/abs/2107.05720); Formal et al., 2022 (https://arxiv.org/abs/2205.04733).
+    """
+
+    kind = "sparse_embedding"
+    heads = ("mlm",)
+    vectors = "sparse"
+    similarity = "dot"
+    options = ("objective", "negatives", "flops", "epochs", "steps", "batch_size")
+    named_by_heads = False  # most masked language models were trained for something else
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any = None,
+        *,
+        pooling: str = "max",
+        activation: str = "log1p_relu",
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        max_active: int | None = None,
+        truncate: bool = False,
+        objective: str = "in_batch_negatives",
+        negatives: int = 0,
+        scale: float = 1.0,
+        flops: Sequence[float] = (5e-5, 3e-5),
+        query_l1: float = 0.0,
+        flops_steps: int = 1,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
+        for name, value, known in (("pooling", pooling, POOLINGS), ("activation", activation, ACTIVATIONS)):
+            if value not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}; got {value!r}.")
+        if max_active is not None and max_active < 1:
+            raise ValueError(f"max_active must be at least 1 word, or None for all; got {max_active}.")
+        if len(flops) != 2 or min(*flops, query_l1) < 0 or flops_steps < 1:
+            found = f"{tuple(flops)}, {query_l1} and {flops_steps}"
+            raise ValueError(f"flops must be two weights and query_l1 one, from 0, and flops_steps at least 1; got {found}.")
+        self.check_objective(objective, negatives, scale)
+        super().check_model(model)
+        self.encoder = model
+        self.pooling, self.activation, self.max_active, self.truncate = pooling, activation, max_active, bool(truncate)
+        self.prompts, self.default_prompt = checked_prompts(prompts, default_prompt), default_prompt
+        self.flops = float(flops[0]), float(flops[1])
+        self.query_l1, self.flops_steps = float(query_l1), int(flops_steps)
+        price = FlopsRegularizer(
+            2 + self.negatives,
+            queries=self.flops[0],
+            documents=self.flops[1],
+            query_l1=self.query_l1,
+            steps=self.flops_steps,
+            dtype="float32",
+        )
+        super().__init__(_pooled_model(model, pooling, activation, price), tokenizer, max_len=max_len, stride=stride)
+
+    def check_model(self, model: keras.Model) -> None:
+        """The head is checked before its last layer is replaced."""
+
+    @classmethod
+    def words(cls) -> tuple[FinetuneTask, ...]:
+        return (FinetuneTask("sparse_retrieval", cls, cls.examples, cls.metrics, options=cls.options),)
+
+    @classmethod
+    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+        steps = options["steps"] or options["epochs"] * -(-len(examples) // options["batch_size"])
+        weights = {} if options["flops"] is None else {"flops": tuple(options["flops"])}
+        return {**super().settings_for(examples, options), **weights, "flops_steps": max(1, steps // 3)}
+
+    @property
+    def width(self) -> int:
+        """Words of the vocabulary."""
+        return self.model.outputs[0].shape[-1]
+
+    def __call__(self, texts: Sequence[str], prompt: str | None = None) -> list[SparseVector]:
+        """The vectors of texts: for each the numbers of its words, ascending, and their weights.
+
+        Args:
+            texts: a list of texts.
+            prompt: the name of a prompt; None for the default one.
+
+        Raises:
+            ValueError: not a list, or an empty list.
+        """
+        return list(self._stream(example_list(texts, "texts"), self.default_prompt if prompt is None else prompt))
+
+    def queries(self, texts: Iterable[str]) -> Iterator[SparseVector]:
+        """Yield the vector of every query, in order and in constant memory; the texts may be endless."""
+        return self._stream(texts, "query")
+
+    def documents(self, texts: Iterable[str]) -> Iterator[SparseVector]:
+        """Yield the vector of every document: as `queries`, with another prompt."""
+        return self._stream(texts, "document")
+
+    def to_scipy(self, texts: Iterable[str], prompt: str | None = None) -> Any:
+        """The vectors of texts as a sparse matrix of scipy, `(texts, words)`, in compressed rows.
+
+        Args:
+            texts, prompt: as in a call.
+
+        Raises:
+            ModuleNotFoundError: scipy is not installed.
+        """
+        from scipy.sparse import csr_matrix  # type: ignore[import-untyped]
+
+        vectors = self(list(texts), prompt)
+        ends = np.cumsum([0, *(len(ids) for ids, _ in vectors)])
+        ids, weights = (np.concatenate(parts) for parts in zip(*vectors, strict=True))
+        return csr_matrix((weights, ids, ends), shape=(len(vectors), self.width))
+
+    def tokens_of(self, vector: SparseVector, top_k: int | None = None) -> list[tuple[str, float]]:
+        """The words of a vector and their weights, the strongest first.
+
+        Args:
+            vector: as from a call.
+            top_k: number of words; None for all.
+        """
+        ids, weights = vector
+        tokens = self.tokenizer.tokens
+        return [(tokens.get(int(ids[i]), str(ids[i])), float(weights[i])) for i in np.argsort(-weights, kind="stable")[:top_k]]
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that identify the model and the settings of its vectors, for an index."""
+        settings = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
+        # Not of the model that is trained, which counts its steps.
+        return {**retriever_description(self, settings), "weights": weights_digest(self.encoder)}
+
+    def training_windows(self, queries, documents):
+        of = lambda texts, prompt: Task.windows(self, [self._prompt(prompt) + text for text in texts], truncate=True)  # noqa: E731
+        return of(queries, "query"), of(documents, "document")
+
+    def ranked_scores(self, queries, documents, progress):
+        # A dense row a query, and the words of all documents one after another.
+        entries = list(self._counted(documents, progress))
+        ids, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        owners = np.repeat(np.arange(len(entries)), [len(of_text) for of_text, _ in entries])
+        for query_ids, query_weights in self.queries(queries):
+            dense = np.zeros(self.width, "float32")
+            dense[query_ids] = query_weights
+            yield np.bincount(owners, dense[ids] * weights, len(entries))
+
+    def settings(self) -> dict[str, Any]:
+        own = {
+            "pooling": self.pooling,
+            "activation": self.activation,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
+            "max_active": self.max_active,
+            "truncate": self.truncate,
+        }
+        regularizer = {"flops": list(self.flops), "query_l1": self.query_l1, "flops_steps": self.flops_steps}
+        return {**super().settings(), **own, **self.training_settings(), **regularizer}
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return sparse_files(
+            self.width,
+            self.max_len,
+            pooling=self.pooling,
+            activation=self.activation,
+            prompts=self.prompts,
+            default_prompt=self.default_prompt,
+            max_active=self.max_active,
+        )
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a weight for every word of the vocabulary, 0 for most."""
+        model = _pooled_model(self.encoder, self.pooling, self.activation, lambda weights: weights)
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts}
+        text = self._prompt(self.default_prompt if prompt is None else prompt)
+        return model, {"kind": self.kind, "measure": "dot", "prompt": text, "prompts": prompts, "max_active": self.max_active}
+
+    def model_to_save(self) -> keras.Model:
+        return self.encoder
+
+    def _prompt(self, name):
+        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
+
+    def _counted(self, documents, progress):
+        for number, vector in enumerate(self.documents(documents), 1):
+            if progress is not None:
+                progress(number, len(documents))
+            yield vector
+
+    def _stream(self, texts, prompt):
+        counts: deque[int] = deque()  # for every text that was read ahead, the number of its windows
+        names = [tensor.name for tensor in self.model.inputs]
+
+        def rows():
+            for part in texts_of_stream(texts):
+                windows = self.windows([self._prompt(prompt) + text for text in part], truncate=self.truncate)
+                counts.extend(np.bincount(windows.examples, minlength=len(part)).tolist())
+                yield from zip(windows.ids, windows.segments, strict=True)
+
+        def inputs_of(batch):
+            return model_inputs(names, *map(list, zip(*batch, strict=True)), self.tokenizer.pad_id)
+
+        entries = row_stream(self.model, rows(), inputs_of, _entries, self.max_len)
+        for first in entries:
+            windows = [first, *itertools.islice(entries, counts.popleft() - 1)]
+            yield self._vector(windows)
+
+    def _vector(self, windows):
+        """The vector of a text from those of its windows."""
+        entries = np.concatenate(windows)
+        ids, weights = entries["id"], entries["weight"]
+        if len(windows) > 1:
+            ids, numbers = np.unique(ids, return_inverse=True)
+            combined = np.zeros(len(ids), "float32")
+            (np.maximum if self.pooling == "max" else np.add).at(combined, numbers, weights)
+            weights = combined
+        if self.max_active is not None and len(ids) > self.max_active:
+            strongest = np.sort(np.argsort(-weights, kind="stable")[: self.max_active])
+            ids, weights = ids[strongest], weights[strongest]
+        return np.ascontiguousarray(ids), np.ascontiguousarray(weights)
+
+
+def _entries(weights, row):
+    """The words with a weight above 0, in one array."""
+    ids = np.flatnonzero(weights > 0)
+    entries = np.empty(len(ids), _ENTRIES)
+    entries["id"], entries["weight"] = ids, weights[ids]
+    return entries
+
+
+def _pooled_model(model, pooling, activation, regularizer):
+    """The model up to its MLM head, whose logits are pooled."""
+    similarity = model.get_layer("MLM-Sim")
+    x = VocabularyPooling(similarity, pooling, activation, name="Pool-Vocabulary")(similarity.input)
+    inputs = [tensor for tensor in model.inputs if tensor.name != "Input-Masked"]  # which the last layer of the head reads
+    pooled = BertModel(bare_if_one(inputs), regularizer(x))
+    pooled.config, pooled.load_report = model.config, getattr(model, "load_report", None)
+    return pooled
