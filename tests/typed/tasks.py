@@ -51,7 +51,7 @@ splade = SparseEmbedder(from_pretrained("masked"), max_active=64)
 ids, weights = splade(["a text"], prompt="query")[0]
 print(ids.max(), weights.sum(), splade.tokens_of((ids, weights), 3)[0][0], splade.to_scipy(["a text"]).shape)
 colbert = LateInteractionEmbedder.from_encoder("encoder", token_width=64, query_len=16)
-print(next(colbert.documents(iter(["a text"]))).shape, colbert.scores_of("a query", ["a text"]).max(), colbert.description()["kind"])
+print(next(colbert.documents(iter(["a text"]))).shape, colbert.scores_of("a query", ["a text"]).max())
 print(load_task("run/model")(["a text"])[0].probability)
 
 settings = FinetuneSettings(epochs=2, freeze=["^Embedding-"], class_weights={"yes": 2})
