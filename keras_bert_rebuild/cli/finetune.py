@@ -14,7 +14,9 @@ from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
 CHOICES = {"dtype": DTYPES, "objective": all_objectives(), "format": FORMATS}
-METAVARS = {"metric": "NAME"}
+METAVARS = {"metric": "NAME", "guide": "FOLDER"}
+# Options of several values, and what each is.
+LISTS = {"matryoshka_dims": int, "matryoshka_weights": float}
 
 
 def add_arguments(parser):
@@ -26,7 +28,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--dev", type=Path, required=True, help="examples to choose the best weights by")
     parser.add_argument("--test", type=Path, help="examples to evaluate the best weights on, once, in the end")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the run")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, it resumes a stopped run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     helps = docs(FinetuneSettings)
     for field in dataclasses.fields(FinetuneSettings):
@@ -40,6 +42,7 @@ def run(args):
 
     from keras_bert_rebuild.cli.progress import FinetuneBar
     from keras_bert_rebuild.recipes.finetuning.finetune import finetune
+    from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml
 
     refuse_together(args, ("epochs", "steps"))
@@ -50,8 +53,12 @@ def run(args):
     settings = FinetuneSettings.from_dict(given)
     args.used = settings.batch_size, settings.max_len or "as many as the model takes, at most 512,"
     inputs = [args.model, args.train, args.dev, args.test, args.config]
-    with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
-        done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
+    try:
+        with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
+            done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
+    except StoppedError as stopped:
+        print(f"{stopped} The same command resumes it.")
+        return 128 + stopped.signal
     for name in ("dev", "test"):
         if name in done.report:
             print(f"{name:<8} {'  '.join(f'{score} {value:.4f}' for score, value in done.report[name].items())}")
@@ -64,12 +71,8 @@ def _check_options_of_task(args):
     """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
-        raise ValueError(f"--objective is for similarity, rerank, sparse-retrieval and late-interaction; the task is {spec.name}.")
-    for name in ("negatives", "positive_weight", "flops"):
-        if getattr(args, name) is not None and name not in spec.options:
-            raise ValueError(
-                f"--{name.replace('_', '-')} is not an option of {spec.name}; its own are {', '.join(spec.options) or 'none'}."
-            )
+        tasks = ", ".join(word for word in task_names() if "objective" in finetune_task(word).options).replace("_", "-")
+        raise ValueError(f"--objective is for {tasks}; the task is {spec.name}.")
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
@@ -83,7 +86,9 @@ def _kind(field):
         return {"nargs": "+", "metavar": "PATTERN"}
     if field.name == "flops":
         return {"nargs": 2, "type": float, "metavar": "X"}
-    if field.name == "crf":
+    if field.name in LISTS:
+        return {"nargs": "+", "type": LISTS[field.name], "metavar": "N" if LISTS[field.name] is int else "X"}
+    if field.name in ("crf", "learned_temperature", "symmetric"):
         return {**option_kind(field), "nargs": "?", "const": True}
     return option_kind(field, CHOICES, METAVARS)
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.retrieval.max_sim import max_sim
@@ -191,6 +192,15 @@ class LateInteractionEmbedder(GroupTask):
         own = {name: getattr(self, name) for name in OF_VECTORS}
         return {**own, "skiplist_words": list(self.skiplist_words), **self.training_settings(), "stride": self.stride}
 
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a vector for every token; the settings say how texts become rows: see `MarkedRows`."""
+        if prompt is not None:
+            raise ValueError(f"a LateInteractionEmbedder has the prefixes of queries and documents; got the prompt {prompt!r:.80}.")
+        rows = {"query": self._query_rows.settings(), "document": self._document_rows.settings()}
+        vectors = BertModel(bare_if_one(self.encoder.inputs), _through(self.modules, self.encoder.outputs[0]))
+        vectors.config = self.encoder.config
+        return vectors, {"kind": self.kind, "measure": "dot", "rows": rows, "mask_id": self.tokenizer.mask_id}
+
     def model_to_save(self) -> keras.Model:
         return self.encoder
 
@@ -238,11 +248,15 @@ def with_padding_mask(model: keras.Model) -> keras.Model:
     return masked
 
 
-def _training_model(encoder, modules):
-    """The encoder with its modules, and zeros for tokens that are not compared."""
-    x = encoder.outputs[0]
+def _through(modules, x):
     for layer in modules:
         x = layer(x)
+    return x
+
+
+def _training_model(encoder, modules):
+    """The encoder with its modules, and zeros for tokens that are not compared."""
+    x = _through(modules, encoder.outputs[0])
     scored = keras.Input((None,), dtype="int32", name=SCORED)
     model = BertModel([*encoder.inputs, scored], layers.ScoredTokens(dtype="float32", name="Scored-Tokens")([x, scored]))
     model.config, model.load_report = encoder.config, getattr(encoder, "load_report", None)

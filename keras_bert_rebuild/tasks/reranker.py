@@ -15,6 +15,7 @@ from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches,
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files
+from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.pair_rows import PairRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
@@ -243,6 +244,11 @@ class Reranker(Task):
             "score_range": list(self.score_range),
             "truncate": self.truncate,
         }
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        logits, settings = super().served(prompt)
+        score = keras.layers.Activation(self.activation, dtype="float32", name="Score")(logits.outputs[0])
+        return sharing_layers(logits, score), {"kind": self.kind, "activation": self.activation, **settings}
 
     def further_files(self) -> dict[str, bytes]:
         """The files that let sentence-transformers read the Hugging Face folder."""

@@ -223,6 +223,13 @@ class SparseEmbedder(GroupTask):
             max_active=self.max_active,
         )
 
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a weight for every word of the vocabulary, 0 for most."""
+        model = _pooled_model(self.encoder, self.pooling, self.activation, lambda weights: weights)
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts}
+        text = self._prompt(self.default_prompt if prompt is None else prompt)
+        return model, {"kind": self.kind, "measure": "dot", "prompt": text, "prompts": prompts, "max_active": self.max_active}
+
     def model_to_save(self) -> keras.Model:
         return self.encoder
 

@@ -15,8 +15,10 @@ from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.recipes.finetuning.finetune_checkpoints import FinetuneCheckpoints, RestOfEpoch
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
+    check_options,
     count_in_training,
     examples_of,
     loss_weights,
@@ -39,6 +41,8 @@ from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+from keras_bert_rebuild.training.state.callbacks import StopOnSignal
+from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
 # Lengths on JAX: with the last batch of an epoch, which has fewer rows, a training has at most five shapes.
 LENGTHS = 4
@@ -77,20 +81,21 @@ def finetune(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> Finetuned:
-    """Fine-tune a model for a task, and save the best weights.
+    """Fine-tune a model for a task, or resume a run that was stopped, and save the best weights.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
     `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
     `adapters.safetensors`. Nothing is written before all examples have been read and checked.
 
     Args:
-        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity" or
-            "multiple_choice".
+        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity",
+            "retrieval", "labelled_similarity" or "multiple_choice".
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights by.
-        output: the folder of the run; the same run may be in it, and is restarted. The results of a finished one stay until this
-            one has finished too.
+        output: the folder of the run; the same run may be in it. If that was stopped, it resumes from its last checkpoint, at the
+            exact batch, and reaches the same weights. If it had finished, it starts again, and the results stay until there are new
+            ones.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
         test: examples to evaluate the best weights on once, in the end; None for none.
         report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
@@ -102,6 +107,7 @@ def finetune(
     Raises:
         ValueError: settings, files or labels are not usable, another run is in the folder, or a loss is not a number.
         BusyError: another process trains in the folder.
+        StoppedError: a signal stopped the run; its last step is in a checkpoint.
     """
     spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
     paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
@@ -113,8 +119,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     started = time.perf_counter()
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
-    if settings.crf and "crf" not in spec.options:
-        raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
+    check_options(spec, settings)
     given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
     examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
     check_examples(examples, spec, train)
@@ -125,7 +130,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     made.row_lengths = shared_lengths(encoded, settings, made.max_len)
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
-    adapt(made.model, settings)
+    adapt(made.model, settings)  # before there is a training model with its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
     described = {
@@ -139,21 +144,37 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     finished = (output / REPORTS[0]).is_file()
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
         trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
-        return _evaluate(trained, spec, settings, folder, examples, described, started)
+        done = _evaluate(trained, spec, settings, folder, examples, described, started)
+        trained.checkpoints.remove()
+        return done
 
 
 def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
-    """Train, save the best weights in `folder`, and return the callback that chose them."""
-    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
-    report({"step": 0, "steps": steps})
+    """Train to the end, save the best weights in `folder`, and return the callback that chose them."""
+    signals = StopOnSignal()
+    checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
+    start, facts = checkpoints.restore(made.training_model)
+    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)), start)
+    report({"step": start, "steps": steps})
 
     def save():
         made.save(folder / "model")
         if settings.lora_rank is not None:
             save_lora(made.model, folder / "adapters.safetensors")
 
-    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
-    made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
+    reports = table, report, save, checkpoints
+    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, *reports, start, facts)
+    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals]
+    epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
+    with signals:
+        if first:
+            rest = RestOfEpoch(batches, epoch, first)
+            made.training_model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, shuffle=False, verbose=0, callbacks=callbacks)
+            epoch += 1
+        batches.epoch = epoch
+        if epoch < epochs and not (callback.is_over or checkpoints.stops):
+            made.training_model.fit(batches, initial_epoch=epoch, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    checkpoints.finish(callback)
     return callback
 
 
@@ -172,6 +193,8 @@ def _evaluate(callback, spec, settings, folder, examples, described, started):
         "train_seconds": round(callback.train_seconds, 2),
     }
     evaluation, name = callback.best, "dev"
+    if evaluation.answers is None and "test" not in examples:  # an earlier process had them
+        evaluation = evaluate_task(best, examples["dev"], settings.batch_size)
     if "test" in examples:
         evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
         found["test"] = evaluation.scores
@@ -229,6 +252,6 @@ def compile_task(task, settings, schedule, class_weights=None):
 def rate_multipliers(task, settings):
     """Factors of the rate by path of the trainable variables; None where all are 1."""
     rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
-    paths = [variable.path for variable in task.model.trainable_variables]
+    paths = [variable.path for variable in task.training_model.trainable_variables]
     used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}
     return used if any(rate != 1 for rate in used.values()) else None
