@@ -166,3 +166,27 @@ def test_a_learned_factor_is_a_weight_of_the_model_and_is_cut_to_its_maximum():
     assert float(ops.convert_to_numpy(loss.learned_scale())) != pytest.approx(5.0, abs=1e-6)
     vectors.log_scale.assign(9.0)
     assert float(ops.convert_to_numpy(loss.learned_scale())) == 100.0
+
+
+@pytest.mark.skipif(keras.config.backend() != "torch", reason="torch tells what it retains")
+def test_chunks_retain_little_more_for_each_further_row():
+    import torch
+
+    model, bytes_of = encoder(), {}
+    for chunk in (None, 1):
+        vectors = TextVectors(model, chunk=chunk)
+        for copies in (1, 5):
+            *rows, order = batches_of(model)[0][0]
+            retained = {}
+
+            def pack(tensor, retained=retained):
+                storage = tensor.untyped_storage()
+                retained[storage.data_ptr()] = storage, storage.nbytes()  # alive, so that no other has its address
+                return tensor
+
+            given = [ops.convert_to_tensor(np.concatenate([value] * copies)) for value in rows]
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                vectors([*given, ops.convert_to_tensor(order)], training=True)
+            bytes_of[chunk, copies] = sum(size for _, size in retained.values())
+    grown = {chunk: bytes_of[chunk, 5] - bytes_of[chunk, 1] for chunk in (None, 1)}
+    assert grown[1] < grown[None] / 10
