@@ -9,11 +9,11 @@ from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import ALL_OBJECTIVES, BALANCED, DTYPES, FinetuneSettings
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, DTYPES, FinetuneSettings, all_objectives
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
-CHOICES = {"dtype": DTYPES, "objective": ALL_OBJECTIVES, "format": FORMATS}
+CHOICES = {"dtype": DTYPES, "objective": all_objectives(), "format": FORMATS}
 METAVARS = {"metric": "NAME"}
 
 

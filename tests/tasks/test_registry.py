@@ -111,7 +111,7 @@ def test_a_custom_task_is_trained_evaluated_and_used(encoder, tmp_path):
 def test_its_name_is_listed_with_the_others():
     assert task_kinds()[-1] == task_names()[-1] == "word_count"
     assert finetune_task("word-count").task_class is WordCount
-    with pytest.raises(ValueError, match="multiple_choice, word_count; got 'word_cont'; did you mean word_count"):
+    with pytest.raises(ValueError, match="sparse_retrieval, word_count; got 'word_cont'; did you mean word_count"):
         finetune_task("word_cont")
     assert register_task(WordCount) is WordCount  # registering it again is no error
 

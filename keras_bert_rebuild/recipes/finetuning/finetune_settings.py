@@ -11,7 +11,6 @@ from keras_bert_rebuild.tasks.group_task import OBJECTIVES as GROUP_OBJECTIVES
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
-ALL_OBJECTIVES = tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
@@ -20,6 +19,11 @@ MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives")
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
+
+
+def all_objectives() -> tuple[str, ...]:
+    """The objectives of all tasks, also those that were added."""
+    return tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +143,7 @@ class FinetuneSettings:
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name, values in (
             ("dtype", DTYPES),
-            ("objective", (*ALL_OBJECTIVES, None)),
+            ("objective", (*all_objectives(), None)),
             ("jit_compile", (True, False, "auto")),
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),
