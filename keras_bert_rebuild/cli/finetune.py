@@ -26,7 +26,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--dev", type=Path, required=True, help="examples to choose the best weights by")
     parser.add_argument("--test", type=Path, help="examples to evaluate the best weights on, once, in the end")
-    parser.add_argument("--output", type=Path, required=True, help="the folder of the run")
+    parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, it resumes a stopped run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     helps = docs(FinetuneSettings)
     for field in dataclasses.fields(FinetuneSettings):
@@ -40,6 +40,7 @@ def run(args):
 
     from keras_bert_rebuild.cli.progress import FinetuneBar
     from keras_bert_rebuild.recipes.finetuning.finetune import finetune
+    from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml
 
     refuse_together(args, ("epochs", "steps"))
@@ -50,8 +51,12 @@ def run(args):
     settings = FinetuneSettings.from_dict(given)
     args.used = settings.batch_size, settings.max_len or "as many as the model takes, at most 512,"
     inputs = [args.model, args.train, args.dev, args.test, args.config]
-    with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
-        done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
+    try:
+        with claimed_run(args.output, RUN, inputs), FinetuneBar(Console(stderr=True)) as bar:
+            done = finetune(args.task, args.model, args.train, args.dev, args.output, settings, test=args.test, report=bar)
+    except StoppedError as stopped:
+        print(f"{stopped} The same command resumes it.")
+        return 128 + stopped.signal
     for name in ("dev", "test"):
         if name in done.report:
             print(f"{name:<8} {'  '.join(f'{score} {value:.4f}' for score, value in done.report[name].items())}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, docs, option_kind
-from keras_bert_rebuild.files.durable import partial_folder, written_file
+from keras_bert_rebuild.files.durable import partial_folder, remove_leftovers, written_file
 from keras_bert_rebuild.files.kinds import GROUPS
 from keras_bert_rebuild.files.output import claimed_file
 
@@ -86,7 +86,10 @@ def _index(args, pairs, retriever, bar):
     if args.corpus is not None and args.corpus.is_dir():
         yield Index.open(args.corpus, retriever)
         return
-    folder = partial_folder(args.output)
+    # Next to the output, whose lock is held, under another name: files that are begun under its own are removed when it is written.
+    place = args.output.with_name(f"{args.output.name}.index")
+    remove_leftovers(place)
+    folder = partial_folder(place)
     try:
         corpus = args.corpus if args.corpus is not None else distinct_positives(pairs)
         yield Index.build(corpus, folder / "index", retriever, progress=bar)

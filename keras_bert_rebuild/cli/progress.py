@@ -59,8 +59,16 @@ class IndexingBar(Progress):
         super().__init__(*_columns(), console=console)
         self._stages = {}
 
+    def __enter__(self):
+        return self  # nothing to show before the first text: there may be only an error
+
+    def __exit__(self, *error):
+        if self.live.is_started:
+            super().__exit__(*error)
+
     def __call__(self, stage, done, total=None):
         """Advance a stage by a number of documents."""
+        self.start()
         if stage not in self._stages:
             for task in self.tasks:  # a stage of unknown length has ended
                 self.update(task.id, total=task.completed)

@@ -79,13 +79,14 @@ def _search_file(args):
     from keras_bert_rebuild.cli.progress import progress_bar
     from keras_bert_rebuild.data.retrieval.corpora import read_queries
     from keras_bert_rebuild.data.retrieval.judgements import read_judgements, write_run
+    from keras_bert_rebuild.search.arguments import check_judgements
     from keras_bert_rebuild.search.index import Index
 
     queries = read_queries(args.queries)
     judgements = None
     if args.judgements is not None:
         judgements = read_judgements(args.judgements)
-        Index.open(args.index).check_judgements(judgements)
+        check_judgements(Index.open(args.index), judgements)
         unknown = [name for name in judgements if name not in queries]
         if unknown:
             raise ValueError(

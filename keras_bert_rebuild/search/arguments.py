@@ -1,5 +1,7 @@
 """The arguments of a search, checked."""
 
+from keras_bert_rebuild.files.printable import printable
+
 
 def checked_queries(queries):
     """A list of the texts of queries.
@@ -25,3 +27,22 @@ def check_numbers(**numbers):
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ValueError(f"{name} must be a whole number of at least 1; got {number!r}.")
+
+
+def check_judgements(index, judgements):
+    """Refuse judgements of documents that an index does not have.
+
+    Args:
+        index: an `Index`.
+        judgements: `{query: {document: grade}}`.
+
+    Raises:
+        ValueError: there are some; the error names one and says how many there are.
+    """
+    judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
+    unknown = [name for name in judged if index.documents.row(name) is None]
+    if unknown:
+        raise ValueError(
+            f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
+            f"{printable(index.path)}, such as {printable(unknown[0])!r}."
+        )

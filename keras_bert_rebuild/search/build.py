@@ -1,6 +1,5 @@
 """Make an index: texts to disk, then their vectors, a block at a time."""
 
-import functools
 import hashlib
 import itertools
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.corpora.store_files import sha256_of, write_json
 from keras_bert_rebuild.data.retrieval.corpora import read_corpus
+from keras_bert_rebuild.data.text_files import suffix_of
 from keras_bert_rebuild.files.kinds import INDEX, names_in_the_way
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.files.printable import printable
@@ -54,7 +54,11 @@ def build_index(
         raise ValueError(f"block must be from 1 to {storage.BLOCK}; got {block}.")
     with claimed_index(corpus, path, model):
         settings = {
-            "corpus": {"sha256": _digest(corpus), "limit": limit},
+            "corpus": {
+                "sha256": _digest(corpus),
+                "read_as": None if isinstance(corpus, list) else suffix_of(corpus),
+                "limit": limit,
+            },
             "retriever": described(retriever),
             "dtype": storage.dtype,
             "rescoring": storage.rescoring,
@@ -62,6 +66,7 @@ def build_index(
         }
         head = {"format": FORMAT, "version": VERSION, "model": None if model is None else str(model), "settings": settings}
         if _begin(path, head, overwrite):
+            _remove_records(path)
             return
         documents = _write_documents(path, corpus, limit, progress)
         store = DocumentStore(path, documents["documents"])
@@ -76,8 +81,7 @@ def build_index(
             if progress is not None:
                 progress("indexing", last - first, len(store))
         write_json(path / MANIFEST, {**head, "documents": documents, "blocks": records})
-        for name in (*(block_record(number) for number in range(len(records))), DOCUMENTS_RECORD, PROGRESS):
-            (path / name).unlink(missing_ok=True)
+        _remove_records(path)
 
 
 def _begin(path, head, overwrite):
@@ -103,6 +107,13 @@ def _begin(path, head, overwrite):
     return False
 
 
+def _remove_records(path):
+    """Remove what only an unfinished index has, also what a run left that was killed after its manifest was written."""
+    records = [record.name for record in path.glob("block-??????.json")]
+    for name in (*records, DOCUMENTS_RECORD, PROGRESS):
+        (path / name).unlink(missing_ok=True)
+
+
 def _digest(corpus):
     """What identifies the content of a corpus: the SHA-256 of its file, or of its documents."""
     if not isinstance(corpus, list):
@@ -121,7 +132,7 @@ def _write_documents(path, corpus, limit, progress):
     record = finished_record(path, DOCUMENTS_RECORD)
     if record is None:
         documents = corpus if isinstance(corpus, list) else read_corpus(corpus)
-        report = None if progress is None else functools.partial(progress, "reading", total=None)
+        report = None if progress is None else lambda documents: progress("reading", documents, None)
         count = write_documents(path, itertools.islice(documents, limit), report)
         record = {"documents": count, "files": files_record(path, FILES)}
         write_json(path / DOCUMENTS_RECORD, record)

@@ -53,6 +53,9 @@ class DenseStorage:
         encoded = self._encoded(vectors, "vectors", "scales", self.dtype)
         return encoded if self.rescoring == "none" else encoded | self._encoded(vectors, *_SECOND, self.rescoring)
 
+    def check(self, block):
+        """Nothing: the shapes of the arrays, which are checked when they are opened, say all."""
+
     def queries(self, vectors):
         """The vectors of queries as `score` and `rescore` take them: float32, `(queries, width)`."""
         return self._stacked(vectors)
@@ -79,6 +82,10 @@ class DenseStorage:
             vectors, scales, dtype = "vectors", "scales", self.dtype
         found = block[vectors][rows].astype("float32")
         return found * block[scales][rows][:, None] if dtype == "int8" else found
+
+    def decode(self, block):
+        """The vectors of all documents of a block, as exactly as they are stored: float32, `(n, width)`."""
+        return self.vectors(block, slice(None))
 
     def _stacked(self, vectors):
         stacked = np.stack(vectors).astype("float32", copy=False)

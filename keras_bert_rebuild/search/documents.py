@@ -89,7 +89,7 @@ class DocumentStore:
         count: how many documents there are.
 
     Raises:
-        ValueError: a file is missing, or has another number of values.
+        ValueError: a file is missing, or has another number of values or impossible ones.
     """
 
     def __init__(self, folder, count):
@@ -98,6 +98,9 @@ class DocumentStore:
         self._offsets = open_array(folder / _OFFSETS, "int64", (3 * count + 1,))
         self._order = open_array(folder / _ORDER, "uint32", (count,))
         self.ranks = open_array(folder / _RANKS, "uint32", (count,))
+        ascends = self._offsets[0] == 0 and (np.diff(self._offsets) >= 0).all()
+        if not ascends or max(self._order.max(), self.ranks.max()) >= count:
+            raise ValueError(f"expected ascending offsets and numbers of {count:,} documents; {folder} was changed: make it again.")
         if not self._path.is_file() or self._path.stat().st_size != self._offsets[-1]:
             raise ValueError(f"expected {self._offsets[-1]:,} bytes of texts; {self._path} is missing or has another size.")
 

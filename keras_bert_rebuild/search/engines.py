@@ -27,7 +27,7 @@ def faiss_candidates(blocks, storage, width):
         raise ValueError("the engine faiss needs the package faiss-cpu, which is not installed: pip install faiss-cpu.") from None
     flat = faiss.IndexFlatIP(width)
     for block in blocks():
-        flat.add(np.ascontiguousarray(storage.vectors(block, slice(None))))
+        flat.add(np.ascontiguousarray(storage.decode(block)))
 
     def candidates(queries, count):
         rows = flat.search(np.ascontiguousarray(queries), count)[1]

@@ -61,6 +61,7 @@ class Index:
         self._retriever = retriever
         self._storage = storage_for(self.vectors, self.width, self._settings["dtype"], self._settings["rescoring"])
         self._counts = [record["documents"] for record in manifest["blocks"]]
+        self._checked: set[int] = set()
         check_files(self.path, manifest, self._storage)
         self.documents = DocumentStore(self.path, sum(self._counts))
 
@@ -110,8 +111,8 @@ class Index:
             block: documents in a block; None for 8,192, of vectors of tokens 1,024.
             model: where the model is, so that a later `keras-bert search` finds it.
             overwrite: replace an index that was made with other settings.
-            progress: called as `progress(stage, documents, total=...)`, where the stage is "reading", with total None, and then
-                "indexing".
+            progress: called as `progress(stage, documents, total)` with the number of further documents, where the stage is
+                "reading", with total None, and then "indexing".
 
         Raises:
             ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
@@ -256,19 +257,13 @@ class Index:
         block = LooseBlock(self._storage.encode([document]), 1)
         return float(self._storage.rescore(block, self._storage.queries([query])[0], np.zeros(1, "int64"))[0])
 
-    def check_judgements(self, judgements: dict[str, dict[str, int]]) -> None:
-        """Refuse judgements of documents that the index does not have.
+    def stored(self) -> Iterator[tuple[list[Document], Any]]:
+        """Yield all documents and their vectors, a block at a time, such as to put them into another engine.
 
-        Raises:
-            ValueError: there are some; the error names one and says how many there are.
+        Vectors are an array `(documents, width)`, or a list for sparse ones and those of tokens: see `Retriever`.
         """
-        judged = dict.fromkeys(name for grades in judgements.values() for name in grades)
-        unknown = [name for name in judged if self.documents.row(name) is None]
-        if unknown:
-            raise ValueError(
-                f"expected judgements of documents of the index; {len(unknown):,} of {len(judged):,} judged documents are not in "
-                f"{printable(self.path)}, such as {printable(unknown[0])!r}."
-            )
+        for block in self._blocks():
+            yield list(self.documents.span(block.first, block.first + block.documents)), self._storage.decode(block)
 
     def _hits(self, rows, scores):
         return [Hit(self.documents.id(row), score) for row, score in zip(rows.tolist(), scores.tolist(), strict=True)]
@@ -290,5 +285,9 @@ class Index:
     def _blocks(self) -> Iterator[Block]:
         first = 0
         for number, count in enumerate(self._counts):
-            yield Block(self.path, number, first, count, self._storage.arrays(count))
+            block = Block(self.path, number, first, count, self._storage.arrays(count))
+            if number not in self._checked:
+                self._storage.check(block)
+                self._checked.add(number)
+            yield block
             first += count

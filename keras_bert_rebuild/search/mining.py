@@ -4,6 +4,7 @@ Reference: Xiong et al., 2020, "Approximate nearest neighbor negative contrastiv
 margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (https://arxiv.org/abs/2407.15831).
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ class MiningSettings:
     """how far below that of the positive the score of a negative must be, as a number"""
 
     relative_margin: float | None = None
-    """the same as a fraction of the score of the positive: 0.05 for at most 95 % of it"""
+    """the same as a fraction of the score of the positive: 0.05 for at most 0.95 of it"""
 
     max_score: float | None = None
     """the highest score that a negative may have"""
@@ -96,7 +97,8 @@ def mine(
     """Find hard negatives.
 
     A text is no negative of a query if it is the query, or the positive of any pair of the same query; white space does not count.
-    Ranks count the other texts only. Negatives that the pairs have already are replaced.
+    Ranks count the other documents only; of several with the same text the best is taken. Negatives that the pairs have already
+    are replaced.
 
     Args:
         pairs: queries, each with a text that it shall find.
@@ -112,8 +114,8 @@ def mine(
     known: dict[str, set[str]] = {}
     for pair in pairs:
         known.setdefault(_plain(pair.query), {_plain(pair.query)}).add(_plain(pair.positive))
-    rows = _rows_of_texts(index, {text for texts in known.values() for text in texts})
-    # So many more of the best are looked at that enough are left without the known ones.
+    rows, digests = _rows_of_texts(index, {text for texts in known.values() for text in texts})
+    # Enough of the best are looked at that the wanted ranks are left without the known ones.
     most = max((sum(len(rows.get(text, ())) for text in texts) for texts in known.values()), default=0)
     limited = settings.margin is not None or settings.relative_margin is not None
     for first in range(0, len(pairs), _QUERIES):
@@ -126,9 +128,11 @@ def mine(
             excluded = {row for text in known[_plain(pair.query)] for row in rows.get(text, ())}
             ranked = [(row, score) for row, score in zip(numbers.tolist(), scores.tolist(), strict=True) if row not in excluded]
             limit = settings.limit(positive) if limited else settings.limit(np.inf)
-            chosen = _chosen(
-                [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit], settings, number
-            )
+            fitting = [each for each in ranked[settings.from_rank - 1 : settings.to_rank] if each[1] <= limit]
+            first_of: dict[int, tuple[int, float]] = {}
+            for row, score in fitting:
+                first_of.setdefault(int(digests[row]), (row, score))
+            chosen = _chosen([*first_of.values()], settings, number)
             texts = tuple(index.documents[row].full_text for row, _ in chosen)
             group = TextGroup(pair.query, pair.positive, texts, where=pair.where)
             mined.append(Mined(group, float(positive), tuple(score for _, score in chosen)))
@@ -150,12 +154,16 @@ def _plain(text):
 
 
 def _rows_of_texts(index, texts):
-    """The numbers of the documents of each text, with or without their titles."""
-    rows: dict[str, list[int]] = {}
+    """The numbers of the documents of each of some texts, with or without titles, and a digest of the text of every document."""
+    rows = {}
+    digests = np.empty(len(index), "uint64")
     for row, document in enumerate(index.documents):
-        for text in {_plain(document.full_text), _plain(document.text)} & texts:
+        full = _plain(document.full_text)
+        for text in {full, _plain(document.text)} & texts:
             rows.setdefault(text, []).append(row)
-    return rows
+        content = full.encode("utf-8", "surrogatepass")
+        digests[row] = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    return rows, digests
 
 
 def _positive_scores(index, pairs, vectors, rows):

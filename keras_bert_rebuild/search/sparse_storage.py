@@ -46,6 +46,17 @@ class SparseStorage:
         starts = np.concatenate([[0], np.cumsum(np.bincount(tokens, minlength=self.width))])
         return {"starts": starts.astype("int64"), "documents": documents[order], "weights": weights[order]}
 
+    def check(self, block):
+        """Refuse arrays that are not an inverted index of the documents of a block.
+
+        Raises:
+            ValueError: they are not.
+        """
+        starts, documents = block["starts"], block["documents"]
+        ascends = starts[0] == 0 and starts[-1] == len(documents) == len(block["weights"]) and (np.diff(starts) >= 0).all()
+        if not ascends or (len(documents) and documents.max() >= block.documents):
+            raise ValueError("expected an inverted index of the documents of a block; the index was changed: make it again.")
+
     def queries(self, vectors):
         """The vectors of queries as `score` takes them."""
         return [self._checked(vector) for vector in vectors]
@@ -69,6 +80,14 @@ class SparseStorage:
     def rescore(self, block, query, rows):
         """The scores of some documents of a block for one query: float32, `(rows,)`."""
         return self.score(block, [query])[0][rows]
+
+    def decode(self, block):
+        """The vectors of all documents of a block: a list of pairs of ids, int32, ascending, and weights, float32."""
+        order = np.argsort(block["documents"], kind="stable")
+        tokens = np.repeat(np.arange(self.width, dtype="int32"), np.diff(block["starts"]))[order]
+        weights = block["weights"].astype("float32")[order]
+        ends = np.cumsum(np.bincount(block["documents"], minlength=block.documents))[:-1]
+        return list(zip(np.split(tokens, ends), np.split(weights, ends), strict=True))
 
     def _checked(self, vector):
         ids, weights = (np.asarray(part) for part in vector)

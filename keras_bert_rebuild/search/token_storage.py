@@ -49,6 +49,19 @@ class TokenStorage:
         stored, scales = stored_vectors(np.concatenate(vectors), self.dtype)
         return {"starts": starts, "vectors": stored} | ({} if scales is None else {"scales": scales})
 
+    def check(self, block):
+        """Refuse arrays that do not divide the vectors of a block among its documents.
+
+        Raises:
+            ValueError: they do not.
+        """
+        starts, count = block["starts"], len(block["vectors"])
+        ascends = starts[0] == 0 and starts[-1] == count and (np.diff(starts) >= 0).all()
+        if not ascends or (self.dtype == "int8" and len(block["scales"]) != count):
+            raise ValueError(
+                "expected ascending starts of documents in the vectors of a block; the index was changed: make it again."
+            )
+
     def queries(self, vectors):
         """The vectors of queries as `score` takes them: float32, each `(tokens, width)`."""
         vectors = [np.asarray(each, "float32") for each in vectors]
@@ -68,6 +81,11 @@ class TokenStorage:
     def rescore(self, block, query, rows):
         """The scores of some documents of a block for one query: float32, `(rows,)`."""
         return max_sim(query, block["vectors"], block["starts"], self._scales(block), rows)
+
+    def decode(self, block):
+        """The vectors of all documents of a block: a list of arrays, float32, `(tokens, width)`."""
+        vectors, scales = block["vectors"].astype("float32"), self._scales(block)
+        return np.split(vectors if scales is None else vectors * scales[:, None], block["starts"][1:-1])
 
     def _scales(self, block):
         return block["scales"] if self.dtype == "int8" else None

@@ -20,6 +20,7 @@ FINETUNE = ["--model", "m", "--train", "t.tsv", "--dev", "d.tsv", "--output", "o
         ("export", ["m", "--output", "o", "--heads", "nsp", "--normalize"], "--normalize is for vectors"),
         ("export", ["m", "--output", "o", "--calibrate", "f"], "--calibrate FILE belongs to"),
         ("convert", ["m", "o", "--to", "keras", "--dtype", "float16"], "--dtype float16 is for huggingface and google"),
+        ("search", ["i", "q", "--queries", "f", "--output", "o.tsv"], "expected a query or --queries FILE, and not both"),
         ("demo", ["--steps", 1, "--minutes", 1], "not allowed with"),
         ("prepare", ["c", "--vocab", "v", "--output", "o", "--cased", "--uncased"], "not allowed with"),
     ],

@@ -15,6 +15,8 @@ FILES = {
     "curves": (["run"], "run/metrics.csv", ".svg"),
     "embed": (["corpus.txt", "--model", "model"], "corpus.txt", ".npy"),
     "attention": (["the cat", "--model", "model"], "model/config.json", ".html"),
+    "search": (["index", "--queries", "queries.tsv"], "queries.tsv", ".tsv"),
+    "mine": (["in.jsonl", "--model", "model"], "in.jsonl", ".jsonl"),
 }
 FOLDERS = {
     "convert": (["model", "--to", "huggingface"], "model", ""),
@@ -23,6 +25,7 @@ FOLDERS = {
 }
 RUNS = {
     "prepare": (["corpus", "--vocab", "vocab.txt"], "corpus", ""),
+    "index": (["corpus.txt", "--model", "model"], "model", ""),
     "pretrain": (["tokens"], "tokens", ""),
     "finetune": (["classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl"], "model", ""),
 }
@@ -44,6 +47,8 @@ def inputs(tmp_path, monkeypatch):
         "tokens/vocab.txt": "[PAD]\n",
         "run/settings.yaml": "steps: 1\n",
         "run/metrics.csv": "step,loss\n1,2.0\n2,1.0\n",
+        "index/search.json": "{}",
+        "queries.tsv": "q1\tthe cat\n",
         "mine/notes.txt": "mine",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -96,6 +101,8 @@ OWN = {
     "curves": b"<svg/>",
     "embed": b"\x93NUMPY",
     "attention": b"<!doctype html>",
+    "search": b"q1 Q0 d1 1 0.5 mine\n",
+    "mine": b'{"query": "a", "positive": "b", "negatives": []}\n',
 }
 
 
@@ -126,7 +133,7 @@ def test_an_input_is_refused_as_output_under_any_name(verb, capsys, tmp_path, ho
         assert "must not be the input" in said
 
 
-@pytest.mark.parametrize("verb", ["predict", "embed", "attention"])
+@pytest.mark.parametrize("verb", ["predict", "embed", "attention", "mine"])
 def test_nothing_is_written_into_a_model_that_is_read(verb, capsys, tmp_path):
     (tmp_path / "door").symlink_to("model")
     for folder in ("model", "door", "run/../model"):

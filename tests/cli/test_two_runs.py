@@ -10,6 +10,9 @@ from helpers.other_process import finish, start
 from helpers.small_tasks import small_task
 
 from keras_bert_rebuild.data.corpora.prepare import prepare
+from keras_bert_rebuild.search.index import Index
+from keras_bert_rebuild.tasks.saved_task import load_task
+from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 from keras_bert_rebuild.tasks.text_classifier import TextClassifier
 
 STEPS = ("--batch-size", 2, "--steps", 2)
@@ -21,6 +24,9 @@ VERBS = {
     "curves": (("run",), "out.svg"),
     "embed": (("corpus.txt", "--model", "model"), "out.npy"),
     "attention": (("the cat", "--model", "model"), "out.html"),
+    "index": (("corpus.txt", "--model", "embedder"), "out"),
+    "search": (("index", "--queries", "queries.tsv"), "out.tsv"),
+    "mine": (("pairs.jsonl", "--model", "embedder"), "out.jsonl"),
     "convert": (("model", "--to", "huggingface"), "out"),
     "export": (("model", "--format", "huggingface"), "out"),
     "prepare": (("corpus.txt", "--vocab", "model/vocab.txt", "--workers", 1), "out"),
@@ -36,6 +42,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     save_small_model(folder / "model")
     small_task(TextClassifier, labels=["a", "b"]).save(folder / "task")
+    small_task(SentenceEmbedder).save(folder / "embedder")
     documents = ("\n".join(f"the cat {i} sat with {i * j} others ." for j in range(9)) for i in range(60))
     (folder / "corpus.txt").write_text("\n\n".join(documents))
     rows = [{"text": "the cat sat", "label": "a"}, {"text": "sat .", "label": "b"}]
@@ -46,6 +53,10 @@ def inputs(tmp_path_factory):
     (folder / "run").mkdir()
     (folder / "run" / "settings.yaml").write_text("steps: 1\n")
     (folder / "run" / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")
+    (folder / "queries.tsv").write_text("q1\tthe cat\n")
+    pairs = [{"query": f"the cat {i}", "positive": f"sat {i}"} for i in range(9)]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    Index.build(folder / "corpus.txt", folder / "index", load_task(folder / "embedder"), limit=20, model=folder / "embedder")
     prepare(folder / "corpus.txt", folder / "model" / "vocab.txt", folder / "tokens", workers=1)
     return folder
 

@@ -19,6 +19,7 @@ ON_NO_BACKEND = (
     "docs/test_links.py",
     "docs/test_reference.py",
     "files/*",
+    "search/*",
     "tasks/metrics/*",
     "test_oracles.py",
     "text/*",

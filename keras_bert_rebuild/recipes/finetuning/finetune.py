@@ -15,6 +15,7 @@ from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.recipes.finetuning.finetune_checkpoints import FinetuneCheckpoints, RestOfEpoch
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
     count_in_training,
@@ -39,6 +40,8 @@ from keras_bert_rebuild.training.lora import add_lora, save_lora
 from keras_bert_rebuild.training.optimizers.adamw_and_lamb import AdamW
 from keras_bert_rebuild.training.optimizers.path_patterns import freeze, layer_rates, matches_any
 from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLinearDecay
+from keras_bert_rebuild.training.state.callbacks import StopOnSignal
+from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
 # Lengths on JAX: with the last batch of an epoch, which has fewer rows, a training has at most five shapes.
 LENGTHS = 4
@@ -77,7 +80,7 @@ def finetune(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> Finetuned:
-    """Fine-tune a model for a task, and save the best weights.
+    """Fine-tune a model for a task, or resume a run that was stopped, and save the best weights.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
     `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
@@ -89,8 +92,9 @@ def finetune(
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights by.
-        output: the folder of the run; the same run may be in it, and is restarted. The results of a finished one stay until this
-            one has finished too.
+        output: the folder of the run; the same run may be in it. If that was stopped, it resumes from its last checkpoint, at the
+            exact batch, and reaches the same weights. If it had finished, it starts again, and the results stay until there are new
+            ones.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
         test: examples to evaluate the best weights on once, in the end; None for none.
         report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
@@ -102,6 +106,7 @@ def finetune(
     Raises:
         ValueError: settings, files or labels are not usable, another run is in the folder, or a loss is not a number.
         BusyError: another process trains in the folder.
+        StoppedError: a signal stopped the run; its last step is in a checkpoint.
     """
     spec, settings = finetune_task(task), FinetuneSettings.of(settings, **changes)
     paths = [given for given in (model, train, dev, test) if isinstance(given, (str, Path))]
@@ -139,21 +144,37 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     finished = (output / REPORTS[0]).is_file()
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
         trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
-        return _evaluate(trained, spec, settings, folder, examples, described, started)
+        done = _evaluate(trained, spec, settings, folder, examples, described, started)
+        trained.checkpoints.remove()
+        return done
 
 
 def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
-    """Train, save the best weights in `folder`, and return the callback that chose them."""
-    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)))
-    report({"step": 0, "steps": steps})
+    """Train to the end, save the best weights in `folder`, and return the callback that chose them."""
+    signals = StopOnSignal()
+    checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
+    start, facts = checkpoints.restore(made.model)
+    table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)), start)
+    report({"step": start, "steps": steps})
 
     def save():
         made.save(folder / "model")
         if settings.lora_rank is not None:
             save_lora(made.model, folder / "adapters.safetensors")
 
-    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, table, report, save)
-    made.model.fit(batches, epochs=-(-steps // len(batches)), shuffle=False, verbose=0, callbacks=[callback])
+    reports = table, report, save, checkpoints
+    callback = FinetuneCallback(made, spec, settings, batches, examples["dev"], schedule, *reports, start, facts)
+    callbacks = [TorchStepSeeds(settings.seed, start), callback, signals]
+    epochs, (epoch, first) = -(-steps // len(batches)), divmod(start, len(batches))
+    with signals:
+        if first:
+            rest = RestOfEpoch(batches, epoch, first)
+            made.model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, shuffle=False, verbose=0, callbacks=callbacks)
+            epoch += 1
+        batches.epoch = epoch
+        if epoch < epochs and not (callback.is_over or checkpoints.stops):
+            made.model.fit(batches, initial_epoch=epoch, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+    checkpoints.finish(callback)
     return callback
 
 
@@ -172,6 +193,8 @@ def _evaluate(callback, spec, settings, folder, examples, described, started):
         "train_seconds": round(callback.train_seconds, 2),
     }
     evaluation, name = callback.best, "dev"
+    if evaluation.answers is None and "test" not in examples:  # an earlier process had them
+        evaluation = evaluate_task(best, examples["dev"], settings.batch_size)
     if "test" in examples:
         evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
         found["test"] = evaluation.scores

@@ -17,7 +17,7 @@ from keras_bert_rebuild.training.state.callbacks import CountedCallback
 COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
 
 
-# Numbers by the name of the score, and the answers in the order of the examples.
+# Numbers by the name of the score, and the answers in the order of the examples, None for those of an earlier process.
 Evaluation = namedtuple("Evaluation", ["scores", "answers"])
 
 
@@ -69,12 +69,15 @@ class FinetuneCallback(CountedCallback):
         table: a `MetricsTable` for the rows.
         report: called with every row, and with `{"step", "evaluated"}`, the fraction of the rows, while an evaluation runs.
         save: called when an evaluation was better than all before.
+        checkpoints: `FinetuneCheckpoints`.
+        initial_step: optimizer steps done before, by an earlier process.
+        facts: as from `facts` of that process; None at the beginning.
     """
 
     reads_logs_itself = True  # see `DeviceLogs`: those of the steps with a row
 
-    def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save):
-        super().__init__()
+    def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save, checkpoints, initial_step=0, facts=None):
+        super().__init__(initial_step)
         self.task, self.spec, self.settings, self.batches, self.dev = task, spec, settings, batches, dev
         self.table, self.report, self.save = table, report, save
         self.schedule, self.steps = schedule, schedule.total_steps
@@ -83,29 +86,48 @@ class FinetuneCallback(CountedCallback):
         self.best, self.best_score, self.best_step = None, None, 0
         self.evaluated, self.waited = 0, 0
         self.train_seconds = 0.0
+        self.is_over = False
+        self.checkpoints = checkpoints
         self._started = time.perf_counter()
         self._seen = self._seen_before = 0  # examples of this epoch so far, and until the last row
+        if facts is not None:
+            self._restore(**facts)
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._epoch, self._seen, self._seen_before = epoch, 0, 0
-        self._sizes = [len(bucket.indexes) for bucket in self.batches.batches(self.batches.epoch)]
+        self._epoch = epoch
+        self._sizes = [len(bucket.indexes) for bucket in self.batches.batches(epoch)]
+        self._seen = self._seen_before = sum(self._sizes[: self.step % len(self._sizes)])
 
     def on_train_batch_end(self, batch, logs=None):
         (step,) = self.count(batch)
-        self._seen += self._sizes[batch]
+        index = (step - 1) % len(self._sizes)
+        self._seen += self._sizes[index]
         last = step == self.steps
         evaluates = last or step % self.every == 0
-        ends_epoch = batch + 1 == len(self._sizes)
-        if evaluates or ends_epoch or step % self.settings.log_steps == 0:
+        saves = not last and self.checkpoints.is_due(step)
+        if evaluates or saves or self.checkpoints.stops or index + 1 == len(self._sizes) or step % self.settings.log_steps == 0:
             row = self._row(step, float(logs["loss"]))
             if evaluates:
                 row.update(self._evaluate(step))
             self.table.write(row)
             self.report(row)
             self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels after this one
+            if saves:
+                self.checkpoints.save(step, self.model, self.facts())
             self._started = time.perf_counter()
-        if last or (self.settings.patience is not None and self.waited >= self.settings.patience):
+        self.is_over = last or (self.settings.patience is not None and self.waited >= self.settings.patience)
+        if self.is_over:
             self.trained.stop_training = True
+
+    def facts(self):
+        """What it has found so far, plain values for a checkpoint."""
+        best = None if self.best is None else {"step": self.best_step, "score": self.best_score, "scores": self.best.scores}
+        return {"best": best, **{name: getattr(self, name) for name in ("metric", "evaluated", "waited", "train_seconds")}}
+
+    def _restore(self, best, metric, evaluated, waited, train_seconds):
+        if best is not None:
+            self.best, self.best_score, self.best_step = Evaluation(best["scores"], None), best["score"], best["step"]
+        self.metric, self.evaluated, self.waited, self.train_seconds = metric, evaluated, waited, train_seconds
 
     def _row(self, step, loss):
         """The row of a step, from the mean loss since the row before."""

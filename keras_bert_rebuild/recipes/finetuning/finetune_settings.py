@@ -15,7 +15,7 @@ DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
 MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-MINIMUMS |= {"lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1}
+MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives")
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
@@ -114,6 +114,9 @@ class FinetuneSettings:
 
     log_steps: int = 10
     """Optimizer steps between rows of metrics.csv."""
+
+    save_steps: int = 500
+    """Optimizer steps between checkpoints, from which a stopped run resumes; they are deleted when it is over."""
 
     workers: int = 0
     """Threads that make batches while the model trains; 0 makes them between the steps."""

@@ -1,0 +1,120 @@
+"""Corpora and queries, with ids."""
+
+import gzip
+import itertools
+import json
+import lzma
+import tracemalloc
+
+import pytest
+
+from keras_bert_rebuild.data.retrieval.corpora import Document, read_corpus, read_queries
+
+ROWS = [Document("a", "A title", "one text"), Document("b", "", "zwei\u2028Zeilen"), Document("7", "", "x")]
+
+
+def write_beir(path):
+    lines = [
+        {"_id": "a", "title": "A title", "text": "one text", "metadata": {"url": "x"}},
+        {"_id": "b", "text": "zwei\u2028Zeilen"},
+    ]
+    path.write_text(
+        "\ufeff" + "\r\n".join(map(json.dumps, lines)) + '\n\n{"_id": 7, "title": null, "text": "x"}\n', encoding="utf-8"
+    )
+
+
+def test_a_corpus_of_beir_and_a_table_have_the_same_documents(tmp_path):
+    write_beir(tmp_path / "corpus.jsonl")
+    table = "id\ttext\ttitle\na\tone text\tA title\nb\tzwei\u2028Zeilen\n\n7\tx\t\n"
+    (tmp_path / "corpus.tsv").write_text(table, encoding="utf-8")
+    with gzip.open(tmp_path / "corpus.tsv.gz", "wt", encoding="utf-8") as file:
+        file.write(table)
+    with lzma.open(tmp_path / "corpus.jsonl.xz", "wb") as file:
+        file.write((tmp_path / "corpus.jsonl").read_bytes())
+    for name in ("corpus.jsonl", "corpus.tsv", "corpus.tsv.gz", "corpus.jsonl.xz"):
+        assert list(read_corpus(tmp_path / name)) == ROWS
+    assert [document.full_text for document in ROWS[:2]] == ["A title one text", "zwei\u2028Zeilen"]
+
+
+def test_the_number_of_a_line_is_the_id_of_a_plain_text(tmp_path):
+    (tmp_path / "corpus.txt").write_text("one\ttext\r\n\n  \nthree\n", encoding="utf-8")
+    assert list(read_corpus(tmp_path / "corpus.txt")) == [Document("1", "", "one\ttext"), Document("4", "", "three")]
+
+
+def test_a_corpus_is_read_in_constant_memory(tmp_path):
+    with open(tmp_path / "corpus.tsv", "w", encoding="utf-8") as file:
+        file.writelines(f"{i}\t{'word ' * 100}\n" for i in range(20_000))  # 10 MB
+    tracemalloc.start()
+    assert sum(1 for _ in read_corpus(tmp_path / "corpus.tsv")) == 20_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6
+
+
+def test_queries_have_ids(tmp_path):
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q1", "text": "who?"}\n{"_id": "q0", "text": "when?"}\n', encoding="utf-8")
+    (tmp_path / "queries.tsv").write_text("id\ttext\nq1\twho?\nq0\twhen?\n", encoding="utf-8")
+    for name in ("queries.jsonl", "queries.tsv"):
+        assert list(read_queries(tmp_path / name).items()) == [("q1", "who?"), ("q0", "when?")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "q.txt",
+            "who?\n",
+            r"expected queries with ids, a \.jsonl file of _id and text or a \.tsv file; .*q\.txt has only",
+        ),
+        ("q.jsonl", '{"text": "who?"}\n', r"expected an id, the name _id; .*q\.jsonl, line 1 has 'text'\."),
+        ("q.tsv", "q1\twho?\nwhen?\n", r"expected id and text between tabs; .*q\.tsv, line 2 has 1 column\."),
+        ("q.tsv", "q1\twho?\tmore\n", r"expected id and text between tabs; .*line 1 has 3 columns\."),
+        ("q.tsv", "q1\ta\nq1\tb\n", r"expected every id of a query once; .*line 2 has 'q1' again\."),
+        ("q.tsv", "q 1\ta\n", r"expected an id, a word without white space; .*line 1 has 'q 1'\."),
+        ("q.tsv", "\ta\n", "expected an id, a word without white space; .*line 1 has ''"),
+        ("q.tsv", "\n", "expected at least one query"),
+        (
+            "q.csv",
+            "q1,a\n",
+            r"expected a file whose name ends in \.jsonl, .*\.md, before \.gz or \.xz; got .*q\.csv",
+        ),
+    ],
+)
+def test_what_is_wrong_with_queries_is_one_sentence(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as error:
+        read_queries(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("c.jsonl", b'{"_id": "a", "text": "x"}\n["b"]\n', "expected a JSON object with _id and text; got .*line 2"),
+        ("c.jsonl", b'{"_id": "a", "text": "x"\n', "expected a JSON object; .*line 1 is not one"),
+        ("c.jsonl", b'{"_id": "a", "title": "x"}\n', "expected a string as text; got None in .*line 1"),
+        ("c.jsonl", b'{"_id": "a", "text": "x", "title": 3}\n', "expected a string as title; got 3 in .*line 1"),
+        ("c.jsonl", b'{"_id": true, "text": "x"}\n', "expected an id, a word without white space; .*line 1 has True"),
+        ("c.jsonl", b"[" * 100_000 + b"\n", "expected a JSON object"),
+        ("c.tsv", b"a\tx\nb\t\xff\n", "expected text in UTF-8; .*line 2 is not, at byte 2"),
+        ("c.tsv", b"a\tx\ty\tz\n", "expected id, text and perhaps title between tabs; .*line 1 has 4 columns"),
+        ("c.tsv.gz", b"a\tx\n", "damaged"),
+        ("c.tsv", b"a" * 600 + b"\tx\n", "the id in .*line 1 must have at most 512 characters; got 600"),
+    ],
+)
+def test_what_is_wrong_with_a_corpus_is_one_sentence(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        list(read_corpus(tmp_path / name))
+
+
+@pytest.mark.parametrize("read", [lambda path: list(read_corpus(path)), read_queries])
+def test_a_folder_is_no_file(tmp_path, read):
+    for path, found in ((tmp_path, "a folder"), (tmp_path / "no.tsv", "nothing")):
+        with pytest.raises(ValueError, match=f"expected a file of .*; {found} is at"):
+            read(path)
+
+
+def test_the_first_documents_are_read_without_the_others(tmp_path):
+    (tmp_path / "c.tsv").write_text("a\tx\nb\ty\nwrong\n", encoding="utf-8")
+    assert [document.id for document in itertools.islice(read_corpus(tmp_path / "c.tsv"), 2)] == ["a", "b"]
