@@ -1,59 +1,28 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
-import numpy.typing as npt
 
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained.sentence_files import dense_files
-from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
-from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.retriever_description import retriever_description
-from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, weighted_mean
-
-# Settings that change vectors.
-OF_VECTORS = (
-    *("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate"),
-    *("max_len", "stride"),
-)
+from keras_bert_rebuild.tasks.sentence_vectors import SentenceVectors
+from keras_bert_rebuild.tasks.task import Progress, example_list, place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded
 
 
-# The least maximum of texts that are cut: the special tokens.
-SHORTEST = 2
-
-
-class SentenceEmbedder(Task):
-    """Computes vectors of texts, and the similarity of the vectors of pairs of texts.
-
-        vector(text) = modules(pooling over tokens (last block)), scaled to length 1
-
-    A text that is too long for the model is cut, or the vector is the mean over its windows, weighted by their tokens.
+class SentenceEmbedder(SentenceVectors):
+    """Computes vectors of texts, and the similarity of the vectors of pairs of texts: see `SentenceVectors`.
 
     Args:
-        model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
-        tokenizer: as for `task_tokenizer`.
-        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
-        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
-            trained with the model and saved with it.
-        normalize: scale vectors to length 1, last of all modules.
-        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
-            default.
-        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
-        include_prompt: whether the tokens of a prompt, and the class token before it, are pooled with those of the text.
-        truncate_dim: leave only that many numbers of a vector; None for all.
-        measure: what compares vectors: "cosine" or "dot", their product.
-        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        model, tokenizer: see `SentenceVectors`.
+        poolings, modules, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure, truncate: see
+            `SentenceVectors`.
         objective: the training objective: "cosine", cosines that match the scores of pairs; "in_batch_negatives", to find the
             second text of every pair among those of the batch, which should be distinct.
         score_range: the scores of least and greatest similarity, cosines 0 and 1.
@@ -63,12 +32,9 @@ class SentenceEmbedder(Task):
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
 
-    kind = "embedding"
-    heads = ()
     examples = "similarity"
     metrics = REGRESSION_METRICS
     options = ("objective",)
-    vectors = "dense"
 
     def __init__(
         self,
@@ -90,29 +56,21 @@ class SentenceEmbedder(Task):
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
-        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
-            raise ValueError("SentenceEmbedder must have a BertModel without heads; from_encoder makes one.")
-        self.encoder = model
-        self.poolings = checked_poolings(poolings)
-        self.prompts = checked_prompts(prompts, default_prompt)
-        self.default_prompt = default_prompt
-        self.include_prompt = bool(include_prompt)
-        if measure not in MEASURES:
-            raise ValueError(f"measure must be {' or '.join(MEASURES)}; got {measure!r}.")
-        if not include_prompt and not truncate:
-            raise ValueError(
-                "include_prompt=False is for texts that are cut, since later windows have no prompt: pass truncate=True."
-            )
-        pooled = pooled_model(model, self.poolings)
-        self.modules = module_layers(modules, pooled.outputs[0].shape[-1])
-        self.normalize, self.truncate_dim, self.measure, self.truncate = bool(normalize), truncate_dim, measure, bool(truncate)
-        self.shortest_row = SHORTEST if truncate else type(self).shortest_row
-        with_vector = with_modules(pooled, self.modules)
-        with_vector.load_report = getattr(model, "load_report", None)
-        super().__init__(with_vector, tokenizer, max_len=max_len, stride=stride)
-        full = self.model.outputs[0].shape[-1]
-        if truncate_dim is not None and not 1 <= truncate_dim <= full:
-            raise ValueError(f"truncate_dim must be from 1 to {full}, the numbers of a vector; got {truncate_dim}.")
+        super().__init__(
+            model,
+            tokenizer,
+            poolings=poolings,
+            modules=modules,
+            normalize=normalize,
+            prompts=prompts,
+            default_prompt=default_prompt,
+            include_prompt=include_prompt,
+            truncate_dim=truncate_dim,
+            measure=measure,
+            truncate=truncate,
+            max_len=max_len,
+            stride=stride,
+        )
         low, high = score_range
         if objective not in OBJECTIVES or not low < high:
             known = " or ".join(OBJECTIVES)
@@ -130,72 +88,6 @@ class SentenceEmbedder(Task):
         scores = [example.score for example in examples]
         objective = options["objective"] or objective_for(scores)
         return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
-
-    @property
-    def width(self) -> int:
-        """The numbers of a vector."""
-        return self.truncate_dim or self.model.outputs[0].shape[-1]
-
-    def __call__(self, texts: Sequence[str], batch_size: int = 32, prompt: str | None = None) -> npt.NDArray[np.float32]:
-        """The vectors of texts, `(texts, width)`, float32, each of length 1 unless the settings say otherwise.
-
-        Args:
-            texts: a list of texts.
-            batch_size: texts of a batch.
-            prompt: see `prompt_text`.
-
-        Raises:
-            ValueError: not a list, or an empty list.
-        """
-        return self._finished(self._pooled(example_list(texts, "texts"), batch_size, None, prompt))
-
-    def stream(
-        self, texts: Iterable[str], prompt: str | None = None, batch_tokens: int | None = None
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield the vector of every text `(width,)`, float32, in order and in constant memory.
-
-        Args:
-            texts: an iterable of strings; it may be endless.
-            prompt: see `prompt_text`.
-            batch_tokens: as for `EmbeddingStream.of_model`.
-        """
-        return map(self._finished, self._embedding_stream(prompt, batch_tokens).stream(texts))
-
-    def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors of queries, as `stream`: with the prompt "query", and such that `measure` is their product with documents."""
-        return map(self._compared, self._embedding_stream("query").stream(texts))
-
-    def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
-        """The vectors of documents: as `queries`, with the prompt "document"."""
-        return map(self._compared, self._embedding_stream("document").stream(texts))
-
-    def description(self) -> dict[str, Any]:
-        """Plain values that identify the model and the settings of its vectors, for an index."""
-        of_vectors = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
-        return retriever_description(self, {**of_vectors, "modules": [shown(module) for module in modules_of(self.modules)]})
-
-    def prompt_text(self, prompt: str | None) -> str:
-        """The text that is put before every text.
-
-        Args:
-            prompt: the name of a prompt of the settings, "query" or "document"; any other text is itself what is put before every
-                text. None for the default prompt, if there is one.
-        """
-        name = self.default_prompt if prompt is None else prompt
-        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
-
-    def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
-        """The similarity of each text and the text of the same index in another list, `(texts,)`: by default the cosine.
-
-        Raises:
-            ValueError: not a list, an empty list, or a different number of first and second texts.
-        """
-        firsts, seconds = paired_lists(firsts, seconds)
-        vectors = self._vectors([*firsts, *seconds], batch_size, None)
-        return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
-
-    def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
-        return super().windows(texts, pairs, truncate=self.truncate, **options)
 
     def encode(self, examples: Iterable[Any]) -> Encoded:
         """The rows of pairs, first and second in turn; every window of a long text forms a pair, with the last of a shorter one."""
@@ -227,7 +119,7 @@ class SentenceEmbedder(Task):
         """A number for every pair: the cosine, mapped linearly from 0 to 1 onto the range of the scores."""
         examples = example_list(examples)
         texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
-        vectors = self._vectors(texts, batch_size, progress)
+        vectors = self.compared(texts, batch_size, progress, prompt=None)
         low, high = self.score_range
         return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
 
@@ -241,98 +133,9 @@ class SentenceEmbedder(Task):
         return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
 
     def settings(self) -> dict[str, Any]:
-        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
-        own = {
-            "poolings": list(self.poolings),
-            "normalize": self.normalize,
-            "prompts": self.prompts,
-            "default_prompt": self.default_prompt,
-            "include_prompt": self.include_prompt,
-            "truncate_dim": self.truncate_dim,
-            "measure": self.measure,
-            "truncate": self.truncate,
-            "objective": self.objective,
-            "score_range": list(self.score_range),
-            "scale": self.scale,
-        }
+        own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
         return {**super().settings(), **own}
-
-    def further_files(self) -> dict[str, bytes]:
-        """The files that let sentence-transformers read the Hugging Face folder."""
-        return dense_files(
-            self.model.config.hidden_size,
-            self.max_len,
-            poolings=self.poolings,
-            modules=modules_of(self.modules),
-            normalize=self.normalize,
-            prompts=self.prompts,
-            default_prompt=self.default_prompt,
-            include_prompt=self.include_prompt,
-            truncate_dim=self.truncate_dim,
-            measure=self.measure,
-        )
-
-    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
-        text = self.prompt_text(prompt)
-        model = embedding_model(
-            self.encoder,
-            self.poolings,
-            self.normalize,
-            any_length=True,
-            modules=self.modules,
-            skip=self._tokens_to_skip(text),
-            width=self.truncate_dim,
-        )
-        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
-        return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
-
-    def model_to_save(self) -> keras.Model:
-        return self.encoder
 
     @property
     def _objective(self):
         return OBJECTIVES[self.objective](self.score_range, self.scale)
-
-    def _embedding_stream(self, prompt=None, batch_tokens=None):
-        """The `EmbeddingStream` of vectors as the modules give them."""
-        return EmbeddingStream.of_model(
-            self.encoder,
-            self.tokenizer,
-            self.poolings,
-            max_len=self.max_len,
-            modules=self.modules,
-            batch_tokens=batch_tokens,
-            include_prompt=self.include_prompt,
-            prompt=self.prompt_text(prompt),
-            stride=None if self.truncate else self.stride,
-        )
-
-    def _pooled(self, texts, batch_size, progress, prompt=None):
-        """The vectors of a list of texts as the modules give them, `(texts, numbers)`."""
-        prompt = self.prompt_text(prompt)
-        skip = self._tokens_to_skip(prompt)
-        model = embedding_model(self.encoder, self.poolings, modules=self.modules, skip=skip) if skip else self.model
-        windows = self.windows([prompt + text for text in texts])
-        return weighted_mean(self.predict_windows(windows, batch_size, progress, model), windows)
-
-    def _tokens_to_skip(self, prompt):
-        return 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
-
-    def _vectors(self, texts, batch_size, progress, prompt=None):
-        """The vectors of a list of texts whose product is their similarity, `(texts, width)`."""
-        return self._compared(self._pooled(texts, batch_size, progress, prompt))
-
-    def _finished(self, vectors):
-        """Vectors after the last steps, scaled and cut: float32 `(..., width)`."""
-        return (unit(vectors) if self.normalize else vectors)[..., : self.width].astype("float32")
-
-    def _compared(self, vectors):
-        """Vectors whose product is their similarity: float32 `(..., width)`."""
-        finished = self._finished(vectors)
-        return unit(finished) if self.measure == "cosine" else finished
-
-
-def unit(vectors):
-    """Vectors `(..., width)` scaled to length 1; 0 stays 0."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

@@ -1,0 +1,253 @@
+"""Vectors of sentences: poolings, modules, prompts, windows, and the streams that a search takes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.sentence_files import dense_files
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
+from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
+from keras_bert_rebuild.tasks.retriever_description import retriever_description
+from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists
+from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
+
+# Settings that change vectors.
+OF_VECTORS = ("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate")
+
+
+# The least maximum of texts that are cut: the special tokens.
+SHORTEST = 2
+
+
+class SentenceVectors(Task):
+    """A task whose model gives a vector for a text; how it is trained is a matter of subclasses. Abstract.
+
+        vector(text) = modules(pooling over tokens (last block)), scaled to length 1
+
+    A text that is too long for the model is cut, or the vector is the mean over its windows, weighted by their tokens.
+
+    Args:
+        model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
+        tokenizer: as for `task_tokenizer`.
+        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
+        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
+            trained with the model and saved with it.
+        normalize: scale vectors to length 1, last of all modules.
+        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
+            default.
+        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
+        include_prompt: whether the tokens of a prompt, and the class token before it, are pooled with those of the text.
+        truncate_dim: leave only that many numbers of a vector; None for all.
+        measure: what compares vectors: "cosine" or "dot", their product.
+        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        max_len, stride: see `Task`.
+
+    Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
+    """
+
+    kind = "embedding"
+    heads = ()
+    vectors = "dense"
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Any = None,
+        *,
+        poolings: Sequence[str] = ("mean",),
+        modules: Sequence[Any] = (),
+        normalize: bool = True,
+        prompts: Mapping[str, str] | None = None,
+        default_prompt: str | None = None,
+        include_prompt: bool = True,
+        truncate_dim: int | None = None,
+        measure: str = "cosine",
+        truncate: bool = False,
+        max_len: int | None = None,
+        stride: int | None = None,
+    ) -> None:
+        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
+            raise ValueError(f"{type(self).__name__} must have a BertModel without heads; from_encoder makes one.")
+        self.encoder = model
+        self.poolings = checked_poolings(poolings)
+        self.prompts = checked_prompts(prompts, default_prompt)
+        self.default_prompt = default_prompt
+        self.include_prompt = bool(include_prompt)
+        if measure not in MEASURES:
+            raise ValueError(f"measure must be {' or '.join(MEASURES)}; got {measure!r}.")
+        if not include_prompt and not truncate:
+            raise ValueError(
+                "include_prompt=False is for texts that are cut, since later windows have no prompt: pass truncate=True."
+            )
+        pooled = pooled_model(model, self.poolings)
+        self.modules = module_layers(modules, pooled.outputs[0].shape[-1])
+        self.normalize, self.truncate_dim, self.measure, self.truncate = bool(normalize), truncate_dim, measure, bool(truncate)
+        self.shortest_row = SHORTEST if truncate else type(self).shortest_row
+        with_vector = with_modules(pooled, self.modules)
+        with_vector.load_report = getattr(model, "load_report", None)
+        super().__init__(with_vector, tokenizer, max_len=max_len, stride=stride)
+        full = self.model.outputs[0].shape[-1]
+        if truncate_dim is not None and not 1 <= truncate_dim <= full:
+            raise ValueError(f"truncate_dim must be from 1 to {full}, the numbers of a vector; got {truncate_dim}.")
+
+    @property
+    def width(self) -> int:
+        """The numbers of a vector."""
+        return self.truncate_dim or self.model.outputs[0].shape[-1]
+
+    def __call__(self, texts: Sequence[str], batch_size: int = 32, prompt: str | None = None) -> npt.NDArray[np.float32]:
+        """The vectors of texts, `(texts, width)`, float32, each of length 1 unless the settings say otherwise.
+
+        Args:
+            texts: a list of texts.
+            batch_size: texts of a batch.
+            prompt: see `prompt_text`.
+
+        Raises:
+            ValueError: not a list, or an empty list.
+        """
+        return self._finished(self._pooled(example_list(texts, "texts"), batch_size, None, prompt))
+
+    def stream(
+        self, texts: Iterable[str], prompt: str | None = None, batch_tokens: int | None = None
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the vector of every text `(width,)`, float32, in order and in constant memory.
+
+        Args:
+            texts: an iterable of strings; it may be endless.
+            prompt: see `prompt_text`.
+            batch_tokens: as for `EmbeddingStream.of_model`.
+        """
+        return map(self._finished, self._embedding_stream(prompt, batch_tokens).stream(texts))
+
+    def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """The vectors of queries, as `stream`: with the prompt "query", and such that `measure` is their product with documents."""
+        return map(self._compared, self._embedding_stream("query").stream(texts))
+
+    def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """The vectors of documents: as `queries`, with the prompt "document"."""
+        return map(self._compared, self._embedding_stream("document").stream(texts))
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that identify the model and the settings of its vectors, for an index."""
+        of_vectors = {name: value for name, value in self.settings().items() if name in (*OF_VECTORS, "max_len", "stride")}
+        return retriever_description(self, {**of_vectors, "modules": [shown(module) for module in modules_of(self.modules)]})
+
+    def prompt_text(self, prompt: str | None) -> str:
+        """The text that is put before every text.
+
+        Args:
+            prompt: the name of a prompt of the settings, "query" or "document"; any other text is itself what is put before every
+                text. None for the default prompt, if there is one.
+        """
+        name = self.default_prompt if prompt is None else prompt
+        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
+
+    def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
+        """The similarity of each text and the text of the same index in another list, `(texts,)`: by default the cosine.
+
+        Raises:
+            ValueError: not a list, an empty list, or a different number of first and second texts.
+        """
+        firsts, seconds = paired_lists(firsts, seconds)
+        vectors = self.compared([*firsts, *seconds], batch_size, prompt=None)
+        return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
+
+    def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
+        return super().windows(texts, pairs, truncate=self.truncate, **options)
+
+    def compared(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress = None, prompt: str | None = ""
+    ) -> npt.NDArray[np.float32]:
+        """The vectors of a list of texts such that their product is their similarity, `(texts, width)`.
+
+        Args:
+            texts: a list of texts, which may have their prompts already.
+            batch_size: texts of a batch.
+            progress: called with the number of finished rows and of all rows.
+            prompt: see `prompt_text`; by default none is put before the texts.
+        """
+        return self._compared(self._pooled(texts, batch_size, progress, prompt))
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
+        own = {name: getattr(self, name) for name in OF_VECTORS}
+        return {**super().settings(), **own, "poolings": list(self.poolings)}
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return dense_files(
+            self.model.config.hidden_size,
+            self.max_len,
+            poolings=self.poolings,
+            modules=modules_of(self.modules),
+            normalize=self.normalize,
+            prompts=self.prompts,
+            default_prompt=self.default_prompt,
+            include_prompt=self.include_prompt,
+            truncate_dim=self.truncate_dim,
+            measure=self.measure,
+        )
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
+        text = self.prompt_text(prompt)
+        model = embedding_model(
+            self.encoder,
+            self.poolings,
+            self.normalize,
+            any_length=True,
+            modules=self.modules,
+            skip=self._tokens_to_skip(text),
+            width=self.truncate_dim,
+        )
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
+        return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
+
+    def model_to_save(self) -> keras.Model:
+        return self.encoder
+
+    def _embedding_stream(self, prompt=None, batch_tokens=None):
+        """The `EmbeddingStream` of vectors as the modules give them."""
+        return EmbeddingStream.of_model(
+            self.encoder,
+            self.tokenizer,
+            self.poolings,
+            max_len=self.max_len,
+            modules=self.modules,
+            batch_tokens=batch_tokens,
+            include_prompt=self.include_prompt,
+            prompt=self.prompt_text(prompt),
+            stride=None if self.truncate else self.stride,
+        )
+
+    def _pooled(self, texts, batch_size, progress, prompt=None):
+        """The vectors of a list of texts as the modules give them, `(texts, numbers)`."""
+        prompt = self.prompt_text(prompt)
+        skip = self._tokens_to_skip(prompt)
+        model = embedding_model(self.encoder, self.poolings, modules=self.modules, skip=skip) if skip else self.model
+        windows = self.windows([prompt + text for text in texts])
+        return weighted_mean(self.predict_windows(windows, batch_size, progress, model), windows)
+
+    def _tokens_to_skip(self, prompt):
+        return 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
+
+    def _finished(self, vectors):
+        """Vectors after the last steps, scaled and cut: float32 `(..., width)`."""
+        return (unit(vectors) if self.normalize else vectors)[..., : self.width].astype("float32")
+
+    def _compared(self, vectors):
+        """Vectors whose product is their similarity: float32 `(..., width)`."""
+        finished = self._finished(vectors)
+        return unit(finished) if self.measure == "cosine" else finished
+
+
+def unit(vectors):
+    """Vectors `(..., width)` scaled to length 1; 0 stays 0."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
