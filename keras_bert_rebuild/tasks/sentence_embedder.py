@@ -1,40 +1,71 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
-from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
-from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
-from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
-from keras_bert_rebuild.tasks.sentence_vectors import SentenceVectors
-from keras_bert_rebuild.tasks.task import Progress, example_list, place_of
-from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.sentence_files import dense_files
+from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
+from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
+from keras_bert_rebuild.tasks.retriever_description import retriever_description
+from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
+from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
+from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
+from keras_bert_rebuild.tasks.task import Progress, example_list, paired_lists
+from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
+from keras_bert_rebuild.tasks.vector_task import VectorTask
+
+# Settings that change vectors.
+OF_VECTORS = (
+    *("poolings", "normalize", "prompts", "default_prompt", "include_prompt", "truncate_dim", "measure", "truncate"),
+    *("max_len", "stride"),
+)
 
 
-class SentenceEmbedder(SentenceVectors):
-    """Computes vectors of texts, and the similarity of the vectors of pairs of texts: see `SentenceVectors`.
+# The least maximum of texts that are cut: the special tokens.
+SHORTEST = 2
+
+
+class SentenceEmbedder(VectorTask):
+    """Computes vectors of texts, and the similarity of the vectors of pairs of texts.
+
+        vector(text) = modules(pooling over tokens (last block)), scaled to length 1
+
+    A text that is too long for the model is cut, or the vector is the mean over its windows, weighted by their tokens.
 
     Args:
-        model, tokenizer: see `SentenceVectors`.
-        poolings, modules, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure, truncate: see
-            `SentenceVectors`.
-        objective: the training objective: "cosine", cosines that match the scores of pairs; "in_batch_negatives", to find the
-            second text of every pair among those of the batch, which should be distinct.
+        model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
+        tokenizer: as for `task_tokenizer`.
+        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
+        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
+            trained with the model and saved with it.
+        normalize: scale vectors to length 1, last of all modules.
+        prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
+            default.
+        default_prompt: the name of the prompt for texts that are neither; None for no prompt.
+        include_prompt: whether the tokens of a prompt, and the class token before it, are pooled with those of the text.
+        truncate_dim: leave only that many numbers of a vector; None for all.
+        measure: what compares vectors: "cosine" or "dot", their product.
+        truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
+        objective: the training objective, one in `OBJECTIVES` for its examples: "cosine", cosines that match the scores of pairs;
+            "in_batch_negatives", to find the second text of every pair among those of the batch. None: the first for them.
         score_range: the scores of least and greatest similarity, cosines 0 and 1.
-        scale: factor of the cosines in "in_batch_negatives".
+        scale: factor of the cosines in objectives that compare them; None for the usual one.
+        example_kind: what it is trained on and answers: "similarity", pairs with scores; "retrieval", queries with texts to find;
+            "classification", texts with labels.
+        training: further settings of the training.
         max_len, stride: see `Task`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
     """
 
-    examples = "similarity"
-    metrics = REGRESSION_METRICS
-    options = ("objective",)
+    kind = "embedding"
+    heads = ()
+    vectors = "dense"
 
     def __init__(
         self,
@@ -50,92 +81,193 @@ class SentenceEmbedder(SentenceVectors):
         truncate_dim: int | None = None,
         measure: str = "cosine",
         truncate: bool = False,
-        objective: str = "cosine",
+        objective: str | None = None,
         score_range: Sequence[float] = (0.0, 1.0),
-        scale: float = 20.0,
+        scale: float | None = None,
+        example_kind: str = "similarity",
+        training: VectorTraining | None = None,
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
-        super().__init__(
-            model,
-            tokenizer,
-            poolings=poolings,
-            modules=modules,
-            normalize=normalize,
-            prompts=prompts,
-            default_prompt=default_prompt,
-            include_prompt=include_prompt,
-            truncate_dim=truncate_dim,
-            measure=measure,
-            truncate=truncate,
-            max_len=max_len,
-            stride=stride,
-        )
-        low, high = score_range
-        if objective not in OBJECTIVES or not low < high:
-            known = " or ".join(OBJECTIVES)
-            raise ValueError(f"objective must be {known}, and score_range ascending; got {objective!r} and {tuple(score_range)}.")
-        self.objective = objective
-        self.score_range = float(low), float(high)
-        self.scale = scale
-
-    @classmethod
-    def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("similarity", cls, cls.examples, cls.metrics, options=cls.options),)
-
-    @classmethod
-    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        scores = [example.score for example in examples]
-        objective = options["objective"] or objective_for(scores)
-        return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
-
-    def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of pairs, first and second in turn; every window of a long text forms a pair, with the last of a shorter one."""
-        examples = example_list(examples)
-        windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
-        objective = self._objective
-        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
-        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
-
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
-        """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
-        if encoded.targets is None:
-            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
-        bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
-        rows, owners, all_windows = [], [], self._objective.all_windows
-        for pair in range(len(encoded.targets)):
-            first, second, end = bounds[2 * pair : 2 * pair + 3]
-            count = max(second - first, end - second) if all_windows else 1
-            for i in range(count):
-                rows += [min(first + i, second - 1), min(second + i, end - 1)]
-                owners += [pair, pair]
-        return self.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
-
-    def loss(self) -> keras.losses.Loss:
-        """The loss of the objective: the squared error of cosines, or cross entropy over the batch."""
-        return self._objective.loss()
-
-    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """A number for every pair: the cosine, mapped linearly from 0 to 1 onto the range of the scores."""
-        examples = example_list(examples)
-        texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
-        vectors = self.compared(texts, batch_size, progress, prompt=None)
-        low, high = self.score_range
-        return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
-
-    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Pearson's and Spearman's correlation of the scores."""
-        from keras_bert_rebuild.tasks.metrics import regression_scores
-
-        return regression_scores([example.score for example in examples], list(answers))
-
-    def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
-
-    def settings(self) -> dict[str, Any]:
-        own = {"objective": self.objective, "score_range": list(self.score_range), "scale": self.scale}
-        return {**super().settings(), **own}
+        if getattr(model, "config", None) is None or not set(heads_of(model)) <= {"pooler"}:
+            raise ValueError("SentenceEmbedder must have a BertModel without heads; from_encoder makes one.")
+        self.encoder = model
+        self.poolings = checked_poolings(poolings)
+        self.prompts = checked_prompts(prompts, default_prompt)
+        self.default_prompt = default_prompt
+        self.include_prompt = bool(include_prompt)
+        if measure not in MEASURES:
+            raise ValueError(f"measure must be {' or '.join(MEASURES)}; got {measure!r}.")
+        if not include_prompt and not truncate:
+            raise ValueError(
+                "include_prompt=False is for texts that are cut, since later windows have no prompt: pass truncate=True."
+            )
+        pooled = pooled_model(model, self.poolings)
+        self.modules = module_layers(modules, pooled.outputs[0].shape[-1])
+        self.normalize, self.truncate_dim, self.measure, self.truncate = bool(normalize), truncate_dim, measure, bool(truncate)
+        self.shortest_row = SHORTEST if truncate else type(self).shortest_row
+        with_vector = with_modules(pooled, self.modules)
+        with_vector.load_report = getattr(model, "load_report", None)
+        super().__init__(with_vector, tokenizer, max_len=max_len, stride=stride)
+        full = self.model.outputs[0].shape[-1]
+        if truncate_dim is not None and not 1 <= truncate_dim <= full:
+            raise ValueError(f"truncate_dim must be from 1 to {full}, the numbers of a vector; got {truncate_dim}.")
+        self.set_objective(objective, score_range, scale, example_kind, training)
 
     @property
-    def _objective(self):
-        return OBJECTIVES[self.objective](self.score_range, self.scale)
+    def width(self) -> int:
+        """The numbers of a vector."""
+        return self.truncate_dim or self.model.outputs[0].shape[-1]
+
+    def __call__(self, texts: Sequence[str], batch_size: int = 32, prompt: str | None = None) -> npt.NDArray[np.float32]:
+        """The vectors of texts, `(texts, width)`, float32, each of length 1 unless the settings say otherwise.
+
+        Args:
+            texts: a list of texts.
+            batch_size: texts of a batch.
+            prompt: see `prompt_text`.
+
+        Raises:
+            ValueError: not a list, or an empty list.
+        """
+        return self._finished(self._pooled(example_list(texts, "texts"), batch_size, None, prompt))
+
+    def stream(
+        self, texts: Iterable[str], prompt: str | None = None, batch_tokens: int | None = None
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        """Yield the vector of every text `(width,)`, float32, in order and in constant memory.
+
+        Args:
+            texts: an iterable of strings; it may be endless.
+            prompt: see `prompt_text`.
+            batch_tokens: as for `EmbeddingStream.of_model`.
+        """
+        return map(self._finished, self._embedding_stream(prompt, batch_tokens).stream(texts))
+
+    def queries(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """The vectors of queries, as `stream`: with the prompt "query", and such that `measure` is their product with documents."""
+        return map(self._compared, self._embedding_stream("query").stream(texts))
+
+    def documents(self, texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+        """The vectors of documents: as `queries`, with the prompt "document"."""
+        return map(self._compared, self._embedding_stream("document").stream(texts))
+
+    def description(self) -> dict[str, Any]:
+        """Plain values that identify the model and the settings of its vectors, for an index."""
+        of_vectors = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
+        return retriever_description(self, {**of_vectors, "modules": [shown(module) for module in modules_of(self.modules)]})
+
+    def prompt_text(self, prompt: str | None) -> str:
+        """The text that is put before every text.
+
+        Args:
+            prompt: the name of a prompt of the settings, "query" or "document"; any other text is itself what is put before every
+                text. None for the default prompt, if there is one.
+        """
+        name = self.default_prompt if prompt is None else prompt
+        return "" if name is None else self.prompts.get(name, "" if name in ALWAYS else name)
+
+    def similarity(self, firsts: Sequence[str], seconds: Sequence[str], batch_size: int = 32) -> npt.NDArray[np.float32]:
+        """The similarity of each text and the text of the same index in another list, `(texts,)`: by default the cosine.
+
+        Raises:
+            ValueError: not a list, an empty list, or a different number of first and second texts.
+        """
+        firsts, seconds = paired_lists(firsts, seconds)
+        vectors = self.compared([*firsts, *seconds], batch_size)
+        return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
+
+    def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
+        return super().windows(texts, pairs, truncate=self.truncate, **options)
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
+        own = {
+            "poolings": list(self.poolings),
+            "normalize": self.normalize,
+            "prompts": self.prompts,
+            "default_prompt": self.default_prompt,
+            "include_prompt": self.include_prompt,
+            "truncate_dim": self.truncate_dim,
+            "measure": self.measure,
+            "truncate": self.truncate,
+        }
+        return {**super().settings(), **own}
+
+    def further_files(self) -> dict[str, bytes]:
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return dense_files(
+            self.model.config.hidden_size,
+            self.max_len,
+            poolings=self.poolings,
+            modules=modules_of(self.modules),
+            normalize=self.normalize,
+            prompts=self.prompts,
+            default_prompt=self.default_prompt,
+            include_prompt=self.include_prompt,
+            truncate_dim=self.truncate_dim,
+            measure=self.measure,
+        )
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
+        text = self.prompt_text(prompt)
+        model = embedding_model(
+            self.encoder,
+            self.poolings,
+            self.normalize,
+            any_length=True,
+            modules=self.modules,
+            skip=self._tokens_to_skip(text),
+            width=self.truncate_dim,
+        )
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
+        return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
+
+    def model_to_save(self) -> keras.Model:
+        return self.encoder
+
+    def _embedding_stream(self, prompt=None, batch_tokens=None):
+        """The `EmbeddingStream` of vectors as the modules give them."""
+        return EmbeddingStream.of_model(
+            self.encoder,
+            self.tokenizer,
+            self.poolings,
+            max_len=self.max_len,
+            modules=self.modules,
+            batch_tokens=batch_tokens,
+            include_prompt=self.include_prompt,
+            prompt=self.prompt_text(prompt),
+            stride=None if self.truncate else self.stride,
+        )
+
+    def _pooled(self, texts, batch_size, progress, prompt=None):
+        """The vectors of a list of texts as the modules give them, `(texts, numbers)`."""
+        prompt = self.prompt_text(prompt)
+        skip = self._tokens_to_skip(prompt)
+        model = embedding_model(self.encoder, self.poolings, modules=self.modules, skip=skip) if skip else self.model
+        windows = self.windows([prompt + text for text in texts])
+        return weighted_mean(self.predict_windows(windows, batch_size, progress, model), windows)
+
+    def _tokens_to_skip(self, prompt):
+        return 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
+
+    def compared(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress = None, prompt: str | None = None
+    ) -> npt.NDArray[np.float32]:
+        """The vectors of a list of texts whose product is their similarity, `(texts, width)`; see `__call__`."""
+        return self._compared(self._pooled(texts, batch_size, progress, prompt))
+
+    def _finished(self, vectors):
+        """Vectors after the last steps, scaled and cut: float32 `(..., width)`."""
+        return (unit(vectors) if self.normalize else vectors)[..., : self.width].astype("float32")
+
+    def _compared(self, vectors):
+        """Vectors whose product is their similarity: float32 `(..., width)`."""
+        finished = self._finished(vectors)
+        return unit(finished) if self.measure == "cosine" else finished
+
+
+def unit(vectors):
+    """Vectors `(..., width)` scaled to length 1; 0 stays 0."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

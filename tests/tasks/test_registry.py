@@ -149,7 +149,7 @@ def test_an_objective_may_be_an_object_everywhere(monkeypatch, encoder, tmp_path
     done = finetune("similarity", encoder, pairs, pairs, tmp_path / "run", objective="squared", epochs=1, **QUICK)
     assert done.task.encode(pairs).targets.tolist() == [1.0, 0.0, 0.25]
     assert load_task(tmp_path / "run" / "model").objective == "squared"
-    with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives or squared, and score_range ascending"):
+    with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives or cosent or squared for similarity"):
         SentenceEmbedder.from_encoder(encoder, objective="other")
     with pytest.raises(ValueError, match="objective must be one of 'cosine', 'in_batch_negatives', 'squared', None; got 'other'"):
         FinetuneSettings(objective="other")
