@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -75,7 +76,8 @@ def export(
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
     if (format == "openvino_int8") != (texts is not None):
         raise ValueError(f"texts for calibration belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
-    task, of_task = (model, {}) if isinstance(model, Task) else (None, {})
+    task = model if isinstance(model, Task) else None
+    of_task: dict[str, Any] = {}
     if task is not None:
         if poolings or normalize:
             raise ValueError(f"a {type(task).__name__} has its own poolings: leave them out.")
@@ -121,7 +123,7 @@ def export(
         if texts is not None and of_task:
             from keras_bert_rebuild.export.int8_quality import int8_quality
 
-            _write_settings(folder, {**settings, "quality": int8_quality(folder, texts, evaluation)})
+            _write_settings(folder, {**settings, "quality": int8_quality(folder, list(texts), evaluation)})
     return path
 
 

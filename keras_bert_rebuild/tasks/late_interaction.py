@@ -27,7 +27,7 @@ from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense, shown
-from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.task import Progress, example_list
 from keras_bert_rebuild.tasks.text_rows import Windows
 
 # Numbers of a token's vector in a new embedder, as in ColBERT.
@@ -173,10 +173,10 @@ class LateInteractionEmbedder(GroupTask):
         modules = [shown(module) for module in modules_of(self.modules)]
         return retriever_description(self, {**settings, "skiplist_words": list(self.skiplist_words), "modules": modules})
 
-    def training_windows(self, queries, documents):
+    def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
         return _windows(self._query_rows(queries)), _windows(self._document_rows(documents))
 
-    def ranked_scores(self, queries, documents, progress):
+    def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
         found = []
         for number, vectors in enumerate(self.documents(documents), 1):
             found.append(vectors)

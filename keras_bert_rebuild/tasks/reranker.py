@@ -38,7 +38,7 @@ class Reranker(Task):
     windows. A training uses the first window.
 
     In training a query has one text to find and `negatives` others: those given for it, another choice every epoch if they are
-    more, and texts that other queries find, drawn anew every epoch, if they are fewer. The draws are a function of the seed, and
+    more, and texts that other queries find, others in every epoch, if they are fewer. The draws are a function of the seed, and
     leave out all texts that are given for an equal query. Texts with labels are not filled up; those of equal queries are a list.
 
     Args:
