@@ -156,7 +156,7 @@ class TrainingBar(Progress):
             yield Text(self._note, overflow="ellipsis", no_wrap=True)
 
     def __call__(self, row):
-        """Show a row of the curve; the first has only the step where the run starts. A run in minutes says how many `steps` it expects."""
+        """Show a row of the curve; the first has only the step where the run starts, those of a run in minutes also its `steps`."""
         if "steps" in row:
             self.update(self._task, total=row["steps"])
         if self._known is None:

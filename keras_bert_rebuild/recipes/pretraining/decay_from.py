@@ -18,8 +18,8 @@ OWN = ("decay_from", "decay_step", "steps", "decay_fraction", "decay_shape", "sc
 def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
     """The settings of a run that continues another one with the fall of its rate; without `decay_from`, the same settings.
 
-    They are those of a run that would have begun its fall there from the start: the steps, the warm-up and the phases of the run that
-    is continued, up to a new end. So both end with the same bits.
+    They are those of a run that would have begun its fall there from the start: the steps, the warm-up and the phases of the run
+    that is continued, up to a new end. So both end with the same bits.
 
     Args:
         settings: `PretrainSettings` with `decay_from`, and of the other fields only those that may differ.
@@ -73,8 +73,10 @@ def decay_checkpoint(settings: PretrainSettings) -> Any:
     Raises:
         ValueError: it is gone or damaged.
     """
-    batches = settings.decay_step * settings.gradient_accumulation_steps
-    return read_checkpoint(Path(settings.decay_from) / "checkpoints" / f"step-{batches:08d}")
+    run, step = settings.decay_from, settings.decay_step
+    if run is None or step is None:
+        raise ValueError(f"expected settings of with_decay, with a run and a step; got {run} and {step}.")
+    return read_checkpoint(Path(run) / "checkpoints" / f"step-{step * settings.gradient_accumulation_steps:08d}")
 
 
 def _values_of(run):

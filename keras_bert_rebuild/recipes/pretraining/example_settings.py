@@ -66,7 +66,7 @@ class ExampleSettings:
     changed by them."""
 
     batch_warmup_steps: int | None = None
-    """Optimizer steps with the sizes of `batch_warmup`; None: a tenth of all. With `minutes` they are always a tenth of the time."""
+    """Optimizer steps with the sizes of `batch_warmup`; None: a tenth of all. With `minutes`, always a tenth of the time."""
 
     gradient_accumulation_steps: int = 1
     """Micro-batches per optimizer step, all with the same weight, however many labels they have."""
@@ -98,7 +98,7 @@ class ExampleSettings:
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
-        """The phases of the run with all numbers filled in: those that are given, or one, and one for every size of `batch_warmup`."""
+        """The phases of the run with all numbers filled in: those given, or one, after one for every size of `batch_warmup`."""
         given = tuple(self.phases) or tuple(self._growing())
         return tuple(phase.with_predictions(self.mask_rate) for phase in given)
 

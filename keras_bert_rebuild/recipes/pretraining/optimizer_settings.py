@@ -91,13 +91,13 @@ class OptimizerSettings:
                 f"the warm-up must have warmup_steps or warmup_fraction; got {self.warmup_steps} steps and {self.warmup_fraction}."
             )
         for name in ("decay_fraction", "decay_shape"):
-            if self.schedule != "trapezoidal" and getattr(self, name) is not None:
+            if self.schedule != "trapezoidal" and self.decay_from is None and getattr(self, name) is not None:
                 raise ValueError(f"{name} is for schedule='trapezoidal'; got {getattr(self, name)!r} with {self.schedule!r}.")
         if self.decay_step is not None and self.decay_from is None:
             raise ValueError(f"decay_step is a step of the run in decay_from; got {self.decay_step} and no run.")
 
     def warmup_of(self, steps: int) -> int:
-        """Optimizer steps of rising rate, of a run of so many steps."""
+        """Optimizer steps of rising rate, of a run with this number of steps."""
         if self.warmup_fraction is not None:
             return round(self.warmup_fraction * steps)
         return min(steps // 10, 10_000) if self.warmup_steps is None else min(self.warmup_steps, steps)

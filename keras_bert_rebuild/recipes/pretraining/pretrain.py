@@ -31,7 +31,6 @@ from keras_bert_rebuild.training.distributed.distribution import choose_devices,
 from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
 
-
 # Batches of a run in minutes: as many as there is time for.
 ENDLESS = 1 << 40
 

@@ -148,7 +148,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             rise = self.rise_of_minutes if self.minutes is not None else self.warmup_of(self.total_steps) / self.total_steps
             if rise + fall > 1:
                 raise ValueError(
-                    f"the warm-up and the fall of a trapezoidal schedule must fit into the run; got {rise:.0%} and {fall:.0%} of it."
+                    f"warm-up and fall of a trapezoidal schedule must fit into the run; got {rise:.0%} and {fall:.0%} of it."
                 )
 
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:

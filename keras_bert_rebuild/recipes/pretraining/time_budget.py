@@ -1,4 +1,4 @@
-"""A run of so many minutes: how far it trains before it looks at the clock again, and where it will end."""
+"""A run that ends at a time: how far it trains before it looks at the clock again, and where it will end."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from keras_bert_rebuild.recipes.pretraining.step_spans import StepSpan
 from keras_bert_rebuild.training.distributed.hosts import gathered
 
-# The optimizer steps of the first spans of a start and of a phase: one that may be compiled, and then those that are measured first.
+# Optimizer steps of the first spans of a start and of a phase: one that may be compiled, then those that are measured first.
 FIRST = (1, 2)
 
 # A span is at most this part of the steps that are left, so that the last steps are looked at one by one.
@@ -23,10 +23,10 @@ MEMORY = 0.8
 class TimeBudget:
     """The time of a run, counted over all its starts, and the steps that fit into it.
 
-    After every span it looks at the clock. The steps that are left are the time that is left, without what evaluations and checkpoints
-    will take, divided by the time of a step; where they are not those expected before, the schedule is corrected from this step on
-    (`ProgressSchedule.correct`), and the correction is recorded. The schedule is thus a function of the step and of what is in the
-    checkpoint: a run that is resumed goes on along the line that the checkpoint has, at the rate it would have had.
+    After every span it looks at the clock. The steps that are left are the time that is left, without what evaluations and
+    checkpoints will take, divided by the time of a step; where they are not those expected before, the schedule is corrected from
+    this step on (`ProgressSchedule.correct`), and the correction is recorded. The schedule is thus a function of the step and of
+    what is in the checkpoint: a run that is resumed has the rate that it would have had, until it is corrected again.
 
     Args:
         minutes: the time of the run.
@@ -34,7 +34,7 @@ class TimeBudget:
         shares: for every phase its share of the time; their sum is 1.
         sizes: for every phase the tokens of a step, for a first guess at its speed.
         accumulation: batches of an optimizer step.
-        log_steps: a row is due after at most so many optimizer steps.
+        log_steps: optimizer steps after which a row is due at the latest.
         evaluate_steps, save_steps: an evaluation or a checkpoint is due at their multiples; None for ten in the run.
         clock: a function that returns seconds; None for that of the machine.
         started: what the clock showed when the run began; None for now.
@@ -66,7 +66,7 @@ class TimeBudget:
         self.line = (0, 0.0, schedule.expected_steps)
         """Step and progress of the last correction, and the expected last step."""
         self._speed = [0.0, 0.0]  # seconds and steps, the earlier ones less
-        self._costs = [0.0, 0.0]  # seconds of the last evaluation and of the last checkpoint
+        self._cost = 0.0  # seconds of the last evaluation, checkpoint or both
         self._trained = 0.0
 
     @property
@@ -81,17 +81,17 @@ class TimeBudget:
     def facts(self) -> dict[str, Any]:
         """What a checkpoint must know to continue; called by the host that writes it."""
         own = {name: list(getattr(self, name)) for name in ("ends", "corrections", "line")}
-        return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "costs": list(self._costs)}
+        return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "cost": self._cost}
 
     def restore(self, facts: dict[str, Any]) -> None:
         """Continue where a checkpoint was written; the time since the run was started again counts, too."""
         self.origin -= facts["seconds"]
         self.ends, self.corrections, self.line = list(facts["ends"]), [list(c) for c in facts["corrections"]], tuple(facts["line"])
-        self._speed, self._costs = list(facts["speed"]), list(facts["costs"])
+        self._speed, self._cost = list(facts["speed"]), facts["cost"]
 
-    def trained(self, seconds: float) -> None:
-        """Say how long the batches of a span took, without the evaluation and the checkpoint after it."""
-        self._trained = _of_host_0(seconds)
+    def trained(self) -> None:
+        """Say that the batches of a span are over, and what is due after them begins."""
+        self._trained = self.used()
 
     def progress(self, step: int) -> float:
         """The progress after some optimizer steps."""
@@ -122,7 +122,7 @@ class TimeBudget:
             yield StepSpan(at, stop, phase, evaluates, saves)
             now = self.used()
             if measured:  # else it may have been compiled
-                self._measure(now - before, stop / self.accumulation - at / self.accumulation, evaluates, saves)
+                self._measure(before, now, (stop - at) / self.accumulation, evaluates or saves)
             measured, at = measured + 1, stop
             if self._speed[1]:
                 self._correct(step + count, now)
@@ -143,11 +143,11 @@ class TimeBudget:
         tenths = [int(TIMES * self.progress(n) + 1e-9) for n in (step, stop)]
         return [last or (tenths[1] > tenths[0] if every is None else stop % every == 0) for every in self.every]
 
-    def _measure(self, seconds, steps, evaluates, saves):
-        after = max(seconds - self._trained, 0.0)
-        if evaluates or saves:
-            seconds = min(self._trained, seconds)
-            self._costs = [after if evaluates else self._costs[0], after if saves and not evaluates else self._costs[1]]
+    def _measure(self, before, now, steps, due):
+        """Count the time of a span for the speed, and that of what was due after it apart."""
+        seconds = (self._trained if due else now) - before
+        if due:
+            self._cost = now - self._trained
         self._speed = [MEMORY * old + new for old, new in zip(self._speed, (seconds, steps), strict=True)]
 
     def _guess_speed(self, phase):
@@ -160,15 +160,15 @@ class TimeBudget:
         progress = self.progress(step)
         if progress >= 1.0:
             return
-        # Also the evaluation and the checkpoint at the end; a cost of both together is that of the evaluation.
-        ahead = [self._times_left(step, progress, every) * cost for every, cost in zip(self.every, self._costs, strict=True)]
-        left = max(round((self.seconds - now - sum(ahead)) / (self._speed[0] / self._speed[1])), 1)
+        ahead = max(self._times_left(step, progress, every) for every in self.every) * self._cost
+        left = max(round((self.seconds - now - ahead) / (self._speed[0] / self._speed[1])), 1)
         if step + left != self.expected_steps:
             self.line = (step, progress, step + left)
             self.corrections.append([step, round(now, 3), progress, step + left])
             self.schedule.correct(*self.line)
 
     def _times_left(self, step, progress, every):
+        """How often an evaluation or a checkpoint is still due, with that at the end."""
         if every is None:
             return TIMES - int(TIMES * progress + 1e-9)
         return max(self.expected_steps - step, 1) // every + 1
@@ -176,4 +176,4 @@ class TimeBudget:
 
 def _of_host_0(number):
     """A number of host 0, on all hosts."""
-    return float(gathered([number]).reshape(-1)[0])
+    return float(gathered([round(number * 1e6)]).reshape(-1)[0]) / 1e6  # whole numbers travel

@@ -193,7 +193,7 @@ class TrainingRun:
         ).history
         seconds = time.perf_counter() - started
         if self.budget is not None:
-            self.budget.trained(seconds)
+            self.budget.trained()
         if finite.problem is not None:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step

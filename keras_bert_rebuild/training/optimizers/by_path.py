@@ -24,9 +24,10 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         w ← w − adapted(rate · (r + weight_decay · w))
         average ← ema_momentum · average + (1 − ema_momentum) · w        starting with the weights before the first step
 
-    A subclass defines `adapted`, and may define `limited_rate`, or another step for some variables. t counts optimizer steps, from 1; rate is that of the schedule after the previous optimizer steps,
-    times the multiplier of the path; g is the mean of the accumulated gradients, clipped. The arithmetic and the state of a
-    float16 or bfloat16 variable are float32: in half precision an average of squares loses its last thousandth.
+    A subclass defines `adapted`, and may define `limited_rate`, or another step for some variables. t counts optimizer steps, from
+    1; rate is that of the schedule after the previous optimizer steps, times the multiplier of the path; g is the mean of the
+    accumulated gradients, clipped. The arithmetic and the state of a float16 or bfloat16 variable are float32: in half precision an
+    average of squares loses its last thousandth.
 
     By default the name is that of the class, without a number, so that paths of the state are the same in every process:
     `AdamW/Encoder-1-FeedForward_output_kernel_momentum`, `..._velocity`, `..._average_offset`. The last is the average minus the

@@ -14,7 +14,7 @@ BLOCK_MATRICES = (r"Encoder-\d+-.*/kernel$",)
 
 # The quintic polynomial a x + b x³ + c x⁵ and how often it is applied: singular values of 0.01 to 1 end between 0.7 and 1.2.
 _A, _B, _C = 3.4445, -4.7750, 2.0315
-_ROUNDS = 5
+ROUNDS = 5
 
 # The root mean square of a step of a matrix at a rate of 1: that of a step of AdamW in practice.
 RMS = 0.2
@@ -30,11 +30,11 @@ class Muon(ByPathOptimizer):
         m ← μ m + g
         w ← w − rate · (0.2 √max(rows, columns) · orthogonalised(g + μ m) + weight_decay · w)
 
-    An orthogonal matrix of n rows and n or more columns has numbers of the root mean square 1 / √columns: the factor gives every matrix
-    steps of 0.2, whatever its width, as AdamW's are in practice. So one learning rate and one weight decay fit both, and other
-    widths. A matrix is a variable of two axes whose path has a match in `matrices`; it has one array of state where AdamW has two.
+    The numbers of an orthogonal matrix have the root mean square 1 / √max(rows, columns): the factor gives every matrix steps of
+    0.2, whatever its width, as AdamW's are in practice. So one learning rate and one weight decay fit both, and other widths. A
+    matrix is a variable of two axes whose path has a match in `matrices`; it has one array of state where AdamW has two.
 
-    Five rounds of Newton–Schulz cost about 20 n² m + 10 n³ operations for a matrix of n rows and m ≥ n columns, however large the batch is.
+    Five rounds of Newton–Schulz cost 20 n² m + 10 n³ operations for a matrix of n rows and m ≥ n columns, whatever the batch is.
     `keras.optimizers.Muon` has the same step and coefficients; it decides by names that contain "embedding", and decays biases and
     norms too.
 
@@ -126,7 +126,7 @@ def is_matrix(path: str, shape: Sequence[int], patterns: Sequence[str] = BLOCK_M
 
 
 def orthogonalised(matrix: Any, products: str = "float32") -> Any:
-    """A matrix with the same singular vectors, whose singular values are about 1: those of 0.01 to 1 times its norm end in [0.7, 1.2].
+    """A matrix with the same singular vectors and singular values of about 1: those of 0.01 to 1 times its norm end in [0.7, 1.2].
 
     Args:
         matrix: a tensor, `(rows, columns)`.
@@ -141,7 +141,7 @@ def orthogonalised(matrix: Any, products: str = "float32") -> Any:
     x = ops.transpose(matrix) if rows > columns else matrix  # the smaller one of both products with the transpose
     # The Frobenius norm is at least the largest singular value.
     x = ops.cast(x / (ops.sqrt(ops.sum(ops.square(x))) + 1e-7), products)
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         square = ops.matmul(x, ops.transpose(x))
         x = _A * x + ops.matmul(_B * square + _C * ops.matmul(square, square), x)
     x = ops.cast(x, matrix.dtype)

@@ -36,7 +36,7 @@ class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
         shape: how it falls, "linear", "cosine" or "one_minus_sqrt".
 
     Raises:
-        ValueError: a negative rate, an unknown shape, or steps of which the total is less than the sum of the others, or less than 1.
+        ValueError: a negative rate, an unknown shape, or a total of less than 1 step or less than the sum of the others.
 
     Example:
 

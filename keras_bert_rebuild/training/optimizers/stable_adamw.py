@@ -19,7 +19,7 @@ class StableAdamW(ByPathOptimizer):
         w ← w − rate / max(1, RMS) · ((m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε) + weight_decay · w)
 
     with m and v of Adam, which have seen g already. RMS is about 1 as long as gradients are as large as they were. When they grow,
-    v lags behind, a step of Adam is too long, and the loss may spike; here the rate of this variable falls by as much, for that step.
+    v lags behind, a step of Adam is too long, and the loss may spike; here the rate of this variable falls by as much for it.
     Gradients need no clipping then, though `global_clipnorm` works. ModernBERT was trained with it, at β₂ = 0.98 and ε = 1e-6.
 
     The arguments are those of `AdamW`.
