@@ -81,7 +81,7 @@ def stepped(optimizer, start, gradients):
 def test_a_step_after_a_jump_of_the_gradient_is_limited_and_others_are_those_of_adamw(rng):
     start, steady = rng.normal(size=(4, 5)), rng.choice([-1.0, 1.0], size=(4, 5))
     calm = [stepped(kind(0.1, epsilon=1e-8), start, [steady] * 4) for kind in (StableAdamW, AdamW)]
-    np.testing.assert_allclose(*calm, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(*calm, rtol=0, atol=1e-5)  # 1 − 0.999 in float32
     gradients = [steady] * 4 + [100 * steady]
     ours, adam = (stepped(kind(0.1, weight_decay=0.0, epsilon=1e-8), start, gradients) for kind in (StableAdamW, AdamW))
     before = stepped(AdamW(0.1, weight_decay=0.0, epsilon=1e-8), start, gradients[:4])
