@@ -42,7 +42,7 @@ def decayed(corpus, long, output, **given):
     return pretrain(corpus, output, decay_from=str(long), **given)
 
 
-@pytest.mark.compiles_long
+@pytest.mark.slow
 def test_it_ends_with_the_bits_of_a_run_that_fell_there_from_the_start_also_when_stopped(corpus, long, tmp_path):
     rows = []
     model = decayed(corpus, long, tmp_path / "short", decay_step=4, steps=6, report=rows.append)

@@ -104,3 +104,11 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     starts = yaml.safe_load((output / "versions.yaml").read_text())["starts"]
     assert [(start["distribute"], start["devices"], start["hosts"]) for start in starts] == [("data", 4, 2), ("model", 4, 2)]
     assert (output / "model" / "model.safetensors").is_file()
+
+
+def test_weights_cut_over_devices_take_the_steps_of_muon_and_stable_adamw():
+    code, out, err = finish(start("sharded_optimizers.py", devices=4))
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert found.keys() == {"muon", "stable_adamw"}
+    assert max(found.values()) < 1e-6
