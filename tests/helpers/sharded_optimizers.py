@@ -1,4 +1,4 @@
-"""Trains with Muon and StableAdamW on one device and on four that share the weights, and prints the weights' differences as JSON."""
+"""Trains with Muon and StableAdamW on one device and on several that share weights; prints the largest differences as JSON."""
 
 import json
 import sys

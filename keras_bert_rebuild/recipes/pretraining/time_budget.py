@@ -1,8 +1,11 @@
 """A run that ends at a time: how far it trains before it looks at the clock again, and where it will end."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import keras
 
 from keras_bert_rebuild.recipes.pretraining.step_spans import StepSpan
 from keras_bert_rebuild.training.distributed.hosts import gathered
@@ -13,8 +16,8 @@ FIRST = (1, 2)
 # A span is at most this part of the steps that are left, so that the last steps are looked at one by one.
 PART = 20
 
-# Evaluations and checkpoints of a run that does not say.
-TIMES = 10
+# Evaluations and checkpoints of a run that does not say, and the share of its time that they may take: else there are fewer.
+TIMES, SHARE = 10, 0.1
 
 # What the seconds of earlier spans count, for each span since.
 MEMORY = 0.8
@@ -35,7 +38,8 @@ class TimeBudget:
         sizes: for every phase the tokens of a step, for a first guess at its speed.
         accumulation: batches of an optimizer step.
         log_steps: optimizer steps after which a row is due at the latest.
-        evaluate_steps, save_steps: an evaluation or a checkpoint is due at their multiples; None for ten in the run.
+        evaluate_steps, save_steps: an evaluation or a checkpoint is due at their multiples; None for ten in the run, or fewer if
+            they would take more than a tenth of the time.
         clock: a function that returns seconds; None for that of the machine.
         started: what the clock showed when the run began; None for now.
     """
@@ -67,6 +71,8 @@ class TimeBudget:
         """Step and progress of the last correction, and the expected last step."""
         self._speed = [0.0, 0.0]  # seconds and steps, the earlier ones less
         self._cost = 0.0  # seconds of the last evaluation, checkpoint or both
+        self._next = 1 / TIMES  # the progress after which they are due again
+        self._compiled = 0.0
         self._trained = 0.0
 
     @property
@@ -81,17 +87,21 @@ class TimeBudget:
     def facts(self) -> dict[str, Any]:
         """What a checkpoint must know to continue; called by the host that writes it."""
         own = {name: list(getattr(self, name)) for name in ("ends", "corrections", "line")}
-        return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "cost": self._cost}
+        return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "cost": self._cost, "next": self._next}
 
     def restore(self, facts: dict[str, Any]) -> None:
         """Continue where a checkpoint was written; the time since the run was started again counts, too."""
         self.origin -= facts["seconds"]
         self.ends, self.corrections, self.line = list(facts["ends"]), [list(c) for c in facts["corrections"]], tuple(facts["line"])
-        self._speed, self._cost = list(facts["speed"]), facts["cost"]
+        self._speed, self._cost, self._next = list(facts["speed"]), facts["cost"], facts["next"]
 
     def trained(self) -> None:
         """Say that the batches of a span are over, and what is due after them begins."""
         self._trained = self.used()
+
+    def compiled(self, seconds: float) -> None:
+        """Say how much longer an evaluation took than one of the same batches will take again."""
+        self._compiled = _of_host_0(max(seconds, 0.0))
 
     def progress(self, step: int) -> float:
         """The progress after some optimizer steps."""
@@ -117,12 +127,15 @@ class TimeBudget:
                 continue
             count = self._count(step, phase, measured)
             stop = (step + count) * self.accumulation  # also from the middle of a step, where a signal stopped the run
-            evaluates, saves = self._due(step, step + count)
+            evaluates, saves = self._due(step + count)
             before = self.used()
             yield StepSpan(at, stop, phase, evaluates, saves)
             now = self.used()
             if measured:  # else it may have been compiled
                 self._measure(before, now, (stop - at) / self.accumulation, evaluates or saves)
+            if self.progress(step + count) >= self._next - 1e-9:
+                tenth = (int(TIMES * self.progress(step + count) + 1e-9) + 1) / TIMES
+                self._next = max(tenth, self.progress(step + count) + self._cost / (SHARE * self.seconds))
             measured, at = measured + 1, stop
             if self._speed[1]:
                 self._correct(step + count, now)
@@ -137,17 +150,18 @@ class TimeBudget:
         multiples = [(step // every + 1) * every - step for every in self.every if every is not None]
         return min(count, left, *multiples)
 
-    def _due(self, step, stop):
-        """Whether an evaluation and a checkpoint are due at the end of a span; both are at the end of the run."""
+    def _due(self, stop):
+        """Whether an evaluation and a checkpoint are due after a step; both are at the end of the run."""
         last = stop >= self.expected_steps
-        tenths = [int(TIMES * self.progress(n) + 1e-9) for n in (step, stop)]
-        return [last or (tenths[1] > tenths[0] if every is None else stop % every == 0) for every in self.every]
+        passed = self.progress(stop) >= self._next - 1e-9
+        return [last or (passed if every is None else stop % every == 0) for every in self.every]
 
     def _measure(self, before, now, steps, due):
         """Count the time of a span for the speed, and that of what was due after it apart."""
         seconds = (self._trained if due else now) - before
         if due:
-            self._cost = now - self._trained
+            self._cost = max(now - self._trained - self._compiled, 0.0)
+            self._compiled = 0.0
         self._speed = [MEMORY * old + new for old, new in zip(self._speed, (seconds, steps), strict=True)]
 
     def _guess_speed(self, phase):
@@ -160,18 +174,40 @@ class TimeBudget:
         progress = self.progress(step)
         if progress >= 1.0:
             return
-        ahead = max(self._times_left(step, progress, every) for every in self.every) * self._cost
+        ahead = max(self._times_left(step, every) for every in self.every) * self._cost
         left = max(round((self.seconds - now - ahead) / (self._speed[0] / self._speed[1])), 1)
         if step + left != self.expected_steps:
             self.line = (step, progress, step + left)
             self.corrections.append([step, round(now, 3), progress, step + left])
             self.schedule.correct(*self.line)
 
-    def _times_left(self, step, progress, every):
+    def _times_left(self, step, every):
         """How often an evaluation or a checkpoint is still due, with that at the end."""
         if every is None:
-            return TIMES - int(TIMES * progress + 1e-9)
+            interval = max(1 / TIMES, self._cost / (SHARE * self.seconds))
+            return 1 + max(math.ceil((1.0 - self._next) / interval - 1e-6), 0)
         return max(self.expected_steps - step, 1) // every + 1
+
+
+class FirstBatch(keras.callbacks.Callback):
+    """How much longer the first batch of an evaluation takes than the others: where it is the first one, it is compiled."""
+
+    reads_logs_itself = True  # none of them; see `DeviceLogs`
+    compiled = 0.0
+    """Seconds; 0 as long as there was one batch."""
+
+    def on_test_begin(self, logs=None):
+        self._begun, self._first, self._others = time.monotonic(), None, 0
+
+    def on_test_batch_end(self, batch, logs=None):
+        if self._first is None:
+            self._first = time.monotonic() - self._begun
+        else:
+            self._others += 1
+
+    def on_test_end(self, logs=None):
+        if self._others:
+            self.compiled = self._first - (time.monotonic() - self._begun - self._first) / self._others
 
 
 def _of_host_0(number):

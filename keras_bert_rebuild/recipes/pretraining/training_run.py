@@ -12,7 +12,7 @@ from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLo
 from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
-from keras_bert_rebuild.recipes.pretraining.time_budget import TimeBudget
+from keras_bert_rebuild.recipes.pretraining.time_budget import FirstBatch, TimeBudget
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
@@ -224,8 +224,11 @@ class TrainingRun:
         data = self.evaluations[phase]
         if data is None:
             return {}
+        first = FirstBatch()
         with self.averaged():
-            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True)
+            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True, callbacks=[first])
+        if self.budget is not None:
+            self.budget.compiled(first.compiled)
         return {f"held_out_{name}": value for name, value in self.settings.learned.quality_of(logs, self.settings).items()}
 
     def _of_all_hosts(self, work):

@@ -73,7 +73,9 @@ def test_the_rate_is_zero_when_the_time_is_over(name, accumulation):
     assert max(np.abs(np.diff(machine.rates[: steps // 2])), default=0) < 0.25  # corrections make no jumps
     assert machine.spans[-1].evaluates
     assert machine.spans[-1].saves
-    assert sum(span.evaluates for span in machine.spans) == pytest.approx(10, abs=1)
+    evaluations, seconds = sum(span.evaluates for span in machine.spans), machine.evaluation + machine.save
+    assert evaluations <= 10
+    assert evaluations in (9, 10) or 120 * 0.1 - seconds < evaluations * seconds <= 120 * 0.1 + seconds
 
 
 @pytest.mark.parametrize("kill_after", [0.5, 13.0, 60.0, 100.0, 119.0])
