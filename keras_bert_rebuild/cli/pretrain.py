@@ -10,6 +10,7 @@ from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_togeth
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import DECAY_SHAPES, SCHEDULES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, MASKING, NEXT_SENTENCE, OPTIMIZERS, PretrainSettings
 from keras_bert_rebuild.training.distributed.distribution import KINDS
 
@@ -18,11 +19,13 @@ CHOICES = {
     "next_sentence": NEXT_SENTENCE,
     "masking": MASKING,
     "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
+    "decay_shape": DECAY_SHAPES,
     "dtype": DTYPES,
     "distribute": KINDS,
 }
 # Placeholders in the help for values that are neither numbers nor from a list.
-METAVARS = {"model": "SIZE|PATH", "init": "PATH", "coordinator": "ADDRESS:PORT"}
+METAVARS = {"model": "SIZE|PATH", "init": "PATH", "decay_from": "RUN", "coordinator": "ADDRESS:PORT"}
 # Settings that a file can express, but a command line cannot.
 ONLY_IN_FILES = ("phases",)
 
@@ -45,12 +48,13 @@ def run(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import TrainingBar
+    from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml
     from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
-    refuse_together(args, ("init", "model"))
+    refuse_together(args, ("init", "model"), ("steps", "minutes"), ("warmup_steps", "warmup_fraction"), ("minutes", "decay_from"))
     if args.held_out == 0 and args.evaluation_steps is not None:
         raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds out none: leave one of them out.")
     given = read_yaml(args.config) if args.config else {}
@@ -61,12 +65,18 @@ def run(args):
     names = (field.name for field in dataclasses.fields(PretrainSettings) if field.name not in ONLY_IN_FILES)
     given.update({name: getattr(args, name) for name in names if getattr(args, name) is not None})
     settings = PretrainSettings.from_dict(given)
-    args.used = tuple(max(getattr(phase, name) for phase in settings.all_phases) for name in ("batch_size", "seq_len"))
+    planned = with_decay(settings, args.output)
+    args.used = tuple(max(getattr(phase, name) for phase in planned.all_phases) for name in ("batch_size", "seq_len"))
+    total = planned.total_steps if planned.minutes is None else None
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
         writes = host_index() == 0
-        claim = claimed_run(args.output, RUN, [args.store, args.config, settings.init]) if writes else contextlib.nullcontext()
-        shown = TrainingBar(Console(stderr=True), settings.total_steps) if writes else contextlib.nullcontext()
+        claim = (
+            claimed_run(args.output, RUN, [args.store, args.config, settings.init, settings.decay_from])
+            if writes
+            else contextlib.nullcontext()
+        )
+        shown = TrainingBar(Console(stderr=True), total) if writes else contextlib.nullcontext()
         with claim, shown as bar:
             pretrain(args.store, args.output, settings, report=bar)
     except StoppedError as stopped:
@@ -81,6 +91,6 @@ def run(args):
 
 def _kind(field):
     """How an option is parsed, from its field."""
-    if field.name == "lengths":
+    if field.name in ("lengths", "batch_warmup"):
         return {"type": int, "nargs": "*", "metavar": "N"}
     return option_kind(field, CHOICES, METAVARS)

@@ -69,6 +69,7 @@ class PretrainingBatches(EpochBatches):
         packed: whether a row holds several sequences that do not see each other, each `[CLS] piece [SEP]`, for a model built with
             `packed=True`. See `PackedRows`; batch size and predictions count rows. Of the full rows, `short_seq_prob` are cut into
             two sequences. Only for one task on tokens: `next_sentence=None`.
+        first_example: the number of the example, in the endless sequence of passes, that the first batch begins with.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -100,6 +101,7 @@ class PretrainingBatches(EpochBatches):
         draws=False,
         order=False,
         packed=False,
+        first_example=0,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -139,7 +141,7 @@ class PretrainingBatches(EpochBatches):
             "mask_mask_rate": mask_mask_rate,
             "mask_random_rate": mask_random_rate,
         }
-        self.steps_per_epoch = steps_per_epoch
+        self.steps_per_epoch, self.first_example = steps_per_epoch, first_example
         self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
         self.segments = segments  # False leaves out the segment ids, for a model without them
         self.draws, self.order = draws, order
@@ -191,7 +193,8 @@ class PretrainingBatches(EpochBatches):
 
     def _first_of(self, epoch):
         """The position of the first example of an epoch."""
-        return epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+        of_epoch = len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size
+        return self.first_example + epoch * of_epoch
 
     def _positions(self, epoch, index):
         """The positions of the examples of this process in a batch."""

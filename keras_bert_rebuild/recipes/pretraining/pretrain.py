@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +23,16 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
+
+# Batches of a run in minutes: as many as there is time for.
+ENDLESS = 1 << 40
 
 
 def training_batches(corpus, phase, settings, **changes):
@@ -45,7 +50,7 @@ def training_batches(corpus, phase, settings, **changes):
     accumulation = settings.gradient_accumulation_steps
     arguments = {
         "seed": settings.seed,
-        "steps_per_epoch": phase.steps * accumulation,
+        "steps_per_epoch": ENDLESS if settings.minutes is not None else phase.steps * accumulation,
         **settings.learned.batches(settings),
         "masking": settings.masking,
         "mask_rate": settings.mask_rate,
@@ -105,14 +110,16 @@ def pretrain(
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
     else:
         settings = replace(settings, **changes)
+    started = time.monotonic()
+    settings = with_decay(settings, output)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_batches(settings, where)
-    inputs = [path for path in (store, settings.init) if isinstance(path, (str, Path))]
+    inputs = [path for path in (store, settings.init, settings.decay_from) if isinstance(path, (str, Path))]
     with (
         watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
         claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
     ):
-        return _pretrain(store, output, settings, where, report)
+        return _pretrain(store, output, settings, where, report, started)
 
 
 def _check_batches(settings, where):
@@ -127,7 +134,7 @@ def _check_batches(settings, where):
         )
 
 
-def _pretrain(store, output, settings, where, report):
+def _pretrain(store, output, settings, where, report, started):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
@@ -147,7 +154,7 @@ def _pretrain(store, output, settings, where, report):
             where.writes
         ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
-        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
+        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where, started)
         run.finish()
         with run.averaged():
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):

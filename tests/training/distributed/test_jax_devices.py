@@ -115,3 +115,11 @@ def test_queries_see_the_texts_of_all_devices():
     for name in ("several", "chunks"):
         assert found[name]["losses"] == pytest.approx(found["one"]["losses"], rel=1e-5)
         assert found[name]["weights"] == pytest.approx(found["one"]["weights"], rel=1e-5)
+
+
+def test_weights_cut_over_devices_take_the_steps_of_muon_and_stable_adamw():
+    code, out, err = finish(start("sharded_optimizers.py", devices=4))
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert found.keys() == {"muon", "stable_adamw"}
+    assert max(found.values()) < 1e-6
