@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.data.corpora.preparation import Preparation
+from keras_bert_rebuild.data.corpora.deduplicate import DEDUPLICATE
+from keras_bert_rebuild.data.corpora.deduplicate import deduplicate as deduplicate_store
+from keras_bert_rebuild.data.corpora.preparation import STAGING, Preparation
 from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReader
 from keras_bert_rebuild.data.corpora.store_files import part_file, record_file, write_json, write_shard
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.kinds import STORE
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.text.vocabulary import (
@@ -109,6 +112,9 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
 
 MAX_WORKERS = 256
 
+# From which Jaccard similarity on texts are near duplicates, unless it is given.
+SIMILARITY = 0.8
+
 
 def prepare(
     corpus: str | os.PathLike[str],
@@ -120,6 +126,8 @@ def prepare(
     document_per_file: bool = False,
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int, int], object] | None = None,
+    deduplicate: str = "no",
+    similarity: float = SIMILARITY,
 ) -> Any:
     """Tokenise a corpus into a folder for `TokenStore`.
 
@@ -139,6 +147,12 @@ def prepare(
         block_bytes: maximum size of the text of a shard.
         progress: called as `progress(file_bytes, text_bytes)` with the number of further bytes of the files that are done, and of
             bytes of text that were tokenised for it.
+        deduplicate: "exact" removes documents that have the same ids as an earlier one, and then passages of at least 8 words that
+            have the same ids as an earlier one; "near" also those whose runs of three words are mostly those of an earlier one.
+            The first of them stays, and the passages before and after one that goes become two documents. "no" removes none.
+        similarity: the least fraction of runs of three words, of those that one of two texts has, that near duplicates share, in
+            [0.5, 1). They are compared exactly; a pair at this similarity is found with a probability of 99 % at least, one above
+            it with a higher one.
 
     Returns:
         `Prepared`.
@@ -152,6 +166,7 @@ def prepare(
         raise ValueError(f"workers must be at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
     if workers < 1 or not 0 <= part[0] < part[1]:
         raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
+    _check_deduplication(deduplicate, similarity, part)
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_paths(corpus, vocabulary, output)
@@ -170,14 +185,42 @@ def prepare(
         **cleaning,
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
+    if deduplicate != "no":
+        settings["deduplicate"] = {"kind": deduplicate, **({"similarity": similarity} if deduplicate == "near" else {})}
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
     with claimed_store(corpus, output, part):
         run.check_folder()
+        if deduplicate != "no":
+            shared = (workers, part, document_per_file, block_bytes, progress)
+            return run.finished() or _without_duplicates(
+                run,
+                lambda tokens: prepare(corpus, vocabulary, tokens, cased, *shared),
+                similarity if deduplicate == "near" else None,
+                workers,
+            )
         arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
         with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
             for record in records:
                 run.add(record)
         return run.finish()
+
+
+def _without_duplicates(run, prepare_in, similarity, workers):
+    """Prepare all of a corpus in a folder of its own, then write the folder of a run from it."""
+    tokens = run.output / STAGING / "tokens"
+    prepared = prepare_in(tokens)
+    run.start()
+    records, removed = deduplicate_store(tokens, run.output, run.output / STAGING / "sketches", similarity, workers)
+    return run.finish_from(tokens, prepared, records, removed)
+
+
+def _check_deduplication(kind, similarity, part):
+    if kind not in DEDUPLICATE:
+        raise ValueError(f"deduplicate must be one of {', '.join(map(repr, DEDUPLICATE))}; got {kind!r}.")
+    if not (is_number(similarity) and 0.5 <= similarity < 1):
+        raise ValueError(f"similarity must be a number from 0.5 to less than 1, where texts are near duplicates; got {similarity!r}.")
+    if kind != "no" and part[1] > 1:
+        raise ValueError(f"deduplicate compares all texts, so a corpus made in parts must have 'no'; got {kind!r} and {part[1]} parts.")
 
 
 def claimed_store(corpus, output, part):
