@@ -37,6 +37,14 @@ def add_arguments(parser):
         metavar="X",
         help="with near, the least fraction of their runs of three words that two texts share, from 0.5 to 1 (0.8)",
     )
+    parser.add_argument(
+        "--apart-from",
+        type=Path,
+        nargs="+",
+        default=(),
+        metavar="STORE",
+        help="with --deduplicate, folders of tokens whose texts are removed too: those to mix this one with, or to test on",
+    )
     parser.add_argument("--document-per-file", action="store_true", help="blank lines do not end a document, files do")
 
 
@@ -52,7 +60,7 @@ def run(args):
         raise ValueError("--similarity is for --deduplicate near: give both, or leave it out.")
     file_bytes = sum(path.stat().st_size for _, path in corpus_files(args.corpus))
     with (
-        claimed_store(args.corpus, args.output, args.shard),
+        claimed_store(args.corpus, args.output, args.shard, args.apart_from),
         ReadingProgress(Console(stderr=True), "tokenising", file_bytes) as bar,
     ):
         done = prepare(
@@ -65,6 +73,7 @@ def run(args):
             document_per_file=args.document_per_file,
             progress=bar.advance,
             deduplicate=args.deduplicate,
+            apart_from=args.apart_from,
             similarity=SIMILARITY if args.similarity is None else args.similarity,
         )
     for note in done.notes:

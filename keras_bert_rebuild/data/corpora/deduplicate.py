@@ -9,7 +9,8 @@ import numpy as np
 
 from keras_bert_rebuild.data.corpora.duplicates import exact_duplicates, near_duplicates
 from keras_bert_rebuild.data.corpora.min_hash import band_shape, continuations, shingles, similarity_of, sums_of_products
-from keras_bert_rebuild.data.corpora.sketches import Sketches, make_sketcher, shard_arrays
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
+from keras_bert_rebuild.data.corpora.sketches import Sketches, SketchesOfSeveral, make_sketcher, shard_arrays
 from keras_bert_rebuild.data.corpora.store_files import record_file, write_json, write_shard
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
@@ -37,23 +38,26 @@ class Removed:
 
 
 class Duplicates:
-    """The repeated documents of a store, and the repeated passages of the other documents.
+    """The repeated documents of a corpus, and the repeated passages of the other documents.
 
     Args:
-        store: a `TokenStore`.
+        store: a `TokenStore` or a `MixedCorpus` of several.
         sketches: its `Sketches`.
-        similarity: documents and passages of at least this Jaccard similarity with an earlier one go too; None for exact ones alone.
+        similarity: a document or passage of at least this Jaccard similarity with an earlier one goes too; None: only exact ones.
+        given: the documents before this number all stay.
 
     Attributes:
         found: `Removed` by `(unit, kind)`, "documents" or "passages" and "exact" or "near".
+        passages_stay: whether a passage stays, bool `(passages,)`.
     """
 
-    def __init__(self, store, sketches, similarity=None):
+    def __init__(self, store, sketches, similarity=None, given=0):
         self.store, self.similarity = store, similarity
         self.passage_starts = np.asarray(store.passage_starts)
         self.document_starts = np.asarray(store.document_starts)
         self._continues = continuations(store.vocabulary)
         self.firsts = np.searchsorted(self.passage_starts, self.document_starts)
+        self._given = {"documents": given, "passages": int(self.firsts[given])}
         hashes, words = sketches.hashes(), sketches.words()
         self.found = {}
         of_documents = sums_of_products(hashes, self.firsts[:-1], self.firsts[1:])
@@ -66,7 +70,7 @@ class Duplicates:
     def _decide(self, unit, compared, hashes, some_words, sketches):
         """Note which of the compared texts go; whether each of all texts was not found repeated."""
         staying = np.ones(len(compared), bool)
-        exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared)))
+        exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared), self._given[unit]))
         staying[exact.texts] = False
         self.found[unit, "exact"] = exact
         if self.similarity is not None:
@@ -77,6 +81,7 @@ class Duplicates:
                     bands,
                     np.flatnonzero(compared & staying & some_words),
                     lambda one, other: similarity_of(sets(one), sets(other)) >= self.similarity,
+                    self._given[unit],
                 )
             )
             staying[near.texts] = False
@@ -151,7 +156,7 @@ def make_shard_filter(tokens, output, unknown):
     return write
 
 
-def deduplicate(tokens, output, scratch, similarity, workers):
+def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
     """Write the shards of a token store without repeated documents and passages.
 
     Args:
@@ -160,26 +165,36 @@ def deduplicate(tokens, output, scratch, similarity, workers):
         scratch: a folder for what is compared; an interrupted call goes on with what is there.
         similarity: the least Jaccard similarity of near duplicates, in [0.5, 1); None removes exact ones alone.
         workers: number of processes.
+        apart_from: folders of other stores with the same vocabulary; what repeats a text of theirs goes too.
 
     Returns:
         The records of the shards, in order, and the report, plain values.
     """
-    store, scratch = TokenStore(tokens), Path(scratch)
-    scratch.mkdir(parents=True, exist_ok=True)
     shape = (0, 0) if similarity is None else band_shape(similarity)
-    numbers = [number for number, _, _ in store.shards()]
-    arguments = (str(tokens), str(scratch), store.vocabulary, shape)
-    with closing(run_tasks(make_sketcher, arguments, iter(numbers), workers)) as sketched:
-        for _ in sketched:
-            pass
-    duplicates = Duplicates(store, Sketches(scratch, store, shape), similarity)
-    stays, begins = duplicates.passages_stay, duplicates.begins()
+    stores = [TokenStore(folder) for folder in (*apart_from, tokens)]
+    sketches = SketchesOfSeveral([_sketched(store, Path(scratch) / str(i), shape, workers) for i, store in enumerate(stores)])
+    own, all_of = stores[-1], MixedCorpus(stores, [1] * len(stores))
+    given = len(all_of.document_starts) - len(own.document_starts)
+    duplicates = Duplicates(all_of, sketches, similarity, given)
+    first_own = int(duplicates.firsts[given])
+    stays, begins = duplicates.passages_stay[first_own:], duplicates.begins()[first_own:]
+    starts = own.passage_starts[:-1]
 
     def tasks():
-        for number, first, count in store.shards(empty=True):
-            passages = slice(*np.searchsorted(duplicates.passage_starts[:-1], [first, first + count]))
+        for number, first, count in own.shards(empty=True):
+            passages = slice(*np.searchsorted(starts, [first, first + count]))
             yield number, stays[passages], begins[passages]
 
-    unknown = store.vocabulary.index(TOKEN_UNK)
+    unknown = own.vocabulary.index(TOKEN_UNK)
     with closing(run_tasks(make_shard_filter, (str(tokens), str(output), unknown), tasks(), workers)) as records:
         return sorted(records, key=lambda record: record["number"]), duplicates.report()
+
+
+def _sketched(store, folder, shape, workers):
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = (str(store.path), str(folder), store.vocabulary, shape)
+    numbers = (number for number, _, _ in store.shards())
+    with closing(run_tasks(make_sketcher, arguments, numbers, workers)) as sketched:
+        for _ in sketched:
+            pass
+    return Sketches(folder, store, shape)

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 
 
-def exact_duplicates(hashes, candidates):
+def exact_duplicates(hashes, candidates, given=0):
     """The first text with the same hash, for every candidate.
 
     Hashes have 64 bits: one of two different texts is taken for the other about once in 10¹⁹ pairs.
@@ -13,17 +13,18 @@ def exact_duplicates(hashes, candidates):
     Args:
         hashes: of all texts, uint64 `(texts,)`.
         candidates: the numbers of those to compare, ascending.
+        given: the texts before this number all stay.
 
     Returns:
         The candidates that repeat an earlier one, ascending, and the number of the first such text for each.
     """
     _, first, which = np.unique(hashes[candidates], return_index=True, return_inverse=True)
     origin = first[which]
-    repeats = np.flatnonzero(origin < np.arange(len(candidates)))
+    repeats = np.flatnonzero((origin < np.arange(len(candidates))) & (candidates >= given))
     return candidates[repeats], candidates[origin[repeats]]
 
 
-def near_duplicates(bands, candidates, similar):
+def near_duplicates(bands, candidates, similar, given=0):
     """The texts that are similar to an earlier one that stays.
 
     Texts are taken in order. One is compared with the earlier ones that share a band with it and stay; if none is similar, it
@@ -34,6 +35,7 @@ def near_duplicates(bands, candidates, similar):
         bands: an iterable that can be read twice: for every band the keys of all texts, uint64 `(texts,)`.
         candidates: the numbers of those to compare, ascending.
         similar: a function of the numbers of two texts that share a band, the earlier one first: whether one repeats the other.
+        given: the texts before this number all stay.
 
     Returns:
         The numbers of the texts that go, ascending, and for each that of the text that stays.
@@ -51,7 +53,7 @@ def near_duplicates(bands, candidates, similar):
     staying, gone, origins = [defaultdict(list) for _ in range(groups.shape[1])], [], []
     for text, row in zip(texts.tolist(), groups.tolist(), strict=True):
         of_text = [(band, group) for band, group in enumerate(row) if group >= 0]
-        earlier = sorted({other for band, group in of_text for other in staying[band].get(group, ())})
+        earlier = sorted({other for band, group in of_text for other in staying[band].get(group, ())}) if text >= given else ()
         origin = next((other for other in earlier if similar(other, text)), None)
         if origin is None:
             for band, group in of_text:

@@ -1,8 +1,8 @@
 """What is compared of the texts of a token store: hashes, numbers of words and bands, on disk, a shard at a time.
 
-    shard-000000.passages.npy    of every passage the hash of its ids, its number of words and the keys of its bands, uint64
-                                 `(2 + bands, passages)`
-    shard-000000.documents.npy   the signatures of the documents, or of the part of one that is in the shard, uint32 `(parts, values)`
+shard-000000.passages.npy    of every passage the hash of its ids, its number of words and the keys of its bands, uint64
+                             `(2 + bands, passages)`
+shard-000000.documents.npy   the signatures of the documents, or of the part of one that is in the shard, uint32 `(parts, values)`
 """
 
 from pathlib import Path
@@ -123,6 +123,38 @@ class Sketches:
     def _of_passages(self, row):
         paths = (self._folder / shard_file(number, "passages") for number, _, _ in self._store.shards())
         return np.concatenate([np.load(path, mmap_mode="r")[row] for path in paths])
+
+
+class SketchesOfSeveral:
+    """The sketches of several stores, whose texts are numbered one store after another.
+
+    Args:
+        sketches: the `Sketches` of each.
+    """
+
+    def __init__(self, sketches):
+        self._sketches = sketches
+
+    def hashes(self):
+        """See `Sketches.hashes`."""
+        return np.concatenate([each.hashes() for each in self._sketches])
+
+    def words(self):
+        """See `Sketches.words`."""
+        return np.concatenate([each.words() for each in self._sketches])
+
+    @property
+    def passage_bands(self):
+        """See `Sketches.passage_bands`."""
+        return self._together([each.passage_bands for each in self._sketches])
+
+    @property
+    def document_bands(self):
+        """See `Sketches.document_bands`."""
+        return self._together([each.document_bands for each in self._sketches])
+
+    def _together(self, bands):
+        return _EachTime(lambda: map(np.concatenate, zip(*bands, strict=True)))
 
 
 class _EachTime:
