@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 
@@ -117,7 +118,7 @@ def test_exact_duplicates_are_those_of_plain_python(tmp_path_factory, documents)
     assert found == plainly(documents)
     assert set(done.removed) == {"documents", "passages"}
     tokens = sum(kind["tokens"] for kinds in done.removed.values() for kind in kinds.values())
-    assert done.counts["tokens"] + tokens == sum(map(len, sum(documents, [])))
+    assert done.counts["tokens"] + tokens == sum(len(passage) for document in documents for passage in document)
 
 
 def pairs_of(similar, count, rng):
@@ -169,7 +170,7 @@ def repeated_documents(rng):
     """Documents, some repeated, some nearly, some long enough for several shards, and passages repeated in others."""
     documents = [[passage_of(rng, rng.randint(3, 30)) for _ in range(rng.randint(1, 12))] for _ in range(30)]
     documents.append([passage_of(rng, 20) for _ in range(60)])
-    documents += [documents[3], documents[-1], documents[5][:-1] + [["w9"]]]
+    documents += [documents[3], documents[-1], [*documents[5][:-1], ["w9"]]]
     nearly = [list(passage) for passage in documents[30]]
     nearly[7][3] = "w0"
     documents.append(nearly)
@@ -214,6 +215,7 @@ import os, pathlib, signal, sys
 package = type(sys)("keras_bert_rebuild")
 package.__path__ = [sys.argv[1]]
 sys.modules["keras_bert_rebuild"] = package
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.prepare import prepare
 import keras_bert_rebuild.text.wordpiece_tokenizer
 corpus, vocabulary, folder = sys.argv[2:]
@@ -272,10 +274,47 @@ def test_no_held_out_passage_is_nearly_in_training(tmp_path, vocabulary):
         (folder / "v.txt").write_text("\n".join(TOKENS))
         prepared(folder, documents, deduplicate=kind)
         train, held_out = (stored(part) for part in split_documents(TokenStore(folder / "out"), 0.4, seed=0))
-        pairs = [
-            jaccard(shingles([one.split()]), shingles([other.split()])) for one in sum(held_out, []) for other in sum(train, [])
-        ]
-        assert (max(pairs) >= 0.8) == (kind == "exact")
+        sets = [[shingles([passage.split()]) for document in part for passage in document] for part in (train, held_out)]
+        assert any(jaccard(one, other) >= 0.8 for one in sets[0] for other in sets[1]) == (kind == "exact")
+
+
+@pytest.mark.parametrize("kind", ["exact", "near"])
+def test_what_another_store_has_goes_too_and_that_store_stays(tmp_path, vocabulary, kind):
+    rng = random.Random(6)
+    passages = [passage_of(rng, 30) for _ in range(24)]
+    others = [passages[i : i + 3] for i in range(0, 12, 3)]
+    nearly = [*passages[7][:-1], "w0"]
+    documents = [others[1], [passages[12], passages[2], passages[13]], [passages[14], nearly], [passages[15], passages[12]]]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "v.txt").write_text(vocabulary.read_text())
+    prepared(tmp_path / "other", [*others, others[0]])  # one repeats itself
+    before = contents(tmp_path / "other" / "out")
+    done, found = prepared(tmp_path, documents, deduplicate=kind, apart_from=[tmp_path / "other" / "out"])
+    near = kind == "near"
+    staying = [[[12]], [[13]], [[14]] if near else [[14], [7]], [[15]]]
+    assert [len(document) for document in found] == [len(document) for document in staying]
+    assert [document[0] for document in found] == [" ".join(passages[i]) for i in (12, 13, 14, 15)]
+    assert done.removed["documents"]["exact"]["texts"] == 1
+    assert done.removed["passages"]["exact"]["texts"] == 2
+    assert not near or done.removed["passages"]["near"]["texts"] == 1
+    assert contents(tmp_path / "other" / "out") == before
+
+
+def test_stores_that_are_mixed_share_nothing_across_their_split(tmp_path, vocabulary):
+    """Each is without near duplicates, the second also of the first."""
+    rng = random.Random(7)
+    passages = [passage_of(rng, 30) for _ in range(60)]
+    stores = []
+    for name, chosen in (("one", passages[:40]), ("two", [[*passage[:-1], "w0"] for passage in passages[20:]])):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "v.txt").write_text(vocabulary.read_text())
+        prepared(folder, [chosen[i : i + 2] for i in range(0, 40, 2)], deduplicate="near", apart_from=stores)
+        stores.append(folder / "out")
+    train, held_out = split_documents(MixedCorpus(stores), 0.4, seed=0)
+    sets = [[shingles([passage.split()]) for document in stored(part) for passage in document] for part in (train, held_out)]
+    assert sum(map(len, sets)) == 60
+    assert max(jaccard(one, other) for one in sets[0] for other in sets[1]) < 0.2
 
 
 @pytest.mark.parametrize(
@@ -284,6 +323,11 @@ def test_no_held_out_passage_is_nearly_in_training(tmp_path, vocabulary):
         ({"deduplicate": "fuzzy"}, "deduplicate must be one of 'no', 'exact', 'near'; got 'fuzzy'"),
         ({"deduplicate": "near", "similarity": 0.3}, "similarity must be a number from 0.5 to less than 1"),
         ({"deduplicate": "near", "similarity": 1.0}, "similarity must be a number from 0.5 to less than 1"),
+        ({"apart_from": ["other"]}, "apart_from needs deduplicate='exact' or 'near'"),
+        (
+            {"deduplicate": "exact", "apart_from": ["other"]},
+            "expected a folder that `keras-bert prepare` wrote; other is not there",
+        ),
         ({"deduplicate": "exact", "part": (0, 2)}, "a corpus made in parts must have 'no'; got 'exact' and 2 parts"),
     ],
 )
@@ -291,6 +335,14 @@ def test_impossible_settings_are_one_sentence_and_nothing_is_written(tmp_path, v
     with pytest.raises(ValueError, match=message):
         prepared(tmp_path, [[["w1"]]], **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_store_of_another_vocabulary_is_refused(tmp_path, vocabulary):
+    prepared(tmp_path, [[["w1"]]])
+    vocabulary.write_text("\n".join([*TOKENS, "more"]))
+    with pytest.raises(ValueError, match=r"apart_from must name stores of the same vocabulary and case; .*out has others"):
+        prepare(tmp_path / "corpus.txt", vocabulary, tmp_path / "2", workers=1, deduplicate="exact", apart_from=[tmp_path / "out"])
+    assert not (tmp_path / "2").exists()
 
 
 def test_a_folder_without_deduplication_is_another_one(tmp_path, vocabulary):
