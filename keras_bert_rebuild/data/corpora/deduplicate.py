@@ -162,7 +162,7 @@ def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
     Args:
         tokens: the folder of the store.
         output: the folder to write shards to, their numbers as in the store.
-        scratch: a folder for what is compared; an interrupted call goes on with what is there.
+        scratch: a folder for what is compared; an interrupted call resumes from what is there.
         similarity: the least Jaccard similarity of near duplicates, in [0.5, 1); None removes exact ones alone.
         workers: number of processes.
         apart_from: folders of other stores with the same vocabulary; what repeats a text of theirs goes too.
