@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import docs, option_kind, refuse_together
+from keras_bert_rebuild.cli.option_kinds import above_zero, docs, option_kind, refuse_together
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
@@ -32,7 +32,12 @@ ONLY_IN_FILES = ("phases",)
 
 def add_arguments(parser):
     """Declare the options: one for every field of `PretrainSettings`."""
-    parser.add_argument("store", type=Path, help="the folder that `keras-bert prepare` wrote")
+    parser.add_argument(
+        "store", type=Path, nargs="+", help="a folder that `keras-bert prepare` wrote; several are mixed, with the same vocabulary"
+    )
+    parser.add_argument(
+        "--mix", type=above_zero, nargs="+", metavar="X", help="the weight of every folder in the examples (its number of tokens)"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the folder of the run; called again, it resumes a stopped run")
     parser.add_argument("--config", type=Path, metavar="YAML", help="a file of settings, the names below with _ for -; options win")
     helps = docs(PretrainSettings)
@@ -49,12 +54,16 @@ def run(args):
 
     from keras_bert_rebuild.cli.progress import TrainingBar
     from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
+    from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml
     from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
     refuse_together(args, ("init", "model"), ("steps", "minutes"), ("warmup_steps", "warmup_fraction"), ("minutes", "decay_from"))
+    stores = args.store
+    if args.mix is not None and len(args.mix) != len(stores):
+        raise ValueError(f"--mix must have a weight for every folder of tokens; got {len(args.mix)} for {len(stores)}.")
     if args.held_out == 0 and args.evaluation_steps is not None:
         raise ValueError("--evaluation-steps is for documents held out, and --held-out 0 holds out none: leave one of them out.")
     given = read_yaml(args.config) if args.config else {}
@@ -71,14 +80,12 @@ def run(args):
     try:
         join_hosts(settings.hosts, settings.host_index, settings.coordinator)
         writes = host_index() == 0
-        claim = (
-            claimed_run(args.output, RUN, [args.store, args.config, settings.init, settings.decay_from])
-            if writes
-            else contextlib.nullcontext()
-        )
+        inputs = [*stores, args.config, settings.init, settings.decay_from]
+        claim = claimed_run(args.output, RUN, inputs) if writes else contextlib.nullcontext()
         shown = TrainingBar(Console(stderr=True), total) if writes else contextlib.nullcontext()
         with claim, shown as bar:
-            pretrain(args.store, args.output, settings, report=bar)
+            corpus = stores[0] if len(stores) == 1 else MixedCorpus(stores, args.mix)
+            pretrain(corpus, args.output, settings, report=bar)
     except StoppedError as stopped:
         print(f"{stopped} The same command resumes it.")
         return 128 + (stopped.signal or signal.SIGTERM)

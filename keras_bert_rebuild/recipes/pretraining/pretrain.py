@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
@@ -89,7 +90,8 @@ def pretrain(
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
 
     Args:
-        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
+        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or another `TokenCorpus`, such as a
+            `MixedCorpus` of several stores.
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
         report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.columns`.
@@ -213,4 +215,5 @@ def _described(corpus):
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
         "sha256": corpus_digest(corpus),
+        **({"mixed": corpus.described()} if isinstance(corpus, MixedCorpus) else {}),
     }
