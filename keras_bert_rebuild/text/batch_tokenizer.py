@@ -215,7 +215,9 @@ class BatchTokenizer(abc.ABC):
             raise ValueError(f"max_len must be at least {special} for {kind}, to hold {held}; got {max_len}.")
         if truncation not in rows_of.TRUNCATIONS or (pairs is None and truncation in ("only_second", "halves")):
             raise ValueError(f"truncation must be {' or '.join(rows_of.TRUNCATIONS)}, the last two with pairs; got {truncation!r}.")
-        if stride is not None and (max_len is None or stride < 0 or (pairs is not None and truncation in ("longest_first", "halves"))):
+        if stride is not None and (
+            max_len is None or stride < 0 or (pairs is not None and truncation in ("longest_first", "halves"))
+        ):
             raise ValueError(
                 "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to split into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."
