@@ -151,5 +151,5 @@ def test_an_objective_may_be_an_object_everywhere(monkeypatch, encoder, tmp_path
     assert load_task(tmp_path / "run" / "model").objective == "squared"
     with pytest.raises(ValueError, match="objective must be cosine or in_batch_negatives or cosent or squared for similarity"):
         SentenceEmbedder.from_encoder(encoder, objective="other")
-    with pytest.raises(ValueError, match="objective must be one of 'cosine'.*'squared'.*, None; got 'other'"):
+    with pytest.raises(ValueError, match=r"objective must be one of 'cosine'.*'squared'.*, None; got 'other'"):
         FinetuneSettings(objective="other")

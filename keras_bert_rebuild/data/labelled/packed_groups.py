@@ -90,12 +90,13 @@ class PackedGroups(EpochBatches):
     def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
         examples, longest = self.batches(epoch)[index]
         numbers = self.groups[examples]
-        flat = numbers[numbers >= 0]
+        there = (numbers >= 0) & (self.sizes[numbers] > 0)  # a tokenizer without special tokens may have none for a text
+        flat = numbers[there]
         length = self.lengths[-1] if self.packed else least_length(self.lengths, longest)
         rows, columns, slots, count = packed_places(self.sizes[flat], length) if self.packed else _one_a_row(len(flat))
         ids, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
         order = np.full(numbers.shape, -1, "int32")
-        order[numbers >= 0] = rows * self.texts_of_row + slots
+        order[there] = rows * self.texts_of_row + slots
         inputs = (ids, np.zeros_like(ids), marks, begins, order) if self.segments else (ids, marks, begins, order)
         return inputs, self.targets(examples)
 
@@ -113,10 +114,11 @@ class PackedGroups(EpochBatches):
 
     def _rounded(self, rows):
         """A number of rows that is allowed, at least this one."""
+        rows = max(rows, 1)
         if self.few_shapes:
             step = max(1, (1 << (rows - 1).bit_length()) // (2 * STEPS))
             rows = -(-rows // step) * step
-        return -(-rows // self.multiple) * self.multiple
+        return int(-(-rows // self.multiple) * self.multiple)
 
     def _sizes_of(self, numbers):
         return np.where(numbers >= 0, self.sizes[numbers], 0)

@@ -78,6 +78,13 @@ def test_places_do_not_overlap(rng):
     assert count <= 1.05 * sizes.sum() / 20
 
 
+def test_a_text_without_tokens_is_in_no_row():
+    texts = [np.array([], "int32"), np.full(3, 7, "int32")]
+    batches = PackedGroups(texts, np.array([[0, 1], [0, 0]]), lambda examples: examples, 1, [8])
+    assert [batches[i][0][4].tolist() for i in range(2)] == [[[-1, 0]], [[-1, -1]]]
+    assert (batches[0][0][0] == 7).sum() == 3
+
+
 def test_bad_settings_are_one_sentence(rng):
     with pytest.raises(ValueError, match="batch_size must be at least 1; got 0"):
         batches_of(rng, batch_size=0)
