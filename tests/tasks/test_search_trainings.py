@@ -49,8 +49,8 @@ def test_options_of_other_tasks_are_refused_in_one_sentence(folder, capsys):
     given = str(folder / "groups.jsonl")
     arguments = ["--model", str(folder / "encoder"), "--train", given, "--dev", given, "--output", str(folder / "run")]
     for task, options, message in (
-        ("rerank", ["--flops", "1", "1"], "--flops is not an option of rerank"),
-        ("late-interaction", ["--positive-weight", "2"], "--positive-weight is not an option of late_interaction"),
+        ("rerank", ["--flops", "1", "1"], "flops must be for sparse_retrieval; the task is rerank"),
+        ("late-interaction", ["--positive-weight", "2"], "positive_weight must be for rerank; the task is late_interaction"),
         ("sparse-retrieval", ["--flops", "-1", "1"], "flops must be two numbers from 0"),
         ("rerank", ["--objective", "cosine"], "objective must be one of binary"),
         ("sparse-retrieval", ["--objective", "margin_mse"], "learns the scores of a teacher"),
