@@ -82,7 +82,7 @@ def export(
         if poolings or normalize:
             raise ValueError(f"a {type(task).__name__} has its own poolings: leave them out.")
         tokenizer, max_len = tokenizer or task.tokenizer, max_len or task.max_len
-        model, of_task = (task.model_to_save(), {}) if format == "huggingface" else task.served(prompt)
+        model, of_task = _model_of_task(task, format, prompt)
     elif prompt is not None or evaluation is not None:
         raise ValueError("prompts and evaluations are for tasks, such as a SentenceEmbedder; got a model.")
     tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
@@ -125,6 +125,17 @@ def export(
 
             _write_settings(folder, {**settings, "quality": int8_quality(folder, list(texts), evaluation)})
     return path
+
+
+def _model_of_task(task, format, prompt):
+    """The model of a task that answers in a format, and what export.json says of the task: only tasks that search say more."""
+    if format == "huggingface":
+        return task.model_to_save(), {}
+    if hasattr(task, "served"):
+        return task.served(prompt)
+    if prompt is not None:
+        raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {task.kind}.")
+    return task.model, {}
 
 
 def _without_random_field(model):

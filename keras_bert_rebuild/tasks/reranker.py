@@ -246,9 +246,11 @@ class Reranker(Task):
         }
 
     def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        logits, settings = super().served(prompt)
-        score = keras.layers.Activation(self.activation, dtype="float32", name="Score")(logits.outputs[0])
-        return sharing_layers(logits, score), {"kind": self.kind, "activation": self.activation, **settings}
+        """The model from pairs to scores, after the activation; it has no prompts."""
+        if prompt is not None:
+            raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {self.kind}.")
+        score = keras.layers.Activation(self.activation, dtype="float32", name="Score")(self.model.outputs[0])
+        return sharing_layers(self.model, score), {"kind": self.kind, "activation": self.activation}
 
     def further_files(self) -> dict[str, bytes]:
         """The files that let sentence-transformers read the Hugging Face folder."""

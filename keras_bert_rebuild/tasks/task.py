@@ -246,16 +246,6 @@ class Task(abc.ABC):
         """The settings of the class that a config, such as that of a Hugging Face folder, determines."""
         return {}
 
-    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
-        """What other runtimes run: the model whose outputs are the answers, and what an exported folder says of it besides.
-
-        Args:
-            prompt: the name of a prompt or a text that is put before every text, for tasks that have prompts.
-        """
-        if prompt is not None:
-            raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {self.kind}.")
-        return self.model, {}
-
     def model_to_save(self) -> keras.Model:
         """The model whose weights are written."""
         return self.model
