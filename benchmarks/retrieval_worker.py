@@ -221,6 +221,68 @@ def sentence_transformers(folder, job):
     return {"scores": judged(test, encode), "seconds": seconds, "texts": _texts(batches), "loss": float(value.detach())}
 
 
+def ours(folder, job):
+    """The training with the objects behind `finetune`, on the same batches."""
+    import keras
+
+    from keras_bert_rebuild import AdamW, WarmupLinearDecay
+    from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, ScoredPair, TextGroup
+    from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
+    from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
+
+    if keras.backend.backend() == "torch":
+        import torch
+
+        torch.set_num_threads(job["threads"])
+    keras.utils.set_random_seed(job["seed"])
+    batches, test = read(folder)
+    objective, options = OURS[job["objective"]]
+    kind = "similarity" if "firsts" in test else "classification" if job["objective"] == "labels" else "retrieval"
+    make = {
+        "similarity": lambda texts, label: ScoredPair(*texts, label),
+        "classification": lambda texts, label: ClassifiedText(*texts, label=str(label)),
+        "retrieval": lambda texts, label: TextGroup(
+            *texts[:2], tuple(texts[2:]), tuple(label) if isinstance(label, list) else None
+        ),
+    }[kind]
+    examples = [make(texts, label) for batch in batches for texts, label in batch]
+    training = VectorTraining(**{name: guide() if name == "guide" else value for name, value in options.items()})
+    task = SentenceEmbedder.from_encoder(
+        minilm(), example_kind=kind, objective=objective, training=training, max_len=job["max_len"], truncate=True
+    )
+    steps = len(batches)
+    given = task.batches(task.encode(examples), job["batch_size"], seed=None)
+    schedule = WarmupLinearDecay(job["learning_rate"], int(0.1 * steps), steps)
+    task.compile(AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0), jit_compile=keras.backend.backend() == "jax")
+    started = time.perf_counter()
+    history = task.training_model.fit(given, epochs=1, shuffle=False, verbose=0)
+    seconds = time.perf_counter() - started
+    scores = judged(test, lambda texts: task(list(texts), batch_size=64))
+    return {"scores": scores, "seconds": seconds, "texts": _texts(batches), "loss": history.history["loss"][-1]}
+
+
+def guide():
+    """MiniLM as it is, to leave out false negatives."""
+    from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
+
+    return SentenceEmbedder.from_encoder(minilm(), truncate=True)
+
+
+# The name of the objective, and the fields of its `VectorTraining`.
+OURS = {
+    "in_batch_negatives": ("in_batch_negatives", {}),
+    "symmetric": ("in_batch_negatives", {"symmetric": True}),
+    "cached": ("in_batch_negatives", {"chunk": 4}),
+    "matryoshka": ("in_batch_negatives", {"matryoshka_dims": DIMENSIONS}),
+    "guide": ("in_batch_negatives", {"guide": True}),
+    "labels": ("triplet", {}),
+    "margin_mse": ("margin_mse", {}),
+    "distillation": ("distillation", {}),
+    "cosent": ("cosent", {}),
+    "cosine": ("cosine", {}),
+}
+
+
 def _labels(labels, objective):
     """The labels of a batch as the losses of sentence-transformers take them."""
     import torch
@@ -278,5 +340,5 @@ def _texts(batches):
 
 if __name__ == "__main__":
     what, where, given = sys.argv[1:]
-    workers = {"prepare": prepare, "before": before, "ours": None, "sentence-transformers": sentence_transformers}
+    workers = {"prepare": prepare, "before": before, "ours": ours, "sentence-transformers": sentence_transformers}
     print(json.dumps(workers[what](Path(where), json.loads(given))))

@@ -14,6 +14,8 @@ _REGISTERED = (
     "keras_bert_rebuild.models.bert_model",
     "keras_bert_rebuild.models.pretraining_model",
     "keras_bert_rebuild.training.optimizers.adamw_and_lamb",
+    "keras_bert_rebuild.training.optimizers.muon",
+    "keras_bert_rebuild.training.optimizers.stable_adamw",
     "keras_bert_rebuild.training.losses",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
     "keras_bert_rebuild.training.pair_losses",
@@ -23,6 +25,7 @@ _REGISTERED = (
     "keras_bert_rebuild.training.flops_regularizer",
     "keras_bert_rebuild.training.grouped_loss",
     "keras_bert_rebuild.training.optimizers.warmup_linear_decay",
+    "keras_bert_rebuild.training.optimizers.rate_schedules",
 )
 
 # Module, its public names. docs/reference/index.md says why a name is here.

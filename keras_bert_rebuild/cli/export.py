@@ -9,19 +9,41 @@ from keras_bert_rebuild.files.output import claimed_folder
 FORMATS = ("saved_model", "onnx", "openvino", "openvino_int8", "huggingface")
 
 
+# The files of a search that is done before and after the loss of precision.
+EVALUATION = {
+    "queries": "queries of a search whose nDCG@10 is printed with float32 and with int8, .jsonl of BEIR or .tsv of id and text",
+    "corpus": "the documents of that search, .jsonl of BEIR or .tsv of id, text and title",
+    "judgements": "which documents are relevant to the queries, in the format of TREC or BEIR",
+}
+
+
 def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("model", type=Path, help="a folder or file that from_pretrained reads, also one of sentence-transformers")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("--format", default="saved_model", choices=FORMATS, help="what to write (saved_model)")
     parser.add_argument("--heads", help="heads to export, separated by commas; none for the encoder only (all of the checkpoint)")
-    parser.add_argument("--pooling", help="cls, max, mean, or several separated by commas: one vector per text, without heads")
+    parser.add_argument(
+        "--pooling",
+        help="cls, max, mean, mean_sqrt_len, weightedmean, lasttoken, or several separated by commas: one vector per text, without "
+        "heads",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="NAME|TEXT",
+        help="for vectors, the name of a prompt of the folder or a text: what is put before every text (the default prompt)",
+    )
     parser.add_argument("--normalize", action="store_true", default=None, help="scale vectors to length 1")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--max-len", type=positive, help="tokens to cut texts to")
     parser.add_argument(
-        "--calibrate", type=Path, metavar="FILE", help="for openvino_int8: texts like those that the model will see, one per line"
+        "--calibrate",
+        type=Path,
+        metavar="FILE",
+        help="for openvino_int8: texts like those that the model will see, one per line; for a reranker query, tab and text",
     )
+    for name, what in EVALUATION.items():
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"for openvino_int8: {what}")
     add_overwrite(parser, "the export")
 
 
@@ -36,41 +58,67 @@ def run(args):
         raise ValueError(f"{given} belongs to formats that give vectors; a Hugging Face folder holds none.")
     if args.normalize and args.heads is not None:
         raise ValueError(f"--normalize is for vectors, and --heads {args.heads} for heads: leave one of them out.")
+    given = [name for name in EVALUATION if getattr(args, name) is not None]
+    if given and (args.format != "openvino_int8" or len(given) < len(EVALUATION)):
+        raise ValueError(f"--{', --'.join(EVALUATION)} belong together, and to --format openvino_int8; got --{', --'.join(given)}.")
     kind = MODEL if args.format == "huggingface" else EXPORT
-    with claimed_folder(args.output, kind, [args.model, args.tokenizer, args.calibrate], args.overwrite):
+    inputs = [args.model, args.tokenizer, args.calibrate, *(getattr(args, name) for name in EVALUATION)]
+    with claimed_folder(args.output, kind, inputs, args.overwrite):
         path = _export(args)
     for file in sorted(file for file in path.rglob("*") if file.is_file()):
         print(f"wrote    {file}  {file.stat().st_size:,} bytes")
+    if args.format == "openvino_int8":
+        _print_quality(path)
     return 0
+
+
+def _print_quality(path):
+    """Print what int8 lost, if the folder says it."""
+    from keras_bert_rebuild.export.runtimes import SETTINGS
+    from keras_bert_rebuild.pretrained.config_files import read_json
+
+    for name, value in read_json(path / SETTINGS, "the settings of an exported model").get("quality", {}).items():
+        shown = ", ".join(f"{which} {number:.4f}" for which, number in value.items()) if isinstance(value, dict) else f"{value:,}"
+        print(f"quality  {name}: {shown}")
 
 
 def _export(args):
     """Read the model and write the folder."""
     from keras_bert_rebuild.cli.embed import lines_of_file
+    from keras_bert_rebuild.export.evaluation import Evaluation
     from keras_bert_rebuild.export.export_model import export
     from keras_bert_rebuild.pretrained import from_pretrained
-    from keras_bert_rebuild.pretrained.sentence_transformers_folder import check_case, read_sentence_pooling
+    from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    sentence = read_sentence_pooling(args.model) if args.model.is_dir() and args.format != "huggingface" else None
-    folder = sentence.folder if sentence else args.model
-    if sentence and args.heads is None and (sentence.modules or sentence.prompt):
-        more = "layers after the pooling" if sentence.modules else "a default prompt"
-        raise ValueError(f"{args.model} has {more}, which no export supports: keras-bert embed computes its vectors.")
-    if args.heads is not None:  # heads instead of the vectors that the folder is for
-        sentence = None
-    poolings = tuple(args.pooling.split(",")) if args.pooling else sentence.poolings if sentence else ()
+    options: dict = {
+        "max_len": args.max_len,
+        "texts": None if args.calibrate is None else list(lines_of_file(args.calibrate)),
+    }
+    if args.queries is not None:
+        options["evaluation"] = Evaluation.read(args.queries, args.corpus, args.judgements)
+    retriever = read_retriever_folder(args.model) if args.model.is_dir() and args.format != "huggingface" else None
+    task = _task(args, retriever) if args.format != "huggingface" and args.heads is None else None
+    if task is not None:
+        return export(task, None, args.output, args.format, prompt=args.prompt, **options)
     heads = None if args.heads is None else [name for name in args.heads.split(",") if name and name != "none"]
+    folder = args.model if retriever is None else retriever.folder  # heads instead of what the folder is for
+    model = from_pretrained(folder, heads=heads)
     tokenizer = load_tokenizer(args.tokenizer or folder)
-    check_case(sentence, tokenizer)
-    model = from_pretrained(folder, heads=() if poolings else heads)
-    return export(
-        model,
-        tokenizer,
-        args.output,
-        args.format,
-        poolings=poolings,
-        normalize=bool(sentence.normalize if args.normalize is None and sentence else args.normalize),
-        max_len=args.max_len or (sentence.max_len if sentence else None),
-        texts=None if args.calibrate is None else list(lines_of_file(args.calibrate)),
-    )
+    return export(model, tokenizer, args.output, args.format, normalize=bool(args.normalize), prompt=args.prompt, **options)
+
+
+def _task(args, retriever):
+    """The task that searches with the model, or whose vectors are asked for; None if the heads of the model answer."""
+    from keras_bert_rebuild.pretrained.retriever_folder import READERS
+    from keras_bert_rebuild.tasks.embedding_model import POOLINGS
+    from keras_bert_rebuild.tasks.load_embedder import load_embedder
+    from keras_bert_rebuild.tasks.saved_task import load_task, saved_kind
+
+    poolings = tuple(args.pooling.split(",")) if args.pooling else None
+    if not set(poolings or ()) <= set(POOLINGS):
+        raise ValueError(f"--pooling must be some of {', '.join(POOLINGS)}, separated by commas; got {args.pooling!r}.")
+    kind = saved_kind(args.model) if retriever is None else retriever.kind
+    if poolings or kind == "embedding":
+        return load_embedder(args.model, args.tokenizer, poolings=poolings, normalize=args.normalize, max_len=args.max_len)
+    return load_task(args.model, tokenizer=args.tokenizer) if kind in READERS else None

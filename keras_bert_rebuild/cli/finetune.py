@@ -9,12 +9,14 @@ from keras_bert_rebuild.cli.option_kinds import docs, option_kind, parts, refuse
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import ALL_OBJECTIVES, BALANCED, DTYPES, FinetuneSettings
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, DTYPES, FinetuneSettings, all_objectives
 from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 TASKS = ", ".join(task_names()).replace("_", "-")
-CHOICES = {"dtype": DTYPES, "objective": ALL_OBJECTIVES, "format": FORMATS}
-METAVARS = {"metric": "NAME"}
+CHOICES = {"dtype": DTYPES, "objective": all_objectives(), "format": FORMATS}
+METAVARS = {"metric": "NAME", "guide": "FOLDER"}
+# Options of several values, and what each is.
+LISTS = {"matryoshka_dims": int, "matryoshka_weights": float}
 
 
 def add_arguments(parser):
@@ -69,12 +71,8 @@ def _check_options_of_task(args):
     """Refuse options that do not apply to the task."""
     spec = finetune_task(args.task)
     if args.objective is not None and "objective" not in spec.options:
-        raise ValueError(f"--objective is for similarity, rerank, sparse-retrieval and late-interaction; the task is {spec.name}.")
-    for name in ("negatives", "positive_weight", "flops"):
-        if getattr(args, name) is not None and name not in spec.options:
-            raise ValueError(
-                f"--{name.replace('_', '-')} is not an option of {spec.name}; its own are {', '.join(spec.options) or 'none'}."
-            )
+        tasks = ", ".join(word for word in task_names() if "objective" in finetune_task(word).options).replace("_", "-")
+        raise ValueError(f"--objective is for {tasks}; the task is {spec.name}.")
     if args.class_weights is not None and "class_weights" not in spec.options:
         raise ValueError(f"--class-weights is for classification and token-classification; the task is {spec.name}.")
 
@@ -88,7 +86,9 @@ def _kind(field):
         return {"nargs": "+", "metavar": "PATTERN"}
     if field.name == "flops":
         return {"nargs": 2, "type": float, "metavar": "X"}
-    if field.name == "crf":
+    if field.name in LISTS:
+        return {"nargs": "+", "type": LISTS[field.name], "metavar": "N" if LISTS[field.name] is int else "X"}
+    if field.name in ("crf", "learned_temperature", "symmetric"):
         return {**option_kind(field), "nargs": "?", "const": True}
     return option_kind(field, CHOICES, METAVARS)
 

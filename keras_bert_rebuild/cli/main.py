@@ -29,6 +29,7 @@ VERBS = (
     ("export", "keras_bert_rebuild.cli.export", "write a model for TensorFlow Serving, ONNX Runtime, OpenVINO or transformers"),
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
+    ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 

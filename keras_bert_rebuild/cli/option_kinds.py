@@ -87,7 +87,7 @@ def parts(parser, option, values):
 
 
 def docs(settings):
-    """The docstring after every field of a dataclass, without line breaks."""
-    source = inspect.getsource(settings)
-    found = re.findall(r'^    ([a-z_]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
+    """The docstring after every field of a dataclass and of those it is made of, without line breaks."""
+    source = "".join(inspect.getsource(part) for part in reversed(settings.__mro__) if part is not object)
+    found = re.findall(r'^    ([a-z_0-9]+): [^\n]+\n    """(.+?)"""', source, re.M | re.S)
     return {name: " ".join(text.replace("`", "").split()).removesuffix(".") for name, text in found}

@@ -183,7 +183,9 @@ class TrainingBar(Progress):
             yield Text(self._note, overflow="ellipsis", no_wrap=True)
 
     def __call__(self, row):
-        """Show a row of the curve; the first has only the step where the run starts."""
+        """Show a row of the curve; the first has only the step where the run starts, those of a run in minutes also its `steps`."""
+        if "steps" in row:
+            self.update(self._task, total=row["steps"])
         if self._known is None:
             self.reset(self._task, completed=row["step"])
             self._known = {}
@@ -191,7 +193,8 @@ class TrainingBar(Progress):
         self._note = "  ".join(shape.format(self._known[name]) for name, shape in self.shown if name in self._known)
         self.update(self._task, completed=row["step"])
         if not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
-            line = Text(f"step {row['step']:,} of {self.tasks[0].total:,}  {self._note}")
+            total = self.tasks[0].total
+            line = Text(f"step {row['step']:,}{'' if total is None else f' of {total:,}'}  {self._note}")
             self.console.print(line, soft_wrap=True)
             self._printed = time.monotonic()
 

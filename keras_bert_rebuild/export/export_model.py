@@ -4,9 +4,11 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 
+from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.runtimes import SETTINGS, output_names
 from keras_bert_rebuild.export.tokenizer_files import tokenizer_files_outside
 from keras_bert_rebuild.files.folders import written_folder
@@ -16,6 +18,7 @@ from keras_bert_rebuild.models.heads import CRF
 from keras_bert_rebuild.pretrained.save_pretrained import write_huggingface
 from keras_bert_rebuild.pretrained.tokenizer_files import vocabulary_files
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS, embedding_model, longest_row
+from keras_bert_rebuild.tasks.task import Task
 from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
@@ -26,8 +29,8 @@ SHORT_TOKENS = 8
 
 
 def export(
-    model: keras.Model,
-    tokenizer: BatchTokenizer | str | Path,
+    model: keras.Model | Task,
+    tokenizer: BatchTokenizer | str | Path | None,
     path: str | os.PathLike[str],
     format: str = "saved_model",
     *,
@@ -35,22 +38,28 @@ def export(
     normalize: bool = False,
     max_len: int | None = None,
     texts: Sequence[str] | None = None,
+    prompt: str | None = None,
+    evaluation: Evaluation | None = None,
 ) -> Path:
     """Write a model for a runtime without this library.
 
     Args:
-        model: as from `from_pretrained` or `build_model`, with or without heads; the model of a trained task.
-        tokenizer: its tokenizer, or the path of one.
+        model: as from `from_pretrained` or `build_model`, with or without heads; or a task, such as a `SentenceEmbedder`, with its
+            poolings, modules and prompts, or a `Reranker`, with its activation.
+        tokenizer: its tokenizer, or the path of one; None for that of the task.
         path: the folder to write; it appears complete or not at all. An earlier export in it is replaced, and your other files
             are kept; a folder of anything else is refused.
         format: "saved_model" (TensorFlow: text in, outputs out), "onnx", "openvino", "openvino_int8" (in addition to float32;
             calibrated on `texts`) or "huggingface" (for `transformers`; no poolings). A `ConditionalRandomField` is left out:
             logits are the scores of labels, and its transitions are in the settings of the folder; in one for Hugging Face they
             are weights that transformers ignores.
-        poolings: "cls", "max", "mean" or several, concatenated: one vector from a text's tokens.
+        poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated: one vector from a
+            text's tokens. A task has its own.
         normalize: scale vectors to length 1.
-        max_len: maximum tokens of a text, to which texts are cut; None for the maximum of the model.
-        texts: for "openvino_int8" some hundred texts as the model will see them.
+        max_len: maximum tokens of a text, to which texts are cut; None for that of the task or the maximum of the model.
+        texts: for "openvino_int8" some hundred texts as the model will see them; for a reranker a query, a tab and a text each.
+        prompt: of a task for vectors, the name of a prompt or a text that is put before every text; None for the default one.
+        evaluation: a search that is done with float32 and with int8, for the loss of quality in export.json.
 
     Returns:
         The folder, a `Path`.
@@ -60,12 +69,25 @@ def export(
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
+    if evaluation is not None and format != "openvino_int8":
+        raise ValueError(f"an evaluation shows what int8 loses, in the format openvino_int8; got {format}.")
     poolings = (poolings,) if isinstance(poolings, str) else tuple(poolings)
     if not set(poolings) <= set(POOLINGS) or len(set(poolings)) < len(poolings):
         raise ValueError(f"poolings must be some of {', '.join(POOLINGS)}, each once; got {poolings}.")
     if (format == "openvino_int8") != (texts is not None):
         raise ValueError(f"texts for calibration belong to the format openvino_int8; got {format} and texts={texts!r:.40}.")
+    task = model if isinstance(model, Task) else None
+    of_task: dict[str, Any] = {}
+    if task is not None:
+        if poolings or normalize:
+            raise ValueError(f"a {type(task).__name__} has its own poolings: leave them out.")
+        tokenizer, max_len = tokenizer or task.tokenizer, max_len or task.max_len
+        model, of_task = _model_of_task(task, format, prompt)
+    elif prompt is not None or evaluation is not None:
+        raise ValueError("prompts and evaluations are for tasks, such as a SentenceEmbedder; got a model.")
     tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
+    if tokenizer is None:
+        raise ValueError("a model needs its tokenizer to be exported, or the path of one; got None.")
     longest = longest_row(model)
     max_len = longest if max_len is None else max_len
     if not 4 <= max_len <= longest:
@@ -78,12 +100,12 @@ def export(
         return path
     model, transitions = _without_random_field(model)
     # Before pooling: a pooled model has no load report.
-    files = tokenizer_files_outside(model, tokenizer, max_len)
+    files = tokenizer_files_outside(model if task is None else task.model, tokenizer, max_len)
     if poolings or normalize:
         model = embedding_model(model, poolings, normalize, any_length=True)
     check_folder(path, EXPORT)
     with written_folder(path, replaced=EXPORT.names) as folder:
-        _write(model, tokenizer, folder, format, max_len, texts)
+        _write(model, tokenizer, folder, format, max_len, texts, of_task)
         config = getattr(model, "config", None)
         settings = {
             "format": format,
@@ -93,11 +115,27 @@ def export(
             "problem_type": getattr(config, "problem_type", None),
             **({} if transitions is None else {"transitions": transitions.tolist()}),
             **({"short_tokens": SHORT_TOKENS} if format == "openvino_int8" else {}),
+            **of_task,
         }
-        (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for name, content in files.items():
             (folder / name).write_bytes(content)
+        _write_settings(folder, settings)
+        if texts is not None and of_task:
+            from keras_bert_rebuild.export.int8_quality import int8_quality
+
+            _write_settings(folder, {**settings, "quality": int8_quality(folder, list(texts), evaluation)})
     return path
+
+
+def _model_of_task(task, format, prompt):
+    """The model of a task that answers in a format, and what export.json says of the task: only tasks that search say more."""
+    if format == "huggingface":
+        return task.model_to_save(), {}
+    if hasattr(task, "served"):
+        return task.served(prompt)
+    if prompt is not None:
+        raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {task.kind}.")
+    return task.model, {}
 
 
 def _without_random_field(model):
@@ -115,11 +153,15 @@ def _write_huggingface(model, tokenizer, path, max_len):
     write_huggingface(model, path, vocabulary_files(tokenizer, max_len))
 
 
-def _write(model, tokenizer, folder, format, max_len, texts):
+def _write_settings(folder, settings):
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write(model, tokenizer, folder, format, max_len, texts, of_task):
     if format == "saved_model":
         from keras_bert_rebuild.export.saved_model import write_saved_model
 
-        write_saved_model(model, tokenizer, folder, max_len)
+        write_saved_model(model, tokenizer, folder, max_len, of_task)
     elif format == "onnx":
         from keras_bert_rebuild.export.onnx_model import write_onnx
 
@@ -129,6 +171,7 @@ def _write(model, tokenizer, folder, format, max_len, texts):
 
         write_openvino(model, folder)
     else:
+        from keras_bert_rebuild.export.calibration import calibration_texts
         from keras_bert_rebuild.export.openvino import write_openvino_int8
 
-        write_openvino_int8(model, tokenizer, folder, max_len, list(texts))
+        write_openvino_int8(model, tokenizer, folder, max_len, calibration_texts(texts, of_task))

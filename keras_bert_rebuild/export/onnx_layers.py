@@ -24,9 +24,11 @@ from keras_bert_rebuild.export.onnx_pooling import (
     greatest,
     position_average,
     root_average,
+    vocabulary_pooling,
     without_leading_tokens,
 )
 from keras_bert_rebuild.export.onnx_relative import distance_embedding, relative_attention, segment_difference
+from keras_bert_rebuild.models.vocabulary_pooling import VocabularyPooling
 
 # Settings of a layer that change no answer, and the one value of a setting that nodes are for, where it is not the default.
 OF_TRAINING = re.compile(
@@ -194,6 +196,7 @@ LAYERS = {
     layers.SegmentDifference: (segment_difference, ""),
     layers.TokenEmbedding: (token_embedding, "input_dim output_dim mask_zero pad_id"),
     layers.TrigPosEmbedding: (sinusoids, ""),
+    VocabularyPooling: (vocabulary_pooling, "pooling activation"),
     layers.WithoutLeadingTokens: (without_leading_tokens, "count"),
 }
 

@@ -53,6 +53,24 @@ def greatest(graph, layer, inputs):
     return [Value(graph.node("ReduceMax", x, graph.scalars(1), keepdims=0), None)]
 
 
+def vocabulary_pooling(graph, layer, inputs):
+    """The nodes of a `VocabularyPooling`."""
+    features, mask = inputs[0]
+    logits = graph.node("MatMul", features, graph.node("Transpose", inputs[1].name, perm=(1, 0)))
+    if layer.similarity.use_bias:
+        logits = graph.node("Add", logits, graph.weight(layer.similarity.bias))
+    if mask is not None:
+        logits = graph.node("Where", graph.node("Unsqueeze", mask, graph.scalars(-1)), logits, graph.constant(-1e30))
+    if layer.pooling == "max":  # a greater logit has a greater weight, so the maximum comes first
+        logits = graph.node("ReduceMax", logits, graph.scalars(1), keepdims=0)
+    weights = graph.node("Relu", logits)
+    for _ in range(layer.times):
+        weights = graph.node("Log", graph.node("Add", weights, graph.constant(1.0)))
+    if layer.pooling == "sum":
+        weights = graph.node("ReduceSum", weights, graph.scalars(1), keepdims=0)
+    return [Value(weights, None)]
+
+
 def without_leading_tokens(graph, layer, inputs):
     """The nodes of a `WithoutLeadingTokens`: those of the mask that the layers behind it see."""
     x, mask = inputs[0]

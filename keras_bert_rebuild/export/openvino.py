@@ -1,55 +1,17 @@
 """Models as OpenVINO's files, in float32 or in int8 calibrated on texts, and such a folder as a function of rows."""
 
 import logging
-import random
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from keras_bert_rebuild.data.batches import model_inputs, padded
+from keras_bert_rebuild.export.calibration import calibration_rows
 from keras_bert_rebuild.export.onnx_model import write_onnx
 from keras_bert_rebuild.export.runtimes import INPUTS, SETTINGS, needed_package
 from keras_bert_rebuild.pretrained.config_files import read_json
 from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
-
-# Texts for calibration; every second one is short, since vectors of short texts lose most.
-COUNT = 300
-SHORT_TOKENS = 12
-
-
-def calibration_rows(tokenizer, texts, max_len, count=COUNT, seed=0):
-    """Rows of ids for calibration, each of its own length.
-
-    Args:
-        tokenizer: that of the model.
-        texts: texts as the model will see them, a list.
-        max_len: maximum tokens of a row.
-        count: rows to return: half of them from any text, half with at most `SHORT_TOKENS` tokens; if there are not enough short
-            texts, longer ones are cut.
-        seed: of the random choice.
-
-    Returns:
-        An `Encoding` whose fields are lists of arrays.
-
-    Raises:
-        ValueError: there are fewer than two texts.
-    """
-    texts = [text for text in texts if text.strip()]
-    if len(texts) < 2:
-        raise ValueError(f"calibration needs some hundred texts as the model will see them; got {len(texts)}.")
-    draw = random.Random(seed)
-    chosen = draw.sample(texts, min(len(texts), 20 * count))
-    usual, others = chosen[: count // 2], chosen[count // 2 :] or chosen
-    lengths = [len(ids) for ids in tokenizer.encode_batch(others).ids]
-    short = [text for text, length in zip(others, lengths, strict=True) if length <= SHORT_TOKENS]
-    short = short[: count // 2]
-    cut = others[: count // 2 - len(short)]
-    rows = tokenizer.encode_batch(usual, max_len=max_len)
-    for more in (tokenizer.encode_batch(part, max_len=SHORT_TOKENS) for part in (short, cut) if part):
-        rows.ids += more.ids
-        rows.segments += more.segments
-    return rows
 
 
 def write_openvino(model, folder):
@@ -69,7 +31,7 @@ def write_openvino_int8(model, tokenizer, folder, max_len, texts):
         tokenizer: its tokenizer.
         folder: where to write.
         max_len: maximum tokens of a row.
-        texts: some hundred texts as the model will see them.
+        texts: some hundred texts, or pairs of texts, as the model will see them.
     """
     openvino = needed_package("openvino", "openvino")
     nncf = needed_package("nncf", "openvino")
@@ -111,12 +73,13 @@ class OpenVINORunner:
     Args:
         folder: as from `export` in the format openvino or openvino_int8.
         precision: "f32" or "bf16", the precision of a float model. OpenVINO's own default is bf16 if the CPU supports it.
+        int8: whether the model in 8 bits is used, if there is one.
 
     Raises:
         ValueError: the folder does not exist, or the package openvino is not installed.
     """
 
-    def __init__(self, folder, precision="f32"):
+    def __init__(self, folder, precision="f32", int8=True):
         folder = Path(folder)
         openvino = needed_package("openvino", "openvino")
         self.settings = read_json(folder / SETTINGS, "the settings of an exported model")
@@ -125,7 +88,7 @@ class OpenVINORunner:
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
         self.max_len = self.settings["max_len"]
-        self.short_tokens = self.settings.get("short_tokens", 0)
+        self.short_tokens = self.settings.get("short_tokens", 0) if int8 else 0
         self.tokenizer = load_tokenizer(folder)
         core = openvino.Core()
         hint = "bf16" if self.short_tokens else precision
@@ -133,20 +96,39 @@ class OpenVINORunner:
         self.float = core.compile_model(folder / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": hint})
         self.int8 = core.compile_model(folder / "model_int8.xml", "CPU") if self.short_tokens else self.float
         self.inputs = [tensor.any_name for tensor in self.float.inputs]
-        self.gives_vectors = self.float.outputs[0].partial_shape.rank.get_length() == 2
+        is_vector = self.float.outputs[0].partial_shape.rank.get_length() == 2
+        self.gives_vectors = is_vector and self.settings.get("kind", "embedding") == "embedding"
+
+    def prompt(self, prompt=None):
+        """The text that is put before every text.
+
+        Args:
+            prompt: the name of a prompt of the folder; any other text is itself what is put before every text. None for the prompt
+                that it was exported with.
+
+        Raises:
+            ValueError: prompts are not pooled, so that the folder is for texts with its own alone.
+        """
+        own, prompts = self.settings.get("prompt", ""), self.settings.get("prompts")
+        text = own if prompt is None else (prompts or {}).get(prompt, prompt)
+        if text != own and prompts == {}:
+            raise ValueError(f"the folder is for texts with the prompt {own!r:.80}, which is not pooled; got {prompt!r:.80}.")
+        return text
 
     def __call__(self, rows, length):
         """The first output for rows `(ids, segments)`, padded to the longest row.
 
         Args:
-            rows: the rows.
+            rows: the rows; a third item of each says which tokens are attended to, if the model has an `attention_mask`.
             length: not used: the runtime does not compile for each shape, so rows are padded no further than necessary.
         """
-        length = max(len(ids) for ids, _ in rows)
+        length = max(len(row[0]) for row in rows)
+        ids, segments, *others = zip(*rows, strict=True)
         inside = {outside: name for name, outside in INPUTS.items()}
         names = [name for name in self.inputs if name != "task_ids"]
-        columns = model_inputs([inside[name] for name in names], *zip(*rows, strict=True), self.tokenizer.pad_id)
-        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, *columns, strict=True)}
+        values, padding = model_inputs([inside[name] for name in names], ids, segments, self.tokenizer.pad_id)
+        values = [others[0] if others and name == "attention_mask" else column for name, column in zip(names, values, strict=True)]
+        given = {name: padded(column, length, pad, "int64") for name, column, pad in zip(names, values, padding, strict=True)}
         given |= {name: np.zeros((len(rows), 1), "int64") for name in self.inputs if name not in given}
         compiled = self.float if length <= self.short_tokens else self.int8
         # The next inference writes into the same memory.

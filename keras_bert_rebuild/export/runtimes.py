@@ -37,6 +37,7 @@ OUTPUTS = {
     "Pool-Cut": "sentence_embedding",
     "Concatenate": "sentence_embedding",
     "Score": "score",
+    "Pool-Vocabulary": "word_weights",
 }
 
 # The beginning of the names of modules of vectors.
@@ -60,7 +61,9 @@ def output_names(model):
     """The exported name of every output, in order and without repeats."""
     names = []
     for layer, tensor in zip(model.output_names, model.outputs, strict=True):
-        name = OUTPUTS.get(layer) or ("sentence_embedding" if layer.startswith(OF_MODULES) else None)
+        name = OUTPUTS.get(layer)
+        if layer.startswith(OF_MODULES):
+            name = "sentence_embedding" if len(tensor.shape) == 2 else "token_embeddings"
         name = name or ("last_hidden_state" if len(tensor.shape) == 3 else layer.lower().replace("-", "_"))
         names.append(name if name not in names else layer.lower().replace("-", "_"))
     return names

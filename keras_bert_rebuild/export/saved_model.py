@@ -9,7 +9,7 @@ from keras_bert_rebuild.text.tensorflow_wordpiece import TensorFlowWordPiece, is
 from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 
 
-def write_saved_model(model, tokenizer, folder, max_len):
+def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
     """Write a SavedModel that maps text to outputs.
 
     Its signatures are `serving_default(text)`, `pairs(text, second_text)` if the model has segments, and `ids(input_ids, ...)`, for
@@ -22,6 +22,8 @@ def write_saved_model(model, tokenizer, folder, max_len):
         tokenizer: its `WordPieceTokenizer`.
         folder: where to write.
         max_len: maximum tokens of a row.
+        of_task: the settings of a task in export.json. Its prompt is put before the texts of `serving_default`; `query(text)` and
+            `document(text)` have theirs. Of a reranker `serving_default` takes pairs.
 
     Raises:
         ValueError: the backend or the kind of tokenizer is another, or tensorflow-text is not installed.
@@ -38,13 +40,20 @@ def write_saved_model(model, tokenizer, folder, max_len):
         raise ValueError("a SavedModel needs tensorflow-text of the same version as TensorFlow: pip install tensorflow-text.")
     import tensorflow as tf
 
-    served = _Served(of_any_length(model), tokenizer, max_len)
+    of_task = of_task or {}
+    served = _Served(of_any_length(model), tokenizer, max_len, halves=of_task.get("kind") == "reranking")
     archive = keras.export.ExportArchive()
     archive.track(served.model)
     texts = tf.TensorSpec([None], tf.string, name="text")
-    archive.add_endpoint("serving_default", served.on_texts, input_signature=[texts])
-    if "Input-Segment" in served.inputs:
-        second = tf.TensorSpec([None], tf.string, name="second_text")
+    second = tf.TensorSpec([None], tf.string, name="second_text")
+    if of_task.get("kind") == "reranking":
+        archive.add_endpoint("serving_default", served.on_pairs, input_signature=[texts, second])
+    else:
+        prompts = {"serving_default": of_task.get("prompt", "")}
+        prompts |= {name: of_task["prompts"][name] for name in ("query", "document") if name in of_task.get("prompts", {})}
+        for name, prompt in prompts.items():
+            archive.add_endpoint(name, served.on_texts_with(prompt), input_signature=[texts])
+    if "Input-Segment" in served.inputs and not of_task:
         archive.add_endpoint("pairs", served.on_pairs, input_signature=[texts, second])
     ids = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in served.inputs.values()}
     archive.add_endpoint("ids", served.on_ids, input_signature=[ids])
@@ -54,8 +63,8 @@ def write_saved_model(model, tokenizer, folder, max_len):
 class _Served:
     """The functions of the signatures."""
 
-    def __init__(self, model, tokenizer, max_len):
-        self.model = model
+    def __init__(self, model, tokenizer, max_len, halves):
+        self.model, self.halves = model, halves
         self.inputs = input_names(model)
         self.outputs = output_names(model)
         self.labels = getattr(model.config, "labels", ())
@@ -66,12 +75,15 @@ class _Served:
         tokens = [tokenizer.tokens.get(i) or f" {i}" for i in range(max(tokenizer.tokens) + 1)]
         self.pieces = TensorFlowWordPiece(tokens, tokenizer.tokens[tokenizer.unk_id], tokenizer.settings)
 
-    def on_texts(self, text):
-        """Outputs for texts."""
+    def on_texts_with(self, prompt):
+        """The function of texts that puts a prompt before them and gives outputs."""
         import tensorflow as tf
 
-        ids = self._pieces(text)
-        return self._on_rows([_cut(ids, tf.minimum(ids.row_lengths(), self.max_len - 2))])
+        def on_texts(text):
+            ids = self._pieces(tf.strings.join([prompt, text]) if prompt else text)
+            return self._on_rows([_cut(ids, tf.minimum(ids.row_lengths(), self.max_len - 2))])
+
+        return on_texts
 
     def on_pairs(self, text, second_text):
         """Outputs for pairs of texts."""
@@ -80,10 +92,11 @@ class _Served:
         first, second = self._pieces(text), self._pieces(second_text)
         first_length, second_length = first.row_lengths(), second.row_lengths()
         available = self.max_len - 2 - self.tokenizer.separators
-        # `longest_first` of `encode_batch`.
-        second_length = tf.minimum(
-            second_length, tf.maximum(tf.cast(available // 2, second_length.dtype), available - first_length)
-        )
+        # `longest_first` of `encode_batch`, or `halves` for a reranker.
+        share = tf.cast(available // 2, second_length.dtype) * tf.ones_like(second_length)
+        if self.halves:
+            share += tf.cast(second_length >= first_length, share.dtype) * (available % 2)
+        second_length = tf.minimum(second_length, tf.maximum(share, available - first_length))
         return self._on_rows([_cut(first, tf.minimum(first_length, available - second_length)), _cut(second, second_length)])
 
     def on_ids(self, ids):

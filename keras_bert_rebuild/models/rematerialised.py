@@ -64,25 +64,44 @@ def rematerialised(layers, function):
 
     Reference: Chen et al., 2016 (https://arxiv.org/abs/1604.06174).
     """
-    weights = _unique(variable for layer in layers for variable in layer.weights)
-    known = {id(variable) for variable in weights}
-    seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in known)
+    weights, seeds, pure = stateless(layers, function)
 
     def call(*tensors):
         before = [ops.copy(seed) for seed in seeds]  # torch writes seeds in place
-
-        def pure(values, *tensors):
-            mapping = zip([*weights, *seeds], [*values, *before], strict=True)
-            with keras.StatelessScope(list(mapping)) as scope:
-                y = function(*tensors)
-            return y, [scope.get_current_value(seed) for seed in seeds]
-
-        y, after = keras.remat(pure)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
+        y, after = recomputed(lambda values, *tensors: pure(values, before, *tensors), weights, *tensors)
         for seed, value in zip(seeds, after, strict=True):
             seed.assign(value)
         return y
 
     return call
+
+
+def stateless(layers, function):
+    """A function through `layers` as one of their variables.
+
+    Args:
+        layers: the layers that `function` calls.
+        function: any function.
+
+    Returns:
+        The weights of the layers, the seeds of their dropout, and a function of values of both, as lists, and of the arguments of
+        `function` to its result and the seeds after it.
+    """
+    weights = _unique(variable for layer in layers for variable in layer.weights)
+    known = {id(variable) for variable in weights}
+    seeds = _unique(variable for layer in layers for variable in layer.variables if id(variable) not in known)
+
+    def pure(values, states, *arguments):
+        with keras.StatelessScope(list(zip([*weights, *seeds], [*values, *states], strict=True))) as scope:
+            y = function(*arguments)
+        return y, [scope.get_current_value(seed) for seed in seeds]
+
+    return weights, seeds, pure
+
+
+def recomputed(function, weights, *tensors):
+    """A function of a list of values of `weights`, and of tensors, computed again in the backward pass."""
+    return keras.remat(function)([ops.convert_to_tensor(weight) for weight in weights], *tensors)
 
 
 def _unique(variables):

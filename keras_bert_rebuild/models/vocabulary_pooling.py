@@ -64,6 +64,10 @@ class VocabularyPooling(keras.layers.Layer):
             return _weights(max_logits(features, table, bias, real), self.times)
         return sums_of_weights(features, table, bias, real, self.times)
 
+    def get_config(self):
+        activation = next(name for name, times in ACTIVATIONS.items() if times == self.times)
+        return {"name": self.name, "pooling": self.pooling, "activation": activation}  # it is part of no saved file
+
     def compute_mask(self, inputs, mask=None):
         return None
 

@@ -29,6 +29,9 @@ QUERY_LENGTH = 32
 
 MASK = "MultiVectorMask"
 
+# Names of MaxSim, and measures of vectors of texts that older folders have instead.
+MEASURES = ("none", "maxsim", "cosine", "dot")
+
 
 def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any], bool]:
     """The settings of a `LateInteractionEmbedder`, and whether texts are lower-cased: see `dense_settings`."""
@@ -42,7 +45,7 @@ def late_interaction_settings(path: Path, modules: list[Module]) -> tuple[dict[s
     of_pylate = values.get("model_type") == "ColBERT" or any(key in values for key in OF_PYLATE)
     if of_pylate and MASK not in kinds and behind[-1:] != [UnitModule()]:
         behind.append(UnitModule())  # PyLate scales vectors itself
-    if values.get("similarity_fn_name") not in (None, "maxsim", "cosine", "dot"):
+    if str(values.get("similarity_fn_name")).lower() not in MEASURES:
         raise ValueError(f"{path / SETTINGS} must have similarity_fn_name maxsim; got {values['similarity_fn_name']!r:.80}.")
     prompts, default = folder_prompts(values, path / SETTINGS)
     if default is not None and prompts.get(default):

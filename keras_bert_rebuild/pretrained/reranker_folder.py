@@ -46,7 +46,7 @@ def reranker_settings(path: Path, modules: list[Module]) -> tuple[dict[str, Any]
         raise ValueError(f"{path / MODULES} must name the module Transformer alone; got {', '.join(kinds)}.")
     folder = modules[0].folder if modules else path
     first = first_settings(folder, ("sequence-classification",)) if modules else {}
-    values = folder_settings(path)
+    values = folder_settings(path) if modules else {}  # without modules the library reads nothing but the model
     prompts, default = folder_prompts(values, path / SETTINGS)
     if default is not None and prompts.get(default):
         raise ValueError(f"{path / SETTINGS} must have no default prompt, since a Reranker has none; got {prompts[default]!r:.80}.")

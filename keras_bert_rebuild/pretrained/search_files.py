@@ -16,15 +16,18 @@ from keras_bert_rebuild.pretrained.sentence_files import (
 from keras_bert_rebuild.pretrained.sparse_folder import ACTIVATIONS as OF_SPARSE
 
 
-def reranker_files(activation: str) -> dict[str, bytes]:
-    """The file of a `CrossEncoder` besides those of its classifier; older versions read none and take the sigmoid.
+def reranker_files(activation: str, max_len: int) -> dict[str, bytes]:
+    """The files of a `CrossEncoder` besides those of its classifier; versions before 5.4 read none of them and take the sigmoid.
 
     Args:
         activation: that of a `Reranker`.
+        max_len: maximum number of tokens in a query and a text together.
     """
     kind = next(theirs for theirs, ours in OF_RERANKERS.items() if ours == activation)
-    values = {"model_type": "CrossEncoder", "activation_fn": torch_name(kind), "prompts": {}, "default_prompt_name": None}
-    return {"config_sentence_transformers.json": json_bytes(values)}
+    return {
+        **folder_files("CrossEncoder", [("Transformer", "", {})], None, None, {"activation_fn": torch_name(kind)}),
+        **transformer_files(max_len, transformer_task="sequence-classification"),
+    }
 
 
 def sparse_files(

@@ -61,7 +61,9 @@ def first_settings(folder: Path, tasks: tuple, others: tuple = ()) -> dict:
     Raises:
         ValueError: it computes something else.
     """
-    values = next((read_json(folder / name, "the limits of a text") for name in FIRST_SETTINGS if (folder / name).is_file()), {})
+    values: dict = next(
+        (read_json(folder / name, "the limits of a text") for name in FIRST_SETTINGS if (folder / name).is_file()), {}
+    )
     wanted = (("transformer_task", tasks), *PLAIN, *((name, (None,)) for name in others))
     other = [f"{key} must be {plain[-1]!r}, got {values.get(key)!r:.80}" for key, plain in wanted if values.get(key) not in plain]
     if other:

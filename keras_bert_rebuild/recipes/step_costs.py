@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, PRODUCT, Held
-from keras_bert_rebuild.anatomy.parts import parts_of
+from keras_bert_rebuild.anatomy.parts import parts_of, weights_of
+from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def step_memory(config, settings, kind, batch_size):
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     working = max(working, logits)
     gradients = gradient_bytes(config, settings)
-    state = parameters * optimizer_copies(settings)
+    state = parameters * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
     maximum = max(activations + working + of_head, gradients)
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
@@ -226,8 +227,21 @@ def gradient_bytes(config, settings):
 
 
 def optimizer_copies(settings):
-    """The number of arrays of the size of the weights that the optimizer holds."""
+    """The number of arrays of the size of the weights that the optimizer holds; Muon has one less for its matrices."""
     return 2 + (settings.ema is not None) + (settings.gradient_accumulation_steps > 1)
+
+
+def orthogonal_flops(config, settings):
+    """Operations of the update of a step besides those of every number: Muon's products, five rounds for every matrix."""
+    sides = [sorted(shape) for shape in _matrices(config, settings)]
+    return sum(ROUNDS * (4 * small**2 * large + 2 * small**3) for small, large in sides)
+
+
+def _matrices(config, settings):
+    """The shapes of the weights whose steps Muon makes orthogonal; none for another optimizer."""
+    models = settings.learned.models(config, settings) if settings.optimizer == "muon" else []
+    weights = [weights_of(trained.config.encoder(), trained.heads) for trained in models]
+    return [shape for found in weights for path, (_, shape) in found.items() if is_matrix(path, shape)]
 
 
 def largest_batch(config, settings, kind, available):

@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.tasks.reranking_objectives import MOST_NEGATIVES
+from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, retrieval_row, retrieval_scores, retrieved
 from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows
 from keras_bert_rebuild.training.grouped_loss import GroupedLoss
@@ -22,9 +23,6 @@ OBJECTIVES: dict[str, Callable[..., Any]] = {
     "distillation": lambda scale, similarity: DistillationLoss(scale, similarity=similarity),
 }
 
-# Texts of an answer.
-BEST = 100
-
 
 class GroupTask(Task):
     """A task on `TextGroup`: a query, a text to find, and texts not to find. Abstract.
@@ -34,7 +32,7 @@ class GroupTask(Task):
     """
 
     examples = "retrieval"
-    metrics = ("ndcg@10", "mrr@10", "recall@10", "map")
+    metrics = METRICS
     similarity: str
     """The name of the similarity, as for `ScoreLoss`."""
 
@@ -117,29 +115,16 @@ class GroupTask(Task):
         return GroupedLoss(OBJECTIVES[self.objective](self.scale, self.similarity), 2 + self.negatives)
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """For every group the scores of the best 100 among all texts of the groups, `{text: score}`; for equal queries the same."""
-        examples = example_list(examples)
-        queries = list(dict.fromkeys(example.query for example in examples))
-        documents = list(dict.fromkeys(text for example in examples for text in (example.positive, *example.negatives)))
-        answers = {}
-        for query, scores in zip(queries, self.ranked_scores(queries, documents, progress), strict=True):
-            best = np.argsort(-scores, kind="stable")[:BEST]
-            answers[query] = {documents[i]: float(scores[i]) for i in best}
-        return [answers[example.query] for example in examples]
+        """For every group the scores of the best 100 among all texts of the groups, `{text: score}`, best first."""
+        scorer = lambda queries, corpus: (scores[None] for scores in self.ranked_scores(queries, corpus, progress))  # noqa: E731
+        return retrieved(example_list(examples), scorer)
 
     def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
         """nDCG@10, MRR@10, recall@10 and MAP of the texts to find among all texts."""
-        from keras_bert_rebuild.tasks.metrics import ranking_scores
-
-        judgements: dict[str, dict[str, int]] = {}
-        for example in examples:
-            judgements.setdefault(example.query, {})[example.positive] = 1
-        run = {example.query: answer for example, answer in zip(examples, answers, strict=True)}
-        return ranking_scores(judgements, run, self.metrics)
+        return retrieval_scores(examples, answers)
 
     def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        best = sorted(answer, key=lambda text: -answer[text])[:10]
-        return {"query": example.query, "texts": best, "scores": [round(answer[text], 6) for text in best]}
+        return retrieval_row(example, answer)
 
     def training_settings(self) -> dict[str, Any]:
         """The settings that only a training needs, for task.json."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_bert_rebuild import layers
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
 from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.data.retrieval.max_sim import max_sim
@@ -26,7 +27,7 @@ from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense, shown
-from keras_bert_rebuild.tasks.task import example_list
+from keras_bert_rebuild.tasks.task import Progress, example_list
 from keras_bert_rebuild.tasks.text_rows import Windows
 
 # Numbers of a token's vector in a new embedder, as in ColBERT.
@@ -172,10 +173,10 @@ class LateInteractionEmbedder(GroupTask):
         modules = [shown(module) for module in modules_of(self.modules)]
         return retriever_description(self, {**settings, "skiplist_words": list(self.skiplist_words), "modules": modules})
 
-    def training_windows(self, queries, documents):
+    def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
         return _windows(self._query_rows(queries)), _windows(self._document_rows(documents))
 
-    def ranked_scores(self, queries, documents, progress):
+    def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
         found = []
         for number, vectors in enumerate(self.documents(documents), 1):
             found.append(vectors)
@@ -190,6 +191,15 @@ class LateInteractionEmbedder(GroupTask):
         """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
         own = {name: getattr(self, name) for name in OF_VECTORS}
         return {**own, "skiplist_words": list(self.skiplist_words), **self.training_settings(), "stride": self.stride}
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a vector for every token; the settings say how texts become rows: see `MarkedRows`."""
+        if prompt is not None:
+            raise ValueError(f"a LateInteractionEmbedder has the prefixes of queries and documents; got the prompt {prompt!r:.80}.")
+        rows = {"query": self._query_rows.settings(), "document": self._document_rows.settings()}
+        vectors = BertModel(bare_if_one(self.encoder.inputs), _through(self.modules, self.encoder.outputs[0]))
+        vectors.config = self.encoder.config
+        return vectors, {"kind": self.kind, "measure": "dot", "rows": rows, "mask_id": self.tokenizer.mask_id}
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
@@ -238,11 +248,15 @@ def with_padding_mask(model: keras.Model) -> keras.Model:
     return masked
 
 
-def _training_model(encoder, modules):
-    """The encoder with its modules, and zeros for tokens that are not compared."""
-    x = encoder.outputs[0]
+def _through(modules, x):
     for layer in modules:
         x = layer(x)
+    return x
+
+
+def _training_model(encoder, modules):
+    """The encoder with its modules, and zeros for tokens that are not compared."""
+    x = _through(modules, encoder.outputs[0])
     scored = keras.Input((None,), dtype="int32", name=SCORED)
     model = BertModel([*encoder.inputs, scored], layers.ScoredTokens(dtype="float32", name="Scored-Tokens")([x, scored]))
     model.config, model.load_report = encoder.config, getattr(encoder, "load_report", None)

@@ -29,6 +29,24 @@ class MarkedRows:
         self.prompt = prefix if marker is None else f"{rest} " if rest else ""
         self.skipped = np.array(sorted(skipped), "int32")
 
+    def settings(self):
+        """What the rows are made with, plain values: the arguments of `MarkedRows.of_settings`."""
+        return {
+            "length": self.length,
+            "marker": self.marker,
+            "prompt": self.prompt,
+            "expanded": self.expanded,
+            "attended": self.attended,
+            "skipped": self.skipped.tolist(),
+        }
+
+    @classmethod
+    def of_settings(cls, tokenizer, marker, prompt, **settings):
+        """The rows for a tokenizer and `settings`."""
+        rows = cls(tokenizer, **settings)
+        rows.marker, rows.prompt = list(marker), prompt
+        return rows
+
     def __call__(self, texts):
         """The `MarkedRow`s of a list of texts."""
         encoded = self.tokenizer.encode_batch([self.prompt + text for text in texts], max_len=self.length - len(self.marker))

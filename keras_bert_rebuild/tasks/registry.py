@@ -15,7 +15,7 @@ _BUILT_IN = {
     "classification": ("text_classifier", "TextClassifier", ("classification", "multi_label", "regression")),
     "token_classification": ("token_classifier", "TokenClassifier", ("token_classification",)),
     "question_answering": ("question_answerer", "QuestionAnswerer", ("question_answering",)),
-    "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity",)),
+    "embedding": ("sentence_embedder", "SentenceEmbedder", ("similarity", "retrieval", "labelled_similarity")),
     "multiple_choice": ("multiple_choice", "MultipleChoice", ("multiple_choice",)),
     "reranking": ("reranker", "Reranker", ("rerank",)),
     "late_interaction": ("late_interaction", "LateInteractionEmbedder", ("late_interaction",)),
@@ -46,7 +46,7 @@ class FinetuneTask:
     """Arguments for the class."""
 
     options: Sequence[str] = ()
-    """The fields of `FinetuneSettings` that this task accepts and some others do not: "class_weights", "crf", "objective"."""
+    """The fields of `FinetuneSettings` that this task accepts and some others do not, such as "crf" and "objective"."""
 
     @property
     def kind(self) -> str:

@@ -15,6 +15,7 @@ from keras_bert_rebuild.data.labelled.candidate_batches import CandidateBatches,
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files
+from keras_bert_rebuild.tasks.embedding_model import sharing_layers
 from keras_bert_rebuild.tasks.pair_rows import PairRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
@@ -37,7 +38,7 @@ class Reranker(Task):
     windows. A training uses the first window.
 
     In training a query has one text to find and `negatives` others: those given for it, another choice every epoch if they are
-    more, and texts that other queries find, drawn anew every epoch, if they are fewer. The draws are a function of the seed, and
+    more, and texts that other queries find, others in every epoch, if they are fewer. The draws are a function of the seed, and
     leave out all texts that are given for an equal query. Texts with labels are not filled up; those of equal queries are a list.
 
     Args:
@@ -244,9 +245,16 @@ class Reranker(Task):
             "truncate": self.truncate,
         }
 
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from pairs to scores, after the activation; it has no prompts."""
+        if prompt is not None:
+            raise ValueError(f"a prompt is for vectors of texts; got {prompt!r:.80} for {self.kind}.")
+        score = keras.layers.Activation(self.activation, dtype="float32", name="Score")(self.model.outputs[0])
+        return sharing_layers(self.model, score), {"kind": self.kind, "activation": self.activation}
+
     def further_files(self) -> dict[str, bytes]:
-        """The file that tells sentence-transformers what makes a score of a logit."""
-        return reranker_files(self.activation)
+        """The files that let sentence-transformers read the Hugging Face folder."""
+        return reranker_files(self.activation, self.max_len)
 
     @property
     def _objective(self):

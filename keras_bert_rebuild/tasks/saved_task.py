@@ -84,7 +84,7 @@ def load_task(
     if retriever is not None:
         known = {**modules, **({} if file.is_file() else {"max_len": model.config.max_length})}
     if tokenizer is None and retriever is not None and retriever.lower_case:
-        tokenizer = lower_cased(load_tokenizer(path), path)
+        tokenizer = lower_cased(load_tokenizer(path), retriever.folder)
     try:
         task = cls.of_model(model, tokenizer, **{**known, **values, **settings})
     except (TypeError, AttributeError, LookupError, OverflowError) as error:

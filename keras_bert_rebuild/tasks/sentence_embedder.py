@@ -1,6 +1,5 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,19 +7,17 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.sentence_files import dense_files
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
-from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
-from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
-from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
+from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
 from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, paired_lists, place_of
-from keras_bert_rebuild.tasks.text_rows import Encoded, Windows, weighted_mean
+from keras_bert_rebuild.tasks.task import Progress, example_list, paired_lists
+from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
+from keras_bert_rebuild.tasks.vector_task import VectorTask
 
 # Settings that change vectors.
 OF_VECTORS = (
@@ -33,7 +30,7 @@ OF_VECTORS = (
 SHORTEST = 2
 
 
-class SentenceEmbedder(Task):
+class SentenceEmbedder(VectorTask):
     """Computes vectors of texts, and the similarity of the vectors of pairs of texts.
 
         vector(text) = modules(pooling over tokens (last block)), scaled to length 1
@@ -54,10 +51,13 @@ class SentenceEmbedder(Task):
         truncate_dim: leave only that many numbers of a vector; None for all.
         measure: what compares vectors: "cosine" or "dot", their product.
         truncate: cut long texts at `max_len`, as sentence-transformers does, instead of splitting them into windows.
-        objective: the training objective: "cosine", cosines that match the scores of pairs; "in_batch_negatives", to find the
-            second text of every pair among those of the batch, which should be distinct.
+        objective: the training objective, one in `OBJECTIVES` for its examples: "cosine", cosines that match the scores of pairs;
+            "in_batch_negatives", to find the second text of every pair among those of the batch. None: the first for them.
         score_range: the scores of least and greatest similarity, cosines 0 and 1.
-        scale: factor of the cosines in "in_batch_negatives".
+        scale: factor of the cosines in objectives that compare them; None for the usual one.
+        example_kind: what it is trained on and answers: "similarity", pairs with scores; "retrieval", queries with texts to find;
+            "classification", texts with labels.
+        training: further settings of the training.
         max_len, stride: see `Task`.
 
     Reference: Reimers and Gurevych, 2019, section 3 (https://arxiv.org/abs/1908.10084).
@@ -65,9 +65,6 @@ class SentenceEmbedder(Task):
 
     kind = "embedding"
     heads = ()
-    examples = "similarity"
-    metrics = REGRESSION_METRICS
-    options = ("objective",)
     vectors = "dense"
 
     def __init__(
@@ -84,9 +81,11 @@ class SentenceEmbedder(Task):
         truncate_dim: int | None = None,
         measure: str = "cosine",
         truncate: bool = False,
-        objective: str = "cosine",
+        objective: str | None = None,
         score_range: Sequence[float] = (0.0, 1.0),
-        scale: float = 20.0,
+        scale: float | None = None,
+        example_kind: str = "similarity",
+        training: VectorTraining | None = None,
         max_len: int | None = None,
         stride: int | None = None,
     ) -> None:
@@ -113,23 +112,7 @@ class SentenceEmbedder(Task):
         full = self.model.outputs[0].shape[-1]
         if truncate_dim is not None and not 1 <= truncate_dim <= full:
             raise ValueError(f"truncate_dim must be from 1 to {full}, the numbers of a vector; got {truncate_dim}.")
-        low, high = score_range
-        if objective not in OBJECTIVES or not low < high:
-            known = " or ".join(OBJECTIVES)
-            raise ValueError(f"objective must be {known}, and score_range ascending; got {objective!r} and {tuple(score_range)}.")
-        self.objective = objective
-        self.score_range = float(low), float(high)
-        self.scale = scale
-
-    @classmethod
-    def words(cls) -> tuple[FinetuneTask, ...]:
-        return (FinetuneTask("similarity", cls, cls.examples, cls.metrics, options=cls.options),)
-
-    @classmethod
-    def settings_for(cls, examples: Sequence[Any], options: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-        scores = [example.score for example in examples]
-        objective = options["objective"] or objective_for(scores)
-        return {"objective": objective, **OBJECTIVES[objective].settings_for(scores)}
+        self.set_objective(objective, score_range, scale, example_kind, training)
 
     @property
     def width(self) -> int:
@@ -191,54 +174,11 @@ class SentenceEmbedder(Task):
             ValueError: not a list, an empty list, or a different number of first and second texts.
         """
         firsts, seconds = paired_lists(firsts, seconds)
-        vectors = self._vectors([*firsts, *seconds], batch_size, None)
+        vectors = self.compared([*firsts, *seconds], batch_size)
         return np.sum(vectors[: len(firsts)] * vectors[len(firsts) :], axis=1)
 
     def windows(self, texts: Iterable[Any], pairs: Iterable[str] | None = None, **options: Any) -> Windows:
         return super().windows(texts, pairs, truncate=self.truncate, **options)
-
-    def encode(self, examples: Iterable[Any]) -> Encoded:
-        """The rows of pairs, first and second in turn; every window of a long text forms a pair, with the last of a shorter one."""
-        examples = example_list(examples)
-        windows = self.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
-        objective = self._objective
-        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
-        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
-
-    def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> BucketedBatches:
-        """Batches of pairs for `fit` and `evaluate`: see `Task.batches`; `batch_size` counts pairs."""
-        if encoded.targets is None:
-            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
-        bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
-        rows, owners, all_windows = [], [], self._objective.all_windows
-        for pair in range(len(encoded.targets)):
-            first, second, end = bounds[2 * pair : 2 * pair + 3]
-            count = max(second - first, end - second) if all_windows else 1
-            for i in range(count):
-                rows += [min(first + i, second - 1), min(second + i, end - 1)]
-                owners += [pair, pair]
-        return self.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
-
-    def loss(self) -> keras.losses.Loss:
-        """The loss of the objective: the squared error of cosines, or cross entropy over the batch."""
-        return self._objective.loss()
-
-    def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
-        """A number for every pair: the cosine, mapped linearly from 0 to 1 onto the range of the scores."""
-        examples = example_list(examples)
-        texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
-        vectors = self._vectors(texts, batch_size, progress)
-        low, high = self.score_range
-        return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
-
-    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
-        """Pearson's and Spearman's correlation of the scores."""
-        from keras_bert_rebuild.tasks.metrics import regression_scores
-
-        return regression_scores([example.score for example in examples], list(answers))
-
-    def row(self, example: Any, answer: Any) -> dict[str, Any]:
-        return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
 
     def settings(self) -> dict[str, Any]:
         """The arguments of the constructor except model, tokenizer and modules, whose weights are files of their own."""
@@ -251,9 +191,6 @@ class SentenceEmbedder(Task):
             "truncate_dim": self.truncate_dim,
             "measure": self.measure,
             "truncate": self.truncate,
-            "objective": self.objective,
-            "score_range": list(self.score_range),
-            "scale": self.scale,
         }
         return {**super().settings(), **own}
 
@@ -272,24 +209,23 @@ class SentenceEmbedder(Task):
             measure=self.measure,
         )
 
-    def vector_model(self, prompt: str | None = None) -> keras.Model:
-        """The model from ids to the vectors that `__call__` gives for texts with a prompt, in one graph, for rows of any length."""
-        return embedding_model(
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to the vectors of `__call__`, in one graph; of prompts that are not pooled it knows the given one."""
+        text = self.prompt_text(prompt)
+        model = embedding_model(
             self.encoder,
             self.poolings,
             self.normalize,
             any_length=True,
             modules=self.modules,
-            skip=self._tokens_to_skip(self.prompt_text(prompt)),
+            skip=self._tokens_to_skip(text),
             width=self.truncate_dim,
         )
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts} if self.include_prompt else {}
+        return model, {"kind": self.kind, "measure": self.measure, "prompt": text, "prompts": prompts}
 
     def model_to_save(self) -> keras.Model:
         return self.encoder
-
-    @property
-    def _objective(self):
-        return OBJECTIVES[self.objective](self.score_range, self.scale)
 
     def _embedding_stream(self, prompt=None, batch_tokens=None):
         """The `EmbeddingStream` of vectors as the modules give them."""
@@ -316,8 +252,10 @@ class SentenceEmbedder(Task):
     def _tokens_to_skip(self, prompt):
         return 0 if self.include_prompt else prompt_tokens(self.tokenizer, prompt)
 
-    def _vectors(self, texts, batch_size, progress, prompt=None):
-        """The vectors of a list of texts whose product is their similarity, `(texts, width)`."""
+    def compared(
+        self, texts: Sequence[str], batch_size: int = 32, progress: Progress = None, prompt: str | None = None
+    ) -> npt.NDArray[np.float32]:
+        """The vectors of a list of texts whose product is their similarity, `(texts, width)`; see `__call__`."""
         return self._compared(self._pooled(texts, batch_size, progress, prompt))
 
     def _finished(self, vectors):

@@ -1,13 +1,30 @@
-"""Training objectives for vectors of sentences: each is an object that defines the targets of pairs, and the loss."""
+"""Training objectives for vectors of texts: each is an object that defines the targets of examples, and the loss."""
 
 import abc
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 
-from keras_bert_rebuild.training.pair_losses import CosineLoss
-from keras_bert_rebuild.training.retrieval_losses import InBatchNegativesLoss
+from keras_bert_rebuild.training.pair_losses import ContrastiveLoss, CoSentLoss, CosineLoss, TripletLoss
+from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorTraining:
+    """How vectors are trained, besides the objective: fields of `FinetuneSettings` of the same names. Nothing here changes answers.
+
+    `symmetric` is true by default for pairs, and false for groups.
+    """
+
+    learned_temperature: bool = False
+    symmetric: bool | None = None
+    matryoshka_dims: Sequence[int] | None = None
+    matryoshka_weights: Sequence[float] | None = None
+    chunk: int | None = None
+    guide: Any = None
+    false_negative_margin: float | None = None
 
 
 class Objective(abc.ABC):
@@ -17,31 +34,57 @@ class Objective(abc.ABC):
 
     Args:
         score_range: the scores of least and greatest similarity.
-        scale: factor of the cosines.
+        scale: factor of the cosines; None for that of the class.
+        training: a `VectorTraining`; None for the defaults.
+        similarity: a name in `SIMILARITIES`.
     """
+
+    examples: tuple[str, ...] = ("similarity",)
+    """The kinds of examples that it is for, as for `read_examples`."""
+
+    default_scale = 20.0
+    """The usual factor of the cosines."""
 
     all_windows = True
     """Whether every window of a long pair is a pair of its own; else only the first windows are used."""
 
-    def __init__(self, score_range: tuple[float, float] = (0.0, 1.0), scale: float = 20.0) -> None:
-        self.score_range, self.scale = score_range, scale
+    needs_teacher = False
+    """Whether groups of texts must have the scores of a teacher, and at least one negative."""
+
+    def __init__(
+        self,
+        score_range: tuple[float, float] = (0.0, 1.0),
+        scale: float | None = None,
+        training: VectorTraining | None = None,
+        similarity: str = "cosine",
+    ) -> None:
+        self.score_range, self.scale = score_range, self.default_scale if scale is None else scale
+        self.training, self.similarity = VectorTraining() if training is None else training, similarity
 
     @classmethod
     def settings_for(cls, scores: Sequence[float | None]) -> Mapping[str, Any]:
         """Further settings of the embedder for pairs with these scores; a ValueError if nothing can be learned from them."""
         return {}
 
-    @abc.abstractmethod
     def target(self, score: float | None, where: str) -> float | None:
         """The target of a pair with a score; None if it is unknown, a ValueError for an invalid score."""
+        return 0.0  # ignored by the loss
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """The loss on vectors in which the two of a pair are consecutive."""
+        """The loss on vectors in groups, or in which the two of a pair are consecutive."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that all losses have."""
+        dims, weights = self.training.matryoshka_dims, self.training.matryoshka_weights
+        return {"scale": self.scale, "similarity": self.similarity, "dims": dims, "dim_weights": weights}
 
 
 class Cosine(Objective):
     """Cosines that match the scores of pairs."""
+
+    default_scale = 1.0
 
     @classmethod
     def settings_for(cls, scores):
@@ -59,23 +102,84 @@ class Cosine(Objective):
         return (score - low) / (high - low)
 
     def loss(self):
-        return CosineLoss()
+        return CosineLoss(**{**self.settings, "scale": 1.0})  # cosines are compared with scores as they are
+
+
+class CoSent(Cosine):
+    """Cosines in the order of the scores of pairs."""
+
+    default_scale = 20.0
+    all_windows = False  # the pairs of a batch are compared with each other
+
+    def loss(self):
+        return CoSentLoss(**self.settings)
 
 
 class InBatchNegatives(Objective):
-    """Finding the second text of every pair among those of the batch, which should be distinct."""
+    """Finding the second text of every pair, or the positive of every query, among the texts of the batch."""
 
+    examples = ("similarity", "retrieval")
     all_windows = False  # negatives must not meet another window of their own pair
 
-    def target(self, score, where):
-        return 0.0  # ignored by the loss
+    def loss(self):
+        guided = self.training.guide is not None
+        margin = self.training.false_negative_margin
+        return InBatchNegativesLoss(
+            symmetric=bool(self.training.symmetric), same_side=guided, guided=guided, margin=margin, **self.settings
+        )
+
+
+class MarginMse(Objective):
+    """Distances between positive and negative as those of a teacher's scores."""
+
+    examples, default_scale, needs_teacher = ("retrieval",), 1.0, True
 
     def loss(self):
-        return InBatchNegativesLoss(self.scale)
+        return MarginLoss(**self.settings)
+
+
+class Distillation(Objective):
+    """The distribution over the texts of a group as that of a teacher's scores."""
+
+    examples, needs_teacher = ("retrieval",), True
+
+    def loss(self):
+        return DistillationLoss(**self.settings)
+
+
+class Triplet(Objective):
+    """Texts near the farthest one of their label, compared with the nearest one of another label."""
+
+    examples, default_scale = ("classification",), 1.0
+
+    def loss(self):
+        return TripletLoss(**self.settings)
+
+
+class Contrastive(Objective):
+    """Finding the texts of the same label among those of the batch."""
+
+    examples = ("classification",)
+
+    def loss(self):
+        return ContrastiveLoss(**self.settings)
 
 
 # Name of an objective, and its class.
-OBJECTIVES: dict[str, type[Objective]] = {"cosine": Cosine, "in_batch_negatives": InBatchNegatives}
+OBJECTIVES: dict[str, type[Objective]] = {
+    "cosine": Cosine,
+    "in_batch_negatives": InBatchNegatives,
+    "cosent": CoSent,
+    "margin_mse": MarginMse,
+    "distillation": Distillation,
+    "triplet": Triplet,
+    "contrastive": Contrastive,
+}
+
+
+def objectives_for(examples: str) -> list[str]:
+    """The names of the objectives for a kind of examples."""
+    return [name for name, objective in OBJECTIVES.items() if examples in objective.examples]
 
 
 def objective_for(scores: Sequence[float | None]) -> str:

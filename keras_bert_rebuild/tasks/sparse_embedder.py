@@ -19,7 +19,8 @@ from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts
-from keras_bert_rebuild.tasks.task import Task, example_list
+from keras_bert_rebuild.tasks.task import Progress, Task, example_list
+from keras_bert_rebuild.tasks.text_rows import Windows
 from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
 
 # The numbers of words, ascending, and their weights, above 0.
@@ -184,11 +185,11 @@ class SparseEmbedder(GroupTask):
         # Not of the model that is trained, which counts its steps.
         return {**retriever_description(self, settings), "weights": weights_digest(self.encoder)}
 
-    def training_windows(self, queries, documents):
+    def training_windows(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[Windows, Windows]:
         of = lambda texts, prompt: Task.windows(self, [self._prompt(prompt) + text for text in texts], truncate=True)  # noqa: E731
         return of(queries, "query"), of(documents, "document")
 
-    def ranked_scores(self, queries, documents, progress):
+    def ranked_scores(self, queries: Sequence[str], documents: Sequence[str], progress: Progress) -> Iterator[Any]:
         # A dense row a query, and the words of all documents one after another.
         entries = list(self._counted(documents, progress))
         ids, weights = (np.concatenate(parts) for parts in zip(*entries, strict=True))
@@ -221,6 +222,13 @@ class SparseEmbedder(GroupTask):
             default_prompt=self.default_prompt,
             max_active=self.max_active,
         )
+
+    def served(self, prompt: str | None = None) -> tuple[keras.Model, dict[str, Any]]:
+        """The model from ids to a weight for every word of the vocabulary, 0 for most."""
+        model = _pooled_model(self.encoder, self.pooling, self.activation, lambda weights: weights)
+        prompts = {**dict.fromkeys(ALWAYS, ""), **self.prompts}
+        text = self._prompt(self.default_prompt if prompt is None else prompt)
+        return model, {"kind": self.kind, "measure": "dot", "prompt": text, "prompts": prompts, "max_active": self.max_active}
 
     def model_to_save(self) -> keras.Model:
         return self.encoder

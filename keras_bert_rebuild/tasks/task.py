@@ -186,15 +186,21 @@ class Task(abc.ABC):
         return {"max_len": self.max_len, "stride": self.stride}
 
     def compile(self, optimizer: Any, class_weights: Mapping[str, float] | None = None, **kwargs: Any) -> None:
-        """Compile the model with the loss of the task.
+        """Compile the training model with the loss of the task.
 
         Args:
             optimizer: such as `AdamW`.
             class_weights: `{label: weight}` for tasks with one label for each example; labels that are not in it have weight 1.
-            **kwargs: for `model.compile`.
+            **kwargs: for its `compile`.
         """
+        model = self.training_model
         loss: Callable[..., keras.losses.Loss] = self.loss  # tasks with one label for each example accept weights
-        self.model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
+        model.compile(optimizer=optimizer, loss=loss() if class_weights is None else loss(class_weights), **kwargs)
+
+    @property
+    def training_model(self) -> keras.Model:
+        """The model whose `fit` takes the batches of the task; it has the weights of `model`."""
+        return self.model
 
     def batches(self, encoded: Encoded, batch_size: int = 32, seed: int | None = None, **kwargs: Any) -> keras.utils.PyDataset:
         """Batches for `fit` and `evaluate`, each padded to the shortest possible of a few lengths.

@@ -80,7 +80,7 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
         stride: tokens that a window shares with the next.
         side: the text of a pair that is split into windows, 0 or 1; None: the longer one of each pair.
         shortest: maximum number of tokens of the other text, even if there is room for more; None for half of the room.
-        truncate: cut what is too long at `max_len` instead, as `encode_batch` does.
+        truncate: cut what is too long at `max_len` instead; of pairs as the package tokenizers does.
         **options: `is_pretokenized`, `special_tokens_in_text` of `encode_batch`.
 
     Returns:
@@ -89,7 +89,8 @@ def encode_windows(tokenizer, texts, pairs=None, *, max_len, stride, side=None, 
     texts, pairs = list(texts), None if pairs is None else list(pairs)
     options["return_offsets"] = True
     if truncate:
-        cut = tokenizer.encode_batch(texts, pairs, max_len=max_len, **options)
+        truncation = "longest_first" if pairs is None else "halves"
+        cut = tokenizer.encode_batch(texts, pairs, max_len=max_len, truncation=truncation, **options)
         return _in_order(tokenizer, [(cut, np.arange(len(cut.ids)), np.arange(len(cut.ids)))])
     if pairs is not None and shortest is not None:
         others = pairs if side == 0 else texts

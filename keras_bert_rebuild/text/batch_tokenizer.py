@@ -90,7 +90,8 @@ class BatchTokenizer(abc.ABC):
             texts: a list of strings; with `is_pretokenized` a list of lists of words.
             pairs: the second text of every pair, or None.
             max_len: maximum number of tokens in a row, special ones included; longer ones are truncated.
-            truncation: `longest_first` (Google's: from the end of the longer one, token by token), `only_first`, `only_second`.
+            truncation: `longest_first` (Google's: from the end of the longer one, token by token), `only_first`, `only_second`, or
+                `halves`, as the package tokenizers: if both are cut, the longer one has the odd token of room.
             pad_to: None for lists of arrays, every row with its own length; for arrays, `"longest"` for the longest row of the
                 batch, a length, or a list of lengths, of which the smallest that fits all rows is used.
             return_offsets: also return `offsets` and `word_ids`.
@@ -212,9 +213,11 @@ class BatchTokenizer(abc.ABC):
             kind = "one text" if pairs is None else "a pair"
             held = f"{self.tokens[self.cls_id]} and {self.tokens[self.sep_id]}"
             raise ValueError(f"max_len must be at least {special} for {kind}, to hold {held}; got {max_len}.")
-        if truncation not in rows_of.TRUNCATIONS or (pairs is None and truncation == "only_second"):
-            raise ValueError(f"truncation must be {' or '.join(rows_of.TRUNCATIONS)}, the last with pairs; got {truncation!r}.")
-        if stride is not None and (max_len is None or stride < 0 or (pairs is not None and truncation == "longest_first")):
+        if truncation not in rows_of.TRUNCATIONS or (pairs is None and truncation in ("only_second", "halves")):
+            raise ValueError(f"truncation must be {' or '.join(rows_of.TRUNCATIONS)}, the last two with pairs; got {truncation!r}.")
+        if stride is not None and (
+            max_len is None or stride < 0 or (pairs is not None and truncation in ("longest_first", "halves"))
+        ):
             raise ValueError(
                 "stride must be 0 or more tokens and needs max_len, and with pairs a truncation that names the text to split into "
                 f"windows; got stride {stride}, max_len {max_len}, truncation {truncation!r}."

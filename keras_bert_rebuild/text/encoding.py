@@ -10,7 +10,8 @@ from keras_bert_rebuild.text.flat_tokens import ragged_range
 # The segment of a class token after the texts.
 CLS_SEGMENT = 2
 
-TRUNCATIONS = ("longest_first", "only_first", "only_second")
+# Which text of a pair is cut: the longer one, token by token; that one; or the longer one, and the odd token of room is its own.
+TRUNCATIONS = ("longest_first", "only_first", "only_second", "halves")
 
 
 @dataclass
@@ -91,7 +92,8 @@ def whole_rows(lengths, room, truncation):
         lengths: tokens of every text `(texts, 1)`, or of both texts of every pair `(pairs, 2)`.
         room: tokens of a row without the special ones, or None.
         truncation: `longest_first` truncates the longer text, the second if both are equally long; `only_first` and `only_second`
-            truncate that one.
+            truncate that one. `halves` is as `longest_first`, but if both are truncated the longer one, the second of equally long
+            ones, has the odd token of room.
 
     Raises:
         ValueError: the text that may not be truncated leaves no room for a token of the other.
@@ -100,8 +102,9 @@ def whole_rows(lengths, room, truncation):
     if room is not None:
         if lengths.shape[1] == 1:
             counts = np.minimum(lengths, room)
-        elif truncation == "longest_first":
-            second = np.minimum(lengths[:, 1], np.maximum(room // 2, room - lengths[:, 0]))
+        elif truncation in ("longest_first", "halves"):
+            odd = (truncation == "halves") & (lengths[:, 1] >= lengths[:, 0]) & (room % 2)
+            second = np.minimum(lengths[:, 1], np.maximum(room // 2 + odd, room - lengths[:, 0]))
             counts = np.stack([np.minimum(lengths[:, 0], room - second), second], axis=1)
         else:
             side = TRUNCATIONS.index(truncation) - 1

@@ -40,6 +40,18 @@ def test_options_reach_the_store(here, capsys):
     assert not store.cased
 
 
+def test_what_was_removed_is_reported_with_an_example(here, capsys):
+    (here / "twice.txt").write_text("a dog barks a dog barks a dog barks\n\na dog barks a dog barks a dog barks\n\na dog\n")
+    arguments = ("twice.txt", "--vocab", "v.txt", "--output", "out", "--workers", 1)
+    said = said_by(capsys, *arguments, "--deduplicate", "near", "--similarity", 0.9).out
+    assert "removed  1 documents of 9 tokens, the same as an earlier one" in said
+    assert "         such as    a dog barks a dog barks a dog barks" in said
+    assert "removed  0 passages of 0 tokens, nearly the same as an earlier one" in said
+    assert TokenStore(here / "out").num_tokens == 11
+    assert said_by(capsys, *arguments, "--deduplicate", "near", "--similarity", 0.9).out.startswith(said.partition("wrote")[0])
+    said_by(capsys, *arguments[:-4], "--output", "other", "--deduplicate", "exact", "--apart-from", "out")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -49,6 +61,10 @@ def test_options_reach_the_store(here, capsys):
         (["corpus.txt", "--vocab", "empty.txt"], "a vocabulary with"),
         (["corpus.txt", "--vocab", "v.txt", "--workers", "0"], "expected a whole number of at least 1; got '0'"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "2/2"], "expected I/N"),
+        (["corpus.txt", "--vocab", "v.txt", "--similarity", "0.9"], "--similarity is for --deduplicate near"),
+        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--similarity", "0.2"], "from 0.5 to less than 1"),
+        (["corpus.txt", "--vocab", "v.txt", "--deduplicate", "near", "--shard", "0/2"], "a corpus made in parts"),
+        (["corpus.txt", "--vocab", "v.txt", "--apart-from", "nothing"], "apart_from needs deduplicate"),
         (["corpus.txt", "--vocab", "v.txt", "--shard", "one"], "expected I/N"),
         (["corpus.txt", "--vocab", "v.txt", "--cased", "--uncased"], "not allowed with"),
         (["corpus.txt", "--vocab", "v.txt", "--output", "empty.txt"], "is a file"),

@@ -10,6 +10,7 @@ from helpers.command_line import said_by_verb
 from helpers.small_corpus import small_corpus
 
 from keras_bert_rebuild.cli import pretrain as verb
+from keras_bert_rebuild.data.corpora.prepare import prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.recipes.pretraining import pretrain as recipe
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
@@ -53,6 +54,22 @@ def test_a_file_and_options_give_the_same_settings_and_options_win(called, capsy
     )
     assert "run/model" in said.out
     assert "run/metrics.csv" in said.out
+
+
+def test_several_folders_are_mixed_by_weight(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    corpora = []
+    monkeypatch.setattr(recipe, "pretrain", lambda store, output, settings, report: corpora.append(store))
+    (tmp_path / "v.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n")
+    for name, text in (("one", "a b a"), ("two", "b")):
+        (tmp_path / f"{name}.txt").write_text(text)
+        prepare(tmp_path / f"{name}.txt", tmp_path / "v.txt", tmp_path / name, workers=1)
+    said_by(capsys, "one", "two", "--output", "run", "--mix", 1, 4)
+    said_by(capsys, "one", "two", "--output", "run")
+    assert [corpus.shares.tolist() for corpus in corpora] == [[0.2, 0.8], [0.75, 0.25]]
+    assert (
+        "a weight for every folder of tokens; got 1 for 2" in said_by(capsys, "one", "two", "--output", "r", "--mix", 1, code=2).err
+    )
 
 
 def test_phases_come_from_a_file(called, capsys, tmp_path):

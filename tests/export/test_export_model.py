@@ -112,3 +112,12 @@ def test_the_package_tokenizers_reads_the_same_ids(rng, cased):
         TEXTS, max_len=40, pad_to="longest"
     ).ids.tolist()
     assert len(ours.ids[-1]) == 40
+
+
+@pytest.mark.parametrize("max_len", [14, 15])
+def test_the_package_tokenizers_cuts_pairs_into_halves(rng, max_len):
+    model, tokenizer = small_export(rng)
+    theirs = Tokenizer.from_str(tokenizer_files_outside(model, tokenizer, max_len)["tokenizer.json"].decode())
+    pairs = [("word " * first, "x " * second) for first in range(4, 9) for second in range(4, 9)]
+    ours = tokenizer.encode_batch(*zip(*pairs, strict=True), max_len=max_len, truncation="halves", pad_to="longest")
+    assert [row.ids for row in theirs.encode_batch(pairs)] == ours.ids.tolist()

@@ -43,7 +43,8 @@ def definition(module, name):
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return module, node
-    return definition(imported(tree)[name], name) if name in imported(tree) else (module, None)
+    of_package = imported(tree).get(name, "").startswith("keras_bert_rebuild")
+    return definition(imported(tree)[name], name) if of_package else (module, None)
 
 
 def functions(module, name):

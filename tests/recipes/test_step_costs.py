@@ -1,12 +1,14 @@
 """Counts of operations and bytes equal those computed by hand."""
 
 import dataclasses
+import math
 import time
 
 import numpy as np
 import pytest
 
 from keras_bert_rebuild import BertConfig
+from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.step_costs import (
     Work,
@@ -14,6 +16,7 @@ from keras_bert_rebuild.recipes.step_costs import (
     gradient_bytes,
     largest_batch,
     matrix_ceiling,
+    orthogonal_flops,
     step_memory,
     train_flops,
 )
@@ -57,6 +60,31 @@ CONFIG = BertConfig(vocab_size=1024, num_hidden_layers=3)
 SETTINGS = PretrainSettings(seq_len=128, max_predictions=8, dtype="mixed_bfloat16")
 LENGTH, WIDTH, INNER, HEADS = 128, 768, 3072, 12
 GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"optimizer": "stable_adamw"}, {"optimizer": "muon", "ema": 0.9}, {"optimizer": "muon", "objective": "electra"}],
+)
+def test_the_state_of_every_optimizer_is_counted_as_it_is_built(settings):
+    run = PretrainSettings(**settings, model=SMALL)
+    config = run.model_config(64, 0)
+    model = run.learned.build(config, run)
+    optimizer = make_optimizer(model, run)
+    optimizer.build(model.trainable_variables)
+    held = sum(4 * math.prod(variable.shape) for variable in optimizer.variables if len(variable.shape))
+    assert step_memory(config, run, "cpu", 4).optimizer == held
+
+
+def test_the_products_of_muon_are_counted_for_every_matrix():
+    width, inner = 16, 32
+    run = PretrainSettings(optimizer="muon", model=SMALL)
+    square, oblong = 4 * width**3 + 2 * width**3, 4 * width**2 * inner + 2 * width**3
+    assert orthogonal_flops(run.model_config(64, 0), run) == 5 * 2 * (4 * square + 2 * oblong)
+    assert orthogonal_flops(run.model_config(64, 0), PretrainSettings(model=SMALL)) == 0
+
+
+SMALL = {"num_hidden_layers": 2, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
 
 
 def changed(**changes):

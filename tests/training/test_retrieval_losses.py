@@ -200,7 +200,7 @@ def test_a_loss_round_trips_through_its_config(loss):
 
 
 def test_bad_settings_are_one_sentence(vectors):
-    with pytest.raises(ValueError, match="similarity must be one of cosine, dot; got 'x'"):
+    with pytest.raises(ValueError, match=r"similarity must be one of cosine, dot, max_sim; got 'x'"):
         InBatchNegativesLoss(similarity="x")
     with pytest.raises(ValueError, match="each at least 1; got"):
         InBatchNegativesLoss(dims=[0])

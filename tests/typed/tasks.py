@@ -4,9 +4,12 @@ from typing import assert_type
 
 from keras_bert_rebuild import (
     AdamW,
+    LateInteractionEmbedder,
     MultipleChoice,
     QuestionAnswerer,
+    Reranker,
     SentenceEmbedder,
+    SparseEmbedder,
     TextClassifier,
     TokenClassifier,
     WarmupLinearDecay,
@@ -42,6 +45,13 @@ answered = QuestionAnswerer(from_pretrained("answers"), no_answer_threshold=0.0)
 chosen = MultipleChoice(from_pretrained("choices"))(["It rains."], [["wet", "dry"]])[0]
 print(tagged.entities, answered.text, chosen.index)
 print(SentenceEmbedder(from_pretrained("encoder")).similarity(["a"], ["b"]).mean())
+reranker = Reranker.from_encoder("encoder", objective="listwise", negatives=7)
+print(reranker.scores_of([("a query", "a text")]).mean(), reranker.rank("a query", ["a text", "another"], top_k=1)[0].score)
+splade = SparseEmbedder(from_pretrained("masked"), max_active=64)
+ids, weights = splade(["a text"], prompt="query")[0]
+print(ids.max(), weights.sum(), splade.tokens_of((ids, weights), 3)[0][0], splade.to_scipy(["a text"]).shape)
+colbert = LateInteractionEmbedder.from_encoder("encoder", token_width=64, query_len=16)
+print(next(colbert.documents(iter(["a text"]))).shape, colbert.scores_of("a query", ["a text"]).max())
 print(load_task("run/model")(["a text"])[0].probability)
 
 settings = FinetuneSettings(epochs=2, freeze=["^Embedding-"], class_weights={"yes": 2})

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import span_indexes
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 
@@ -99,6 +100,8 @@ class SomeDocuments:
 def split_documents(corpus, share, seed=0):
     """Split a corpus by document, at random.
 
+    Each corpus of a `MixedCorpus` is split, and none of them has in training what is held out of another one.
+
     Args:
         corpus: a `TokenCorpus`, or any object with its attributes.
         share: share of the documents to hold out, in (0, 1); at least three documents, so that they form pairs.
@@ -113,6 +116,16 @@ def split_documents(corpus, share, seed=0):
     """
     if not 0 < share < 1:
         raise ValueError(f"the share of the documents to hold out must be in (0, 1); got {share}.")
+    if isinstance(corpus, MixedCorpus):
+        train, held_out = zip(*(_divided(part, share, seed) for part in corpus.parts), strict=True)
+        mixed = corpus.with_parts(train)
+        return mixed, corpus.with_parts([unseen(part, mixed) for part in held_out])
+    train, held_out = _divided(corpus, share, seed)
+    return train, unseen(held_out, train)
+
+
+def _divided(corpus, share, seed):
+    """The documents to train on, and those held out."""
     count = len(corpus.document_starts) - 1
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
@@ -122,8 +135,7 @@ def split_documents(corpus, share, seed=0):
         )
     chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
-    train = SomeDocuments(corpus, others)
-    return train, unseen(SomeDocuments(corpus, chosen), train)
+    return SomeDocuments(corpus, others), SomeDocuments(corpus, chosen)
 
 
 def unseen(held_out, train):

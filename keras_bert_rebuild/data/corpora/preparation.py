@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 from dataclasses import dataclass
 
 from keras_bert_rebuild.data.corpora.store_files import (
@@ -20,6 +21,9 @@ from keras_bert_rebuild.files.durable import write_file
 from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.locked import locked
 from keras_bert_rebuild.files.regular import read_text
+
+# The folder in a store for what it is made of with deduplication, until it is finished.
+STAGING = ".deduplicating"
 
 # How long to wait for another part that is starting.
 BEGIN_SECONDS = 60
@@ -43,6 +47,10 @@ class Prepared:
 
     notes: list
     """What was left out or cut: lines for the user."""
+
+    removed: dict | None = None
+    """With `deduplicate`, what was removed: by unit ("documents", "passages") and kind ("exact", "near") the number of `texts` and
+    `tokens`, and an `example` with the first text that was `removed` and the one that `stays`."""
 
 
 class Preparation:
@@ -106,7 +114,7 @@ class Preparation:
             if record is not None or number % self.part[1] != self.part[0]:
                 self.progress(sizes[0], 0)
                 continue
-            self._start()
+            self.start()
             self.started[number] = sizes
             task = number, block.text, block.continues
             del block
@@ -121,7 +129,7 @@ class Preparation:
 
     def finish(self):
         """Write the index, which replaces the files that recorded the progress."""
-        self._start()
+        self.start()
         records = [self.records[number] for number in sorted(self.records)]
         counts = {name: sum(record[name] for record in records) for name in COUNTS}
         if self.part[1] == 1 and not counts["tokens"]:
@@ -129,10 +137,45 @@ class Preparation:
             raise ValueError(f"the corpus must hold at least one word; {self.reader.path} holds none.")
         left_out = {name: getattr(self.reader, name) for name in ("bad_lines", "cut_lines")}
         write_json(self.index, {**self.description, **counts, **left_out, "blocks": self.blocks, "shards": records})
+        self._remove_progress(records)
+        return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
+
+    def finished(self):
+        """What was prepared, if the folder has been finished with deduplication and all of it is there; else None."""
+        records = [self.indexed[number] for number in sorted(self.indexed)]
+        if not records or not all(is_intact(self.output, record) for record in records):
+            return None
+        index = read_description(self.index)
+        if index.get("blocks") != len(records) or not isinstance(index.get("removed"), dict):
+            return None
+        self._remove_progress(records)
+        return Prepared(
+            {name: index[name] for name in COUNTS}, len(records), 0, self.settings["cased"], index["notes"], index["removed"]
+        )
+
+    def finish_from(self, tokens, prepared, records, removed):
+        """Write the index of shards that were made from those of another folder.
+
+        Args:
+            tokens: the other folder, finished.
+            prepared: what was prepared there, `Prepared`.
+            records: the records of the shards here.
+            removed: what was removed.
+        """
+        counts = {name: sum(record[name] for record in records) for name in COUNTS}
+        before = read_description(tokens / part_file("index", self.part))
+        kept = {name: before[name] for name in ("bad_lines", "cut_lines", "blocks")}
+        more = {"notes": prepared.notes, "removed": removed}
+        write_json(self.index, {**self.description, **counts, **kept, **more, "shards": records})
+        self._remove_progress(records)
+        return Prepared(counts, len(records), len(records), prepared.cased, prepared.notes, removed)
+
+    def _remove_progress(self, records):
         for record in records:
             (self.output / record_file(record["number"])).unlink(missing_ok=True)
         (self.output / part_file("progress", self.part)).unlink(missing_ok=True)
-        return Prepared(counts, len(records), self.made, self.settings["cased"], self.reader.notes())
+        if self.part[1] == 1:
+            shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
     def _done(self, number):
         """The record of a shard that is complete on disk, or None."""
@@ -145,7 +188,7 @@ class Preparation:
                 return None
         return record if record is not None and record["number"] == number and is_intact(self.output, record) else None
 
-    def _start(self):
+    def start(self):
         """Create the folder, once there is something to write."""
         progress, vocabulary = self.output / part_file("progress", self.part), self.output / "vocab.txt"
         if self.has_started and progress.exists() and vocabulary.exists():

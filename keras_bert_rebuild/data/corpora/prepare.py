@@ -2,17 +2,21 @@
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert_rebuild.data.corpora.preparation import Preparation
+from keras_bert_rebuild.data.corpora.deduplicate import DEDUPLICATE
+from keras_bert_rebuild.data.corpora.deduplicate import deduplicate as deduplicate_store
+from keras_bert_rebuild.data.corpora.preparation import STAGING, Preparation
 from keras_bert_rebuild.data.corpora.read_corpus import BLOCK_BYTES, CorpusReader
-from keras_bert_rebuild.data.corpora.store_files import part_file, record_file, write_json, write_shard
+from keras_bert_rebuild.data.corpora.store_files import part_file, read_indexes, record_file, write_json, write_shard
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.files.kinds import STORE
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.text.vocabulary import (
@@ -109,6 +113,9 @@ def make_shard_writer(folder, cased, dtype, cleaning=None):
 
 MAX_WORKERS = 256
 
+# From which Jaccard similarity on texts are near duplicates, unless it is given.
+SIMILARITY = 0.8
+
 
 def prepare(
     corpus: str | os.PathLike[str],
@@ -120,6 +127,9 @@ def prepare(
     document_per_file: bool = False,
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int, int], object] | None = None,
+    deduplicate: str = "no",
+    similarity: float = SIMILARITY,
+    apart_from: Sequence[str | os.PathLike[str]] = (),
 ) -> Any:
     """Tokenise a corpus into a folder for `TokenStore`.
 
@@ -139,6 +149,14 @@ def prepare(
         block_bytes: maximum size of the text of a shard.
         progress: called as `progress(file_bytes, text_bytes)` with the number of further bytes of the files that are done, and of
             bytes of text that were tokenised for it.
+        deduplicate: "exact" removes documents that have the same ids as an earlier one, and then passages of at least 8 words that
+            have the same ids as an earlier one; "near" also those whose runs of three words are mostly those of an earlier one.
+            The first of them stays, and the passages before and after one that goes become two documents. "no" removes none.
+        similarity: the least fraction of runs of three words, of those that one of two texts has, that near duplicates share, in
+            [0.5, 1). They are compared exactly; a pair at this similarity is found with a probability of 99 % at least, one above
+            it with a higher one.
+        apart_from: folders of finished stores of the same vocabulary, such as those that this one is to be mixed with, or that are
+            to test on: what repeats a text of theirs is removed too.
 
     Returns:
         `Prepared`.
@@ -152,6 +170,7 @@ def prepare(
         raise ValueError(f"workers must be at most {MAX_WORKERS}, each a process with its own memory; got {workers:,}.")
     if workers < 1 or not 0 <= part[0] < part[1]:
         raise ValueError(f"expected at least one worker and a part in [0, parts); got {workers} and {part[0]}/{part[1]}.")
+    _check_deduplication(deduplicate, similarity, part, apart_from)
     corpus, vocabulary, output = Path(corpus), Path(vocabulary), Path(output)
     reader = CorpusReader(corpus, document_per_file, block_bytes)
     _check_paths(corpus, vocabulary, output)
@@ -170,9 +189,24 @@ def prepare(
         **cleaning,
         "vocabulary": {"sha256": hashlib.sha256(content).hexdigest(), "tokens": max(tokens.values()) + 1},
     }
+    if deduplicate != "no":
+        settings["deduplicate"] = {
+            "kind": deduplicate,
+            **({"similarity": similarity} if deduplicate == "near" else {}),
+            **({"apart_from": [_digest_beside(settings, folder) for folder in apart_from]} if apart_from else {}),
+        }
     run = Preparation(reader, output, settings, part, content, progress or (lambda file_bytes, text_bytes: None))
-    with claimed_store(corpus, output, part):
+    with claimed_store(corpus, output, part, apart_from):
         run.check_folder()
+        if deduplicate != "no":
+            shared = (workers, part, document_per_file, block_bytes, progress)
+            return run.finished() or _without_duplicates(
+                run,
+                lambda tokens: prepare(corpus, vocabulary, tokens, cased, *shared),
+                similarity=similarity if deduplicate == "near" else None,
+                workers=workers,
+                apart_from=apart_from,
+            )
         arguments = (str(output.resolve()), settings["cased"], settings["dtype"], cleaning)
         with closing(run_tasks(make_shard_writer, arguments, run.tasks(), workers)) as records:
             for record in records:
@@ -180,9 +214,42 @@ def prepare(
         return run.finish()
 
 
-def claimed_store(corpus, output, part):
+def _without_duplicates(run, prepare_in, **settings):
+    """Prepare all of a corpus in a folder of its own, then write the folder of a run from it."""
+    tokens = run.output / STAGING / "tokens"
+    prepared = prepare_in(tokens)
+    run.start()
+    records, removed = deduplicate_store(tokens, run.output, run.output / STAGING / "sketches", **settings)
+    return run.finish_from(tokens, prepared, records, removed)
+
+
+def _digest_beside(settings, folder):
+    """What identifies another store, if its ids are those of this one."""
+    store = TokenStore(folder)
+    others, _ = read_indexes(store.path)
+    if others["vocabulary"]["sha256"] != settings["vocabulary"]["sha256"] or others["cased"] != settings["cased"]:
+        raise ValueError(f"apart_from must name stores of the same vocabulary and case; {folder} has others.")
+    return store.sha256
+
+
+def _check_deduplication(kind, similarity, part, apart_from):
+    if kind not in DEDUPLICATE:
+        raise ValueError(f"deduplicate must be one of {', '.join(map(repr, DEDUPLICATE))}; got {kind!r}.")
+    if not (is_number(similarity) and 0.5 <= similarity < 1):
+        raise ValueError(
+            f"similarity must be a number from 0.5 to less than 1, where texts are near duplicates; got {similarity!r}."
+        )
+    if kind == "no" and apart_from:
+        raise ValueError(f"apart_from needs deduplicate='exact' or 'near', which it extends to other stores; got {kind!r}.")
+    if kind != "no" and part[1] > 1:
+        raise ValueError(
+            f"deduplicate compares all texts, so a corpus made in parts must have 'no'; got {kind!r} and {part[1]} parts."
+        )
+
+
+def claimed_store(corpus, output, part, apart_from=()):
     """A context manager that checks the folder of a part of a corpus and holds its lock."""
-    return claimed_run(output, STORE, [corpus], f".{part_file('prepare', part)}.lock")
+    return claimed_run(output, STORE, [corpus, *apart_from], f".{part_file('prepare', part)}.lock")
 
 
 def _cores():

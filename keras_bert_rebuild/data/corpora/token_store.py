@@ -5,6 +5,7 @@ import hashlib
 import os
 import threading
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,7 @@ class TokenStore:
         for name, file in self._files.items():
             _check_size(self.path / name, file["bytes"])
         self.vocabulary = _read_vocabulary(self.path / "vocab.txt", settings["vocabulary"]["sha256"])
+        self._all_records = records
         # A shard without tokens is of no use here, and an empty file cannot be mapped.
         self._records = [record for record in records if record["tokens"]]
         if not self._records:
@@ -103,6 +105,18 @@ class TokenStore:
             shard = shards.flat[group[0]]
             result[group] = self._ids(shard)[wanted[group] - self._starts[shard]]
         return result.reshape(positions.shape)
+
+    def shards(self, empty: bool = False) -> Iterator[tuple[int, int, int]]:
+        """Yield of every shard its number, the position of its first token and the number of its tokens.
+
+        Args:
+            empty: also those without tokens.
+        """
+        first = 0
+        for record in self._all_records:
+            if empty or record["tokens"]:
+                yield record["number"], first, record["tokens"]
+            first += record["tokens"]
 
     @functools.cached_property
     def passage_starts(self) -> npt.NDArray[np.int64]:

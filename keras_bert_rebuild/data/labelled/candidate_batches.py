@@ -1,4 +1,4 @@
-"""Batches of queries, each with a list of texts to rank, of which some are drawn anew in every epoch."""
+"""Batches of queries, each with a list of texts to rank, of which some are drawn again in every epoch."""
 
 from collections import namedtuple
 from collections.abc import Callable, Sequence

@@ -39,11 +39,11 @@ def bucket_batches(
         longest = int(lengths.argmax())
         found = f"example {longest} has {lengths[longest]}"
         raise ValueError(f"an example may have at most {buckets[-1]} tokens, the largest bucket; {found}.")
-    order = np.arange(len(lengths)) if seed is None else _random_order(seed, epoch, len(lengths), 0)
+    order = np.arange(len(lengths)) if seed is None else random_order(seed, epoch, len(lengths), 0)
     bucket_of = np.searchsorted(buckets, lengths[order])
     batches = divided(order[np.argsort(bucket_of, kind="stable")], lengths, buckets, batch_size)
     if seed is not None:
-        batches = [batches[i] for i in _random_order(seed, epoch, len(batches), 1)]
+        batches = [batches[i] for i in random_order(seed, epoch, len(batches), 1)]
     return _two_lengths_first(batches)
 
 
@@ -146,5 +146,6 @@ def _two_lengths_first(batches):
     return batches if other is None else [batches[0], batches[other], *batches[1:other], *batches[other + 1 :]]
 
 
-def _random_order(seed, epoch, count, counter):
+def random_order(seed, epoch, count, counter=0):
+    """The numbers below `count` in the order of an epoch; `counter` tells orders of one epoch apart."""
     return np.argsort(bits(keys(seed, epoch, np.arange(count)), counter, Stream.ORDER), kind="stable")

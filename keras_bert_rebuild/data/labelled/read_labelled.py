@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert_rebuild.data.labelled.example_kinds import KINDS, Kind
-from keras_bert_rebuild.data.labelled.read_labelled_rows import read_json_lines, read_plain_lines, read_table
+from keras_bert_rebuild.data.labelled.read_labelled_rows import LISTS, read_json_lines, read_plain_lines, read_table
 from keras_bert_rebuild.data.labelled.read_squad_and_conll import read_squad, read_words
 from keras_bert_rebuild.data.text_files import suffix_of
 
@@ -40,8 +40,8 @@ def read_examples(
 
     Args:
         path: a file in UTF-8, also `.gz` or `.xz`.
-        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions" or "choices";
-            or a `Kind` of your own.
+        kind: "classification", "multi_label", "regression", "similarity", "tagging", "questions", "choices" or "retrieval"; or a
+            `Kind` of your own.
         columns: the names that the parts of an example have in the file, such as `{"text": "utterance", "label": "intent"}`, or the
             numbers of their columns, from 1; None for the usual names, or the order text, (second text,) label.
         header: whether the first row of a table names its columns; None to infer it from the names.
@@ -70,7 +70,7 @@ def read_examples(
     if unknown:
         raise ValueError(f"columns must be among {', '.join(kind.columns)}; got {', '.join(unknown)}.")
     for part, names in named.items():
-        if part != "choices" and isinstance(names, (list, tuple)):
+        if part not in LISTS and isinstance(names, (list, tuple)):
             raise ValueError(f"columns must name a single column for {part}; got {', '.join(map(str, names))}.")
     if named and format in ("squad", "txt"):
         raise ValueError(f"columns apply only to tables, JSON lines and CoNLL files; {path} is read as {format}.")

@@ -9,8 +9,14 @@ from keras_bert_rebuild.data.text_files import location, read_lines, read_text
 from keras_bert_rebuild.files.json_text import check_depth
 from keras_bert_rebuild.files.limits import limit
 
-# Columns of a table that together are the choices of an example.
-_CHOICE_COLUMN = re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE)
+# Columns of a table that together are one part of an example, a list.
+_COLUMNS_OF_LISTS = {
+    "choices": re.compile(r"(choice|option|ending|solution|sol)_?\d+", re.IGNORECASE),
+    "negatives": re.compile(r"(hard_?)?negative_?\d+", re.IGNORECASE),
+    "scores": re.compile(r"score_?\d+", re.IGNORECASE),
+}
+# Parts that several columns may be named for.
+LISTS = tuple(_COLUMNS_OF_LISTS)
 # No text is longer; the csv module's own limit is 131,072 characters.
 _LONGEST_CELL = limit("cell_characters")
 
@@ -116,7 +122,7 @@ def _names_columns(cells, kind):
     """Whether the cells of the first row are names of the parts of such examples."""
     names = [cell.strip() for cell in cells]
     named = set(_usual_names(kind, {}, [name.lower() for name in names]))
-    named |= {part for part in kind.columns if _choice_columns(part, names)}
+    named |= {part for part in kind.columns if _list_columns(part, names)}
     return bool(named) and named.issuperset(kind.required)
 
 
@@ -127,16 +133,17 @@ def _of_header(cells, kind, columns, where):
     taken = {index for indexes in given.values() for index in indexes}
     usual = _usual_names(kind, columns, [name for i, name in enumerate(lower) if i not in taken])
     found = {part: lower.index(name) for part, name in usual.items()}
-    if "choices" in kind.columns and "choices" not in usual and (indexes := _choice_columns("choices", names)):
-        found["choices"] = indexes
-    return {**found, **{part: indexes if part == "choices" else indexes[0] for part, indexes in given.items()}}
+    for part in kind.columns:
+        if part not in usual and (indexes := _list_columns(part, names)):
+            found[part] = indexes
+    return {**found, **{part: indexes if part in LISTS else indexes[0] for part, indexes in given.items()}}
 
 
 def _of_width(cells, kind, columns, where):
     if columns:
         # Cells are not names: "1" is the first column, even where a cell holds a 1.
         indexes = {part: [_index_of_number(n, len(cells), where) for n in _listed(numbers)] for part, numbers in columns.items()}
-        return {part: found if part == "choices" else found[0] for part, found in indexes.items()}
+        return {part: found if part in LISTS else found[0] for part, found in indexes.items()}
     parts = kind.by_width.get(len(cells))
     if parts is None:
         usual = " or ".join(", ".join(parts) for parts in kind.by_width.values()) or "a header"
@@ -167,8 +174,8 @@ def _check_needed(found, kind, labelled, has, where):
             raise ValueError(f"expected a column for {part} (one of {names}, or one that is named); {where} has {has}.")
 
 
-def _choice_columns(part, names):
-    return [i for i, name in enumerate(names) if _CHOICE_COLUMN.fullmatch(name)] if part == "choices" else []
+def _list_columns(part, names):
+    return [i for i, name in enumerate(names) if part in LISTS and _COLUMNS_OF_LISTS[part].fullmatch(name)]
 
 
 def _usual_names(kind, columns, names):

@@ -10,6 +10,7 @@ from keras_bert_rebuild.data.batches import WINDOW, EpochBatches, length_windows
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.examples import Examples, lay_out, shortened
 from keras_bert_rebuild.data.pretraining.masking import UNITS, factorisation_order, mask_tokens
+from keras_bert_rebuild.data.pretraining.mixed_examples import examples_of
 from keras_bert_rebuild.data.pretraining.packing import SPECIAL, PackedRows, halved, lay_out_packed, sequence_lengths
 from keras_bert_rebuild.data.pretraining.segment_pairs import OTHER_SPAN, next_sentence_pairs, sentence_order_pairs, single_segments
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
@@ -31,7 +32,7 @@ def pretraining_batches(
     """Batches for `fit` and `evaluate` of a model with an MLM head and an NSP head, a SOP head or neither.
 
     Args:
-        store: a `TokenStore`, the folder of one, or a `TokenCorpus`.
+        store: a `TokenStore`, the folder of one, or another `TokenCorpus`, such as a `MixedCorpus`.
         batch_size, seq_len, max_predictions, seed, process_index, process_count, **settings: see `PretrainingBatches`, which
             describes a batch.
     """
@@ -69,6 +70,7 @@ class PretrainingBatches(EpochBatches):
         packed: whether a row holds several sequences that do not see each other, each `[CLS] piece [SEP]`, for a model built with
             `packed=True`. See `PackedRows`; batch size and predictions count rows. Of the full rows, `short_seq_prob` are cut into
             two sequences. Only for one task on tokens: `next_sentence=None`.
+        first_example: the number of the example, in the endless sequence of passes, that the first batch begins with.
         start_epoch, repeat, workers, **kwargs: see `EpochBatches`.
 
     Raises:
@@ -100,6 +102,7 @@ class PretrainingBatches(EpochBatches):
         draws=False,
         order=False,
         packed=False,
+        first_example=0,
         **kwargs,
     ):
         super().__init__(start_epoch, repeat, workers, **kwargs)
@@ -124,22 +127,26 @@ class PretrainingBatches(EpochBatches):
             raise ValueError(f"process_index must be in [0, {process_count}), one of the processes; got {process_index}.")
         if batch_size < 1 or batch_size % process_count:
             raise ValueError(f"batch_size, of all processes together, must be a multiple of {process_count}; got {batch_size}.")
-        if next_sentence == "nsp" and len(store.document_starts) < 3:
-            raise ValueError(f"next_sentence 'nsp' needs a corpus of at least 2 documents; got {len(store.document_starts) - 1}.")
+        for part in getattr(store, "parts", [store]) if next_sentence == "nsp" else ():
+            if len(part.document_starts) < 3:
+                raise ValueError(
+                    f"next_sentence 'nsp' needs a corpus of at least 2 documents; got {len(part.document_starts) - 1}."
+                )
         self.store = store
         self.tables = vocabulary_tables(store.vocabulary)
         self.batch_size, self.seq_len, self.max_predictions = batch_size, seq_len, max_predictions
         self.process_index, self.process_count = process_index, process_count
         self.next_sentence, self.random_next_rate, self.short_seq_prob = next_sentence, random_next_rate, short_seq_prob
         self.packed = packed
-        self.examples = PackedRows(store, seq_len, seed) if packed else Examples(store, seq_len - special, seed)
+        kind, length = (PackedRows, seq_len) if packed else (Examples, seq_len - special)
+        self.examples = examples_of(store, lambda part, of_part: kind(part, length, of_part), seed)
         self.masking = {
             "unit": masking,
             "mask_rate": mask_rate,
             "mask_mask_rate": mask_mask_rate,
             "mask_random_rate": mask_random_rate,
         }
-        self.steps_per_epoch = steps_per_epoch
+        self.steps_per_epoch, self.first_example = steps_per_epoch, first_example
         self.lengths = None if lengths is None else _checked_lengths(lengths, seq_len, special + 2)
         self.segments = segments  # False leaves out the segment ids, for a model without them
         self.draws, self.order = draws, order
@@ -191,7 +198,8 @@ class PretrainingBatches(EpochBatches):
 
     def _first_of(self, epoch):
         """The position of the first example of an epoch."""
-        return epoch * (len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size)
+        of_epoch = len(self.examples) if self.steps_per_epoch is None else self.steps_per_epoch * self.batch_size
+        return self.first_example + epoch * of_epoch
 
     def _positions(self, epoch, index):
         """The positions of the examples of this process in a batch."""

@@ -76,8 +76,8 @@ def max_sim(
 
     Example:
 
-    >>> max_sim([[1.0, 0.0], [0.0, 1.0]], np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), [0, 2, 3]).round(2).tolist()
-    [1.8, 1.0]
+    >>> max_sim([[1.0, 0.0], [0.0, 1.0]], np.array([[1.0, 0.0], [0.5, 0.75], [0.0, 1.0]]), [0, 2, 3]).tolist()
+    [1.75, 1.0]
     """
     query, starts = np.asarray(query, "float32"), np.asarray(starts, "int64")
     if query.ndim != 2 or query.shape[1] != vectors.shape[1]:

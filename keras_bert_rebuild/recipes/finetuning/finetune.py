@@ -18,6 +18,7 @@ from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.recipes.finetuning.finetune_checkpoints import FinetuneCheckpoints, RestOfEpoch
 from keras_bert_rebuild.recipes.finetuning.finetune_data import (
     check_examples,
+    check_options,
     count_in_training,
     examples_of,
     loss_weights,
@@ -87,8 +88,8 @@ def finetune(
     `adapters.safetensors`. Nothing is written before all examples have been read and checked.
 
     Args:
-        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity" or
-            "multiple_choice".
+        task: "classification", "multi_label", "regression", "token_classification", "question_answering", "similarity",
+            "retrieval", "labelled_similarity" or "multiple_choice".
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
         dev: the same, to choose the best weights by.
@@ -118,8 +119,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     started = time.perf_counter()
     if settings.metric not in (None, *spec.metrics):
         raise ValueError(f"metric must be one of {', '.join(spec.metrics)}; got {settings.metric!r}.")
-    if settings.crf and "crf" not in spec.options:
-        raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
+    check_options(spec, settings)
     given = {name: source for name, source in (("train", train), ("dev", dev), ("test", test)) if source is not None}
     examples = {name: examples_of(source, spec, settings) for name, source in given.items()}
     check_examples(examples, spec, train)
@@ -130,7 +130,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     made.row_lengths = shared_lengths(encoded, settings, made.max_len)
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
-    adapt(made.model, settings)
+    adapt(made.model, settings)  # before there is a training model with its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
     described = {
@@ -153,7 +153,7 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
     """Train to the end, save the best weights in `folder`, and return the callback that chose them."""
     signals = StopOnSignal()
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
-    start, facts = checkpoints.restore(made.model)
+    start, facts = checkpoints.restore(made.training_model)
     table = MetricsTable(folder / "metrics.csv", (*COLUMNS, *(f"dev_{name}" for name in spec.metrics)), start)
     report({"step": start, "steps": steps})
 
@@ -169,11 +169,11 @@ def _train(made, spec, settings, folder, batches, examples, schedule, steps, rep
     with signals:
         if first:
             rest = RestOfEpoch(batches, epoch, first)
-            made.model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, shuffle=False, verbose=0, callbacks=callbacks)
+            made.training_model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, shuffle=False, verbose=0, callbacks=callbacks)
             epoch += 1
         batches.epoch = epoch
         if epoch < epochs and not (callback.is_over or checkpoints.stops):
-            made.model.fit(batches, initial_epoch=epoch, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
+            made.training_model.fit(batches, initial_epoch=epoch, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
     checkpoints.finish(callback)
     return callback
 
@@ -252,6 +252,6 @@ def compile_task(task, settings, schedule, class_weights=None):
 def rate_multipliers(task, settings):
     """Factors of the rate by path of the trainable variables; None where all are 1."""
     rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
-    paths = [variable.path for variable in task.model.trainable_variables]
+    paths = [variable.path for variable in task.training_model.trainable_variables]
     used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}
     return used if any(rate != 1 for rate in used.values()) else None

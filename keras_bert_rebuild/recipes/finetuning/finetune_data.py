@@ -1,10 +1,30 @@
 """The examples of a fine-tuning, read and checked before anything is trained or written."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
-from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED
+from keras_bert_rebuild.recipes.finetuning.finetune_settings import BALANCED, OF_SOME
+from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 from keras_bert_rebuild.tasks.task import place_of
+
+
+def check_options(spec, settings):
+    """Refuse settings that the task does not have.
+
+    Args:
+        spec: a `FinetuneTask`.
+        settings: `FinetuneSettings`.
+
+    Raises:
+        ValueError: the error names the setting and the task.
+    """
+    if settings.crf and "crf" not in spec.options:
+        raise ValueError(f"crf must be for token_classification, whose tags follow each other; the task is {spec.name}.")
+    for field in fields(settings):
+        if field.name in OF_SOME and getattr(settings, field.name) != field.default and field.name not in spec.options:
+            tasks = " or ".join(word for word in task_names() if field.name in finetune_task(word).options)
+            raise ValueError(f"{field.name} must be for {tasks}; the task is {spec.name}.")
 
 
 def examples_of(given, spec, settings, labelled=True):

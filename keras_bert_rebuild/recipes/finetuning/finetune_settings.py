@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
@@ -11,15 +12,35 @@ from keras_bert_rebuild.tasks.group_task import OBJECTIVES as GROUP_OBJECTIVES
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
-ALL_OBJECTIVES = tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 DTYPES = ("float32", "mixed_bfloat16")
 BALANCED = "balanced"
 # The minimum of every whole number.
 MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
-MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1}
-OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives")
+MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1, "chunk": 1}
+OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives", "chunk")
+# Fields for some of the tasks; `FinetuneTask.options` says for which.
+OF_SOME = (
+    "temperature",
+    "learned_temperature",
+    "symmetric",
+    "matryoshka_dims",
+    "matryoshka_weights",
+    "chunk",
+    "guide",
+    "false_negative_margin",
+    "query_prompt",
+    "document_prompt",
+    "negatives",
+    "positive_weight",
+    "flops",
+)
 # Fractions, and whether they may be None.
 FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "dropout": True}
+
+
+def all_objectives() -> tuple[str, ...]:
+    """The objectives of all tasks, also those that were added."""
+    return tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +105,43 @@ class FinetuneSettings:
     """Regular expressions over variable paths; variables whose path matches do not change, such as ^Embedding- for embeddings."""
 
     objective: str | None = None
-    """For similarity: "cosine", to fit the scores, or "in_batch_negatives", to tell pairs from each other; None: "cosine" if all
-    pairs have scores. For rerank: "binary", "graded", "pairwise", "listwise" or "lambda", or "margin_mse", "mse" or "list_net" for
-    the scores of a teacher. For sparse_retrieval and late_interaction: "in_batch_negatives", or "margin_mse" or "distillation" for
-    the scores of a teacher. None for the usual one of the examples."""
+    """What is learned. similarity: "cosine" (None, if all pairs have scores), to fit the scores, "cosent", to have their order, or
+    "in_batch_negatives" (None, if not), to tell pairs from each other. retrieval, sparse-retrieval and late-interaction:
+    "in_batch_negatives" (None), to find the positive among all texts of the batch, "margin_mse" or "distillation", to agree with a
+    teacher's scores. labelled-similarity: "triplet" (None) or "contrastive". rerank: "binary", "graded", "pairwise", "listwise" or
+    "lambda", or "margin_mse", "mse" or "list_net" for the scores of a teacher; None for the usual one of the examples."""
+
+    temperature: float | None = None
+    """What cosines are divided by; None for the usual number of the objective, such as 0.05."""
+
+    learned_temperature: bool = False
+    """For retrieval and labelled-similarity: learn the temperature, too, at 100 times the rate."""
+
+    symmetric: bool = False
+    """For retrieval: find also the query of every positive among those of the batch."""
+
+    matryoshka_dims: Sequence[int] | None = None
+    """Train prefixes of vectors too, of these numbers of dimensions, such as 384 128 64."""
+
+    matryoshka_weights: Sequence[float] | None = None
+    """The weight of the loss of each of matryoshka_dims; None for 1."""
+
+    chunk: int | None = None
+    """For retrieval and labelled-similarity: rows that the encoder computes at a time, so that memory does not depend on the batch,
+    at a third more computation; None for all."""
+
+    guide: str | None = None
+    """For retrieval: the folder of a model of vectors; texts that it finds nearer to a query than its positive are no negatives."""
+
+    false_negative_margin: float | None = None
+    """For retrieval: texts are no negatives whose cosine is above that of the positive by more than this, by the guide if there is
+    one, else by the model that is trained."""
+
+    query_prompt: str | None = None
+    """For retrieval: what queries begin with, such as "query: "; the saved model has it, too."""
+
+    document_prompt: str | None = None
+    """For retrieval: what texts to find begin with."""
 
     crf: bool = False
     """For token_classification: end the head in a conditional random field, which learns, at 100 times the rate, which tags follow
@@ -136,17 +190,20 @@ class FinetuneSettings:
             value = getattr(self, name)
             if not (value is None and optional) and not (is_number(value) and 0 <= value <= 1):
                 raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
-        for name in ("learning_rate", "head_rate", "clip_norm", "positive_weight"):
+        for name in ("learning_rate", "head_rate", "clip_norm", "temperature", "positive_weight"):
             value = getattr(self, name)
-            if not (value is None and name in ("clip_norm", "positive_weight")) and not (is_number(value) and value > 0):
+            optional = name in ("clip_norm", "temperature", "positive_weight")
+            if not (value is None and optional) and not (is_number(value) and value > 0):
                 raise ValueError(f"{name} must be a number above 0; got {value!r}.")
         for name, values in (
             ("dtype", DTYPES),
-            ("objective", (*ALL_OBJECTIVES, None)),
+            ("objective", (*all_objectives(), None)),
             ("jit_compile", (True, False, "auto")),
             ("format", (*FORMATS, None)),
             ("header", (True, False, None)),
             ("crf", (True, False)),
+            ("learned_temperature", (True, False)),
+            ("symmetric", (True, False)),
         ):
             if getattr(self, name) not in values:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, values))}; got {getattr(self, name)!r}.")
@@ -165,6 +222,25 @@ class FinetuneSettings:
             raise ValueError(f"class_weights must be weights by label, or {BALANCED!r}; got {weights!r}.")
         if isinstance(weights, dict) and not all(is_number(weight) and weight > 0 for weight in weights.values()):
             raise ValueError(f"class_weights must be numbers above 0; got {weights!r}.")
+
+        self._check_vectors()
+
+    def _check_vectors(self):
+        """Refuse wrong prefixes of vectors, margins and prompts."""
+        dims, weights = self.matryoshka_dims, self.matryoshka_weights
+        if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
+            raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r}.")
+        if weights is not None and not (
+            isinstance(weights, (list, tuple)) and len(weights) == len(dims or ()) and all(is_number(x) and x > 0 for x in weights)
+        ):
+            raise ValueError(f"matryoshka_weights must be a number above 0 for each of matryoshka_dims; got {weights!r}.")
+        margin = self.false_negative_margin
+        if not (margin is None or is_number(margin)):
+            raise ValueError(f"false_negative_margin must be a number; got {margin!r}.")
+        for name in ("guide", "query_prompt", "document_prompt"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, (str, Path))):
+                raise ValueError(f"{name} must be a text; got {value!r}.")
 
     def resolved(self) -> dict[str, Any]:
         """The settings as plain values, as they are saved in a run's folder."""

@@ -18,7 +18,7 @@ from keras_bert_rebuild.recipes.planning.plan_result import Plan
 from keras_bert_rebuild.recipes.planning.step_time import compute_seconds, load_of, published_beside, update_seconds
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.settings import size_fields
-from keras_bert_rebuild.recipes.step_costs import gradient_bytes, largest_batch, num_params, step_memory
+from keras_bert_rebuild.recipes.step_costs import gradient_bytes, largest_batch, num_params, orthogonal_flops, step_memory
 
 CHILD = "keras_bert_rebuild.recipes.planning.tpu_compiler"
 NEEDS = ("jax", "libtpu")
@@ -163,7 +163,8 @@ def plan(
         compute, derived = load.flops / (rate * utilisation), "the utilisation that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
-    update = update_seconds(memory, topology.device)
+    # The products of Muon at the efficiency of those of the model.
+    update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
     filled = 1.0 if packing or real_tokens is None else real_tokens
     real = phase.batch_size * phase.seq_len * filled

@@ -74,7 +74,8 @@ class Plan:
     """The time of the sum at the rate of the links, without overlap with computation."""
 
     update_seconds: float
-    """The time of the update at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known."""
+    """The time of the update at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known. And
+    of Muon's products, at the efficiency of those of the model."""
 
     step_seconds: float
     """The sum of the three."""

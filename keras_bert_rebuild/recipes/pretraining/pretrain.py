@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 
 from keras_bert_rebuild.data.corpora.documents import corpus_digest
 from keras_bert_rebuild.data.corpora.held_out import split_documents
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
@@ -22,12 +24,16 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
 from keras_bert_rebuild.recipes.run_folder import RunFolder
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
+
+# Batches of a run in minutes: as many as there is time for.
+ENDLESS = 1 << 40
 
 
 def training_batches(corpus, phase, settings, **changes):
@@ -45,7 +51,7 @@ def training_batches(corpus, phase, settings, **changes):
     accumulation = settings.gradient_accumulation_steps
     arguments = {
         "seed": settings.seed,
-        "steps_per_epoch": phase.steps * accumulation,
+        "steps_per_epoch": ENDLESS if settings.minutes is not None else phase.steps * accumulation,
         **settings.learned.batches(settings),
         "masking": settings.masking,
         "mask_rate": settings.mask_rate,
@@ -84,7 +90,8 @@ def pretrain(
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
 
     Args:
-        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or a `TokenCorpus`.
+        store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or another `TokenCorpus`, such as a
+            `MixedCorpus` of several stores.
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
         report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.columns`.
@@ -105,14 +112,16 @@ def pretrain(
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
     else:
         settings = replace(settings, **changes)
+    started = time.monotonic()
+    settings = with_decay(settings, output)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_batches(settings, where)
-    inputs = [path for path in (store, settings.init) if isinstance(path, (str, Path))]
+    inputs = [path for path in (store, settings.init, settings.decay_from) if isinstance(path, (str, Path))]
     with (
         watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
         claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
     ):
-        return _pretrain(store, output, settings, where, report)
+        return _pretrain(store, output, settings, where, report, started)
 
 
 def _check_batches(settings, where):
@@ -127,7 +136,7 @@ def _check_batches(settings, where):
         )
 
 
-def _pretrain(store, output, settings, where, report):
+def _pretrain(store, output, settings, where, report, started):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
@@ -147,7 +156,7 @@ def _pretrain(store, output, settings, where, report):
             where.writes
         ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
-        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where)
+        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where, started)
         run.finish()
         with run.averaged():
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):
@@ -206,4 +215,5 @@ def _described(corpus):
         "vocabulary": len(corpus.vocabulary),
         "first_ids": np.asarray(corpus.ids_at(np.arange(min(8, corpus.num_tokens)))).tolist(),
         "sha256": corpus_digest(corpus),
+        **({"mixed": corpus.described()} if isinstance(corpus, MixedCorpus) else {}),
     }

@@ -2,14 +2,17 @@
 
 import contextlib
 import copy
+import itertools
 import time
 
 import keras
 
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.recipes.metrics_table import MetricsTable, TensorBoardLog, tensorboard_is_installed
+from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
+from keras_bert_rebuild.recipes.pretraining.time_budget import FirstBatch, TimeBudget
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
@@ -58,9 +61,13 @@ class TrainingRun:
         report: called with every row of the curve; None for none. The first row has only the step that the run starts at.
         where: the `Distribution` with the devices that train and the rows of the batches that they get; None for one device and all
             rows. On several hosts, all of them do the same, and one writes.
+        started: what `time.monotonic` showed when the run was called, for one in minutes; None for now.
     """
 
-    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None):
+    budget = None
+    """The `TimeBudget` of a run in minutes."""
+
+    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None, started=None):
         self.model, self.settings, self.folder = model, settings, folder
         self.batches, self.evaluations = batches, evaluations
         self.report = report or (lambda row: None)
@@ -68,9 +75,17 @@ class TrainingRun:
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
         beside = settings.save_in_background
         self.writer = CheckpointWriter(self.checkpoints, traits.runs_on_accelerator() if beside == "auto" else beside)
-        self.optimizer, self.schedule = make_optimizer(model, settings), rate_schedule(settings)
+        self.schedule = rate_schedule(settings)
+        self.optimizer = make_optimizer(model, settings, self.schedule)
         self.accumulation = settings.gradient_accumulation_steps
-        self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
+        if settings.minutes is None:
+            self.ends = [sum(len(data) for data in batches[: i + 1]) for i in range(len(batches))]
+        else:
+            shares = [phase.steps / settings.total_steps for phase in settings.all_phases]
+            sizes = [phase.batch_size * phase.seq_len for phase in settings.all_phases]
+            every = {name: getattr(settings, name) for name in ("log_steps", "evaluate_steps", "save_steps")}
+            self.budget = TimeBudget(settings.minutes, self.schedule, shares, sizes, self.accumulation, **every, started=started)
+            self.ends = self.budget.ends
 
     def finish(self):
         """Resume from the last checkpoint and train to the end of the run.
@@ -80,11 +95,10 @@ class TrainingRun:
             NonFiniteLossError: a loss or a weight is not a number.
         """
         start = self._restore()
-        resolved = self.settings.resolved()
-        every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
-        plan = step_spans(self.ends, start, *every)
+        plan = self._spans(start)
         self.report({"step": start // self.accumulation})
-        if not plan:
+        first = next(plan, None)
+        if first is None:
             return
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table = board = None
@@ -94,7 +108,7 @@ class TrainingRun:
                 board = TensorBoardLog(self.folder / "tensorboard")
         try:
             with StopOnSignal() if self.where.hosts == 1 else StopTogether() as signals:
-                for span in plan:
+                for span in itertools.chain([first], plan):
                     self._check_writer()
                     self._compile(span.phase)
                     row, step = self._train(span, signals, ceiling)
@@ -106,7 +120,7 @@ class TrainingRun:
                         table.write(row)
                     if board is not None:
                         board.write(row["step"], {name: value for name, value in row.items() if name != "step"})
-                    self.report(row)
+                    self.report(row if self.budget is None else {**row, "steps": self.budget.expected_steps})
                     stops = signals.received is not None  # read once: a later signal stops the next span
                     if stops or span.saves:
                         self._save(step, row)
@@ -114,7 +128,8 @@ class TrainingRun:
                         break
                 self._check_writer(wait=True)
                 if signals.received is not None:  # also one that came while the last checkpoint was written
-                    raise _stopped(signals.received, row["step"], self.ends[-1] // self.accumulation)
+                    total = self.ends[-1] // self.accumulation if self.budget is None else self.budget.expected_steps
+                    raise _stopped(signals.received, row["step"], total)
         finally:
             self.writer.join()
             if board is not None:
@@ -128,10 +143,23 @@ class TrainingRun:
         self._compile(0)
         checkpoint = self.checkpoints.newest()
         check_agreement({f"the newest checkpoint in {self.checkpoints.path}": checkpoint and checkpoint.step})
+        if checkpoint is None and self.settings.decay_from is not None:
+            checkpoint = decay_checkpoint(self.settings)
         if checkpoint is None:
             return 0
         write_state(self.model, checkpoint.arrays())
+        if self.budget is not None:
+            self.budget.restore(checkpoint.facts["budget"])
+            self.ends = self.budget.ends
         return checkpoint.step
+
+    def _spans(self, start):
+        """The spans of the rest of the run, one after the other: in a run in minutes each depends on the time of those before."""
+        if self.budget is not None:
+            return self.budget.spans(start)
+        resolved = self.settings.resolved()
+        every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
+        return iter(step_spans(self.ends, start, *every))
 
     def _compile(self, phase):
         """Compile for a phase, whose examples may have more positions to predict than those of the previous phase."""
@@ -151,6 +179,7 @@ class TrainingRun:
     def _train(self, span, signals, ceiling):
         """Train on a span; return the row for the curve, and the step after the last batch."""
         data = self.batches[span.phase]
+        data.first_example = self._first_example(span.phase)
         first = self.ends[span.phase - 1] if span.phase else 0
         batches = SpanOfBatches(data, span.start - first, span.stop - first, self.settings.workers)
         whole = copy.copy(data)  # all rows, whichever host trained on them
@@ -163,6 +192,8 @@ class TrainingRun:
             _fed(batches, data.lengths), epochs=1, shuffle=False, verbose=0, callbacks=[seeds, finite, signals]
         ).history
         seconds = time.perf_counter() - started
+        if self.budget is not None:
+            self.budget.trained()
         if finite.problem is not None:
             raise NonFiniteLossError(f"{finite.problem[0].upper()}{finite.problem[1:]}")
         step = finite.step
@@ -180,12 +211,24 @@ class TrainingRun:
         }
         return row, step
 
+    def _first_example(self, phase):
+        """The example that a phase begins with: it continues the pass of the phase before, if that has examples of its length."""
+        first = begun = 0
+        for i in range(phase):
+            before, begins = self.batches[i], self.ends[i]
+            first = first + (begins - begun) * before.batch_size if before.seq_len == self.batches[i + 1].seq_len else 0
+            begun = begins
+        return first
+
     def _evaluate(self, phase):
         data = self.evaluations[phase]
         if data is None:
             return {}
+        first = FirstBatch()
         with self.averaged():
-            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True)
+            logs = self.model.evaluate(_fed(data, data.lengths), verbose=0, return_dict=True, callbacks=[first])
+        if self.budget is not None:
+            self.budget.compiled(first.compiled)
         return {f"held_out_{name}": value for name, value in self.settings.learned.quality_of(logs, self.settings).items()}
 
     def _of_all_hosts(self, work):
@@ -201,7 +244,8 @@ class TrainingRun:
                     state.read(name)
             return
         with self._spoiled(step):
-            self.writer.save(step, self.model, {"row": row}, score=row.get("held_out_loss"))
+            facts = {"row": row} if self.budget is None else {"row": row, "budget": self.budget.facts()}
+            self.writer.save(step, self.model, facts, score=row.get("held_out_loss"))
 
     def _check_writer(self, wait=False):
         """Raise what went wrong with a checkpoint that was written in the background."""

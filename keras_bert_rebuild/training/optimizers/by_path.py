@@ -1,4 +1,4 @@
-"""The base class of `AdamW` and `Lamb`: Adam's moments, rules by variable path, counting of operations, and averaged weights."""
+"""The base class of our optimizers: Adam's moments, rules by variable path, counting of operations, and averaged weights."""
 
 import contextlib
 import math
@@ -24,9 +24,10 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         w ← w − adapted(rate · (r + weight_decay · w))
         average ← ema_momentum · average + (1 − ema_momentum) · w        starting with the weights before the first step
 
-    A subclass defines `adapted`. t counts optimizer steps, from 1; rate is that of the schedule after the previous optimizer steps,
-    times the multiplier of the path; g is the mean of the accumulated gradients, clipped. The arithmetic and the state of a
-    float16 or bfloat16 variable are float32: in half precision an average of squares loses its last thousandth.
+    A subclass defines `adapted`, and may define `limited_rate`, or another step for some variables. t counts optimizer steps, from
+    1; rate is that of the schedule after the previous optimizer steps, times the multiplier of the path; g is the mean of the
+    accumulated gradients, clipped. The arithmetic and the state of a float16 or bfloat16 variable are float32: in half precision an
+    average of squares loses its last thousandth.
 
     By default the name is that of the class, without a number, so that paths of the state are the same in every process:
     `AdamW/Encoder-1-FeedForward_output_kernel_momentum`, `..._velocity`, `..._average_offset`. The last is the average minus the
@@ -85,13 +86,15 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
             return
         super().build(var_list)
         self._momentums = [self._add_state(variable, "momentum") for variable in var_list]
-        self._velocities = [self._add_state(variable, "velocity") for variable in var_list]
+        self._velocities = [self._add_state(variable, "velocity") if self.has_velocity(variable) else None for variable in var_list]
         if self.ema_momentum is not None:
             self._average_offsets = [self._add_state(variable, "average_offset") for variable in var_list]
         # In a TensorFlow graph `update_step` is called with backend variables, which have no path.
         self._decays = tuple(self.decays(variable) for variable in var_list)
         self._multipliers = tuple(self.rate_multiplier(variable) for variable in var_list)
         self._check_multipliers_are_used([variable.path for variable in var_list])
+        if hasattr(self._learning_rate, "add_variables"):  # a schedule whose state is in the checkpoints
+            self._learning_rate.add_variables(self)
         if self.waiting_weights is not None:
             self.set_weights(self.waiting_weights)
             self.waiting_weights = None
@@ -111,22 +114,35 @@ class ByPathOptimizer(OfWholeBatch, keras.optimizers.Optimizer):
         self.assign_add(velocity, (ops.square(gradient) - velocity) * (1.0 - self.beta_2))
         correction_1, correction_2 = self._correction(self.beta_1, dtype), ops.sqrt(self._correction(self.beta_2, dtype))
         rate = ops.cast(learning_rate, dtype) * self._multipliers[index]
+        rate = self.limited_rate(rate, gradient, velocity, correction_2)
         # rate · r, with the corrections applied to scalars, which saves two passes over memory.
         move = momentum / (ops.sqrt(velocity) + self.epsilon * correction_2) * (rate * correction_2 / correction_1)
         if self._decays[index]:
             if self.decay_rate:
                 move = move + weight * (rate * self.decay_rate)
             move = self.adapted(move, weight, rate)
+        self._subtract(index, variable, weight, move)
+
+    def adapted(self, move: Any, weight: Any, rate: Any) -> Any:
+        """The step of a variable that decays, from `move`, rate · (r + weight_decay · weight)."""
+        raise NotImplementedError(f"{type(self).__name__} must define adapted.")
+
+    def limited_rate(self, rate: Any, gradient: Any, velocity: Any, correction: Any) -> Any:
+        """The rate of a variable, from that of the schedule and the path; `correction` is the root of 1 − β₂ᵗ."""
+        return rate
+
+    def has_velocity(self, variable: Any) -> bool:
+        """Whether a variable has a second moment."""
+        return True
+
+    def _subtract(self, index, variable, weight, move):
+        """Subtract the step of a variable from its value, and update its average."""
         new = ops.cast(weight - move, variable.dtype)
         if self.ema_momentum is not None:
             # average − w: the offset gains what the weight loses. Not `move`, which rounding may have made 0.
             offset = self._average_offsets[index]
-            self.assign(offset, (offset + (weight - ops.cast(new, dtype))) * self.ema_momentum)
+            self.assign(offset, (offset + (weight - ops.cast(new, offset.dtype))) * self.ema_momentum)
         self.assign(variable, new)
-
-    def adapted(self, move, weight, rate):
-        """The step of a variable that decays, from `move`, rate · (r + weight_decay · weight)."""
-        raise NotImplementedError(f"{type(self).__name__} must define adapted.")
 
     def decays(self, variable: Any) -> bool:
         """Whether a variable decays, by its path; `Lamb` adapts the same variables."""
@@ -209,7 +225,7 @@ def averaged_weights(model: keras.Model) -> Iterator[keras.Model]:
     inside another one changes nothing.
 
     Args:
-        model: compiled with `AdamW` or `Lamb` and an `ema_momentum`.
+        model: compiled with an optimizer of this library and an `ema_momentum`.
 
     Raises:
         ValueError: the optimizer has no averages.

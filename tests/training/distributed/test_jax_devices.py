@@ -104,3 +104,22 @@ def test_when_a_host_is_killed_the_other_stops_and_both_resume_to_the_losses_of_
     starts = yaml.safe_load((output / "versions.yaml").read_text())["starts"]
     assert [(start["distribute"], start["devices"], start["hosts"]) for start in starts] == [("data", 4, 2), ("model", 4, 2)]
     assert (output / "model" / "model.safetensors").is_file()
+
+
+def test_queries_see_the_texts_of_all_devices():
+    code, out, err = finish(start("retrieval_devices.py", devices=8))
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert [found[name]["devices"] for name in ("one", "several", "chunks")] == [1, 8, 8]
+    assert all(rows % 8 == 0 for rows in found["several"]["rows"])
+    for name in ("several", "chunks"):
+        assert found[name]["losses"] == pytest.approx(found["one"]["losses"], rel=1e-5)
+        assert found[name]["weights"] == pytest.approx(found["one"]["weights"], rel=1e-5)
+
+
+def test_weights_cut_over_devices_take_the_steps_of_muon_and_stable_adamw():
+    code, out, err = finish(start("sharded_optimizers.py", devices=4))
+    assert code == 0, err
+    found = json.loads(out.splitlines()[-1])
+    assert found.keys() == {"muon", "stable_adamw"}
+    assert max(found.values()) < 1e-6

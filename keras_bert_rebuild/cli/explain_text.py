@@ -1,0 +1,64 @@
+"""`keras-bert explain-text`: the words that carry a text, by the weights of its sparse vector."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.option_kinds import positive
+
+FORMATS = ("table", "json")
+
+# Characters of the longest bar.
+BAR = 30
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("text", help="a text")
+    parser.add_argument("--model", type=Path, required=True, help="a folder of a SparseEmbedder, or a masked language model")
+    parser.add_argument("--prompt", default="document", help="query, document, or another prompt of the model (document)")
+    parser.add_argument("--top", type=positive, default=20, metavar="N", help="words to show, the strongest first (20)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print it (table)")
+    add_device_options(parser)
+
+
+def run(args):
+    """Print the words and return the exit code."""
+    from keras_bert_rebuild.tasks.saved_task import load_task
+
+    folder = args.model / "model" if (args.model / "settings.yaml").is_file() else args.model
+    task = load_task(folder, "sparse_embedding")
+    (vector,) = task([args.text], args.prompt)
+    own = set(task.tokenizer.tokenize(args.text))
+    words = [
+        {"word": token, "weight": round(weight, 4), "in_text": token in own} for token, weight in task.tokens_of(vector, args.top)
+    ]
+    if args.format == "json":
+        print(json.dumps({"text": args.text, "words": words, "count": len(vector[0])}, indent=2, ensure_ascii=False))
+    else:
+        _print(args.text, words, len(vector[0]))
+    return 0
+
+
+def _print(text, words, count):
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, justify in (("word", "left"), ("weight", "right"), ("", "left"), ("", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)
+    strongest = words[0]["weight"] if words else 1.0
+    for word in words:
+        style = "bold" if word["in_text"] else "cyan"
+        bar = "█" * max(1, round(BAR * word["weight"] / strongest))
+        note = "" if word["in_text"] else "added"
+        table.add_row(Text(word["word"], style), f"{word['weight']:.3f}", Text(bar, style), Text(note, "dim"))
+    console.print(Text(text, "italic"))
+    console.print()
+    console.print(table)
+    console.print()
+    more = f", the strongest {len(words)} shown" if count > len(words) else ""
+    added = sum(not word["in_text"] for word in words)
+    console.print(f"{count:,} words have a weight{more}; {added} of {len(words)} are not in the text.")

@@ -1,0 +1,200 @@
+"""Remove repeated documents and passages from a token store."""
+
+import functools
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.data.corpora.duplicates import exact_duplicates, near_duplicates
+from keras_bert_rebuild.data.corpora.min_hash import band_shape, continuations, shingles, similarity_of, sums_of_products
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
+from keras_bert_rebuild.data.corpora.sketches import Sketches, SketchesOfSeveral, make_sketcher, shard_arrays
+from keras_bert_rebuild.data.corpora.store_files import record_file, write_json, write_shard
+from keras_bert_rebuild.data.corpora.token_store import TokenStore
+from keras_bert_rebuild.data.corpora.worker_pool import run_tasks
+from keras_bert_rebuild.text.vocabulary import TOKEN_UNK
+
+DEDUPLICATE = ("no", "exact", "near")
+
+# Passages of fewer words ("Yes.", a heading) go only with their document.
+MIN_WORDS = 8
+
+_EXAMPLE_TOKENS = 60
+# Sets of shingles in memory; one of a long document may have megabytes.
+_SETS = 64
+
+
+@dataclass(frozen=True)
+class Removed:
+    """Texts that repeat others."""
+
+    texts: np.ndarray
+    """Their numbers, ascending."""
+
+    origins: np.ndarray
+    """For each the number of the text that stays."""
+
+
+class Duplicates:
+    """The repeated documents of a corpus, and the repeated passages of the other documents.
+
+    Args:
+        store: a `TokenStore` or a `MixedCorpus` of several.
+        sketches: its `Sketches`.
+        similarity: a document or passage of at least this Jaccard similarity with an earlier one goes too; None: only exact ones.
+        given: the documents before this number all stay.
+
+    Attributes:
+        found: `Removed` by `(unit, kind)`, "documents" or "passages" and "exact" or "near".
+        passages_stay: whether a passage stays, bool `(passages,)`.
+    """
+
+    def __init__(self, store, sketches, similarity=None, given=0):
+        self.store, self.similarity = store, similarity
+        self.passage_starts = np.asarray(store.passage_starts)
+        self.document_starts = np.asarray(store.document_starts)
+        self._continues = continuations(store.vocabulary)
+        self.firsts = np.searchsorted(self.passage_starts, self.document_starts)
+        self._given = {"documents": given, "passages": int(self.firsts[given])}
+        hashes, words = sketches.hashes(), sketches.words()
+        self.found = {}
+        of_documents = sums_of_products(hashes, self.firsts[:-1], self.firsts[1:])
+        some_words = np.add.reduceat(words, self.firsts[:-1]) >= MIN_WORDS
+        staying = self._decide("documents", np.ones(len(some_words), bool), of_documents, some_words, sketches)
+        inside = np.repeat(staying, np.diff(self.firsts))
+        longer = words >= MIN_WORDS
+        self.passages_stay = self._decide("passages", inside & longer, hashes, longer, sketches) & inside
+
+    def _decide(self, unit, compared, hashes, some_words, sketches):
+        """Note which of the compared texts go; whether each of all texts was not found repeated."""
+        staying = np.ones(len(compared), bool)
+        exact = Removed(*exact_duplicates(hashes, np.flatnonzero(compared), self._given[unit]))
+        staying[exact.texts] = False
+        self.found[unit, "exact"] = exact
+        if self.similarity is not None:
+            bands = sketches.document_bands if unit == "documents" else sketches.passage_bands
+            sets = functools.lru_cache(_SETS)(lambda text: self._shingles(unit, text))
+            near = Removed(
+                *near_duplicates(
+                    bands,
+                    np.flatnonzero(compared & staying & some_words),
+                    lambda one, other: similarity_of(sets(one), sets(other)) >= self.similarity,
+                    self._given[unit],
+                )
+            )
+            staying[near.texts] = False
+            self.found[unit, "near"] = near
+        return staying
+
+    def _shingles(self, unit, text):
+        """The distinct shingles of a document or a passage, ascending."""
+        first, stop = (text, text + 1) if unit == "passages" else self.firsts[text : text + 2]
+        starts = self.passage_starts[first : stop + 1]
+        ids = self.store.ids_at(np.arange(starts[0], starts[-1]))
+        return np.unique(shingles(ids, starts - starts[0], self._continues)[0])
+
+    def begins(self):
+        """Whether a document begins at a passage that stays: also at one that follows a passage that goes, bool `(passages,)`."""
+        begins = np.zeros(len(self.passages_stay), bool)
+        begins[self.firsts[:-1]] = True
+        return self.passages_stay & (begins | ~np.concatenate([[True], self.passages_stay[:-1]]))
+
+    def report(self):
+        """What goes, for people: by unit and kind the number of texts and tokens, and the first one with the one that stays."""
+        found = {}
+        for (unit, kind), removed in self.found.items():
+            starts = self.document_starts if unit == "documents" else self.passage_starts
+            entry = {"texts": len(removed.texts), "tokens": int((starts[removed.texts + 1] - starts[removed.texts]).sum())}
+            if len(removed.texts):
+                first = removed.texts[0], removed.origins[0]
+                entry["example"] = dict(zip(("removed", "stays"), (self._text(*starts[i : i + 2]) for i in first), strict=True))
+            found.setdefault(unit, {})[kind] = entry
+        return found
+
+    def _text(self, start, stop):
+        tokens = [self.store.vocabulary[i] for i in self.store.ids_at(np.arange(start, min(stop, start + _EXAMPLE_TOKENS)))]
+        return " ".join(tokens).replace(" ##", "") + (" ..." if stop - start > _EXAMPLE_TOKENS else "")
+
+
+def make_shard_filter(tokens, output, unknown):
+    """The function that writes a shard without what goes.
+
+    Args:
+        tokens: the folder of a token store.
+        output: the folder to write to.
+        unknown: the id of `[UNK]`.
+
+    Returns:
+        A function from `(number, stays, begins)`, of every passage whether it stays and whether a document begins at it, to the
+        record of the shard for the index.
+    """
+    tokens, output = Path(tokens), Path(output)
+
+    def write(task):
+        number, stays, begins = task
+        ids, passages, _ = shard_arrays(tokens, number)
+        lengths = np.diff(passages)
+        starts = np.concatenate([[0], np.cumsum(lengths[stays])]).astype("int64")
+        arrays = {
+            "ids": np.asarray(ids)[np.repeat(stays, lengths)],
+            "passages": starts,
+            "documents": np.unique(np.append(starts[:-1][begins[stays]], starts[-1])),
+        }
+        record = {
+            "number": number,
+            "tokens": len(arrays["ids"]),
+            "passages": len(starts) - 1,
+            "documents": len(arrays["documents"]) - 1,
+            "unknown": int((arrays["ids"] == unknown).sum()),
+            "files": write_shard(output, number, arrays),
+        }
+        write_json(output / record_file(number), record)
+        return record
+
+    return write
+
+
+def deduplicate(tokens, output, scratch, similarity, workers, apart_from=()):
+    """Write the shards of a token store without repeated documents and passages.
+
+    Args:
+        tokens: the folder of the store.
+        output: the folder to write shards to, their numbers as in the store.
+        scratch: a folder for what is compared; an interrupted call resumes from what is there.
+        similarity: the least Jaccard similarity of near duplicates, in [0.5, 1); None removes exact ones alone.
+        workers: number of processes.
+        apart_from: folders of other stores with the same vocabulary; what repeats a text of theirs goes too.
+
+    Returns:
+        The records of the shards, in order, and the report, plain values.
+    """
+    shape = (0, 0) if similarity is None else band_shape(similarity)
+    stores = [TokenStore(folder) for folder in (*apart_from, tokens)]
+    sketches = SketchesOfSeveral([_sketched(store, Path(scratch) / str(i), shape, workers) for i, store in enumerate(stores)])
+    own, all_of = stores[-1], MixedCorpus(stores, [1] * len(stores))
+    given = len(all_of.document_starts) - len(own.document_starts)
+    duplicates = Duplicates(all_of, sketches, similarity, given)
+    first_own = int(duplicates.firsts[given])
+    stays, begins = duplicates.passages_stay[first_own:], duplicates.begins()[first_own:]
+    starts = own.passage_starts[:-1]
+
+    def tasks():
+        for number, first, count in own.shards(empty=True):
+            passages = slice(*np.searchsorted(starts, [first, first + count]))
+            yield number, stays[passages], begins[passages]
+
+    unknown = own.vocabulary.index(TOKEN_UNK)
+    with closing(run_tasks(make_shard_filter, (str(tokens), str(output), unknown), tasks(), workers)) as records:
+        return sorted(records, key=lambda record: record["number"]), duplicates.report()
+
+
+def _sketched(store, folder, shape, workers):
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = (str(store.path), str(folder), store.vocabulary, shape)
+    numbers = (number for number, _, _ in store.shards())
+    with closing(run_tasks(make_sketcher, arguments, numbers, workers)) as sketched:
+        for _ in sketched:
+            pass
+    return Sketches(folder, store, shape)

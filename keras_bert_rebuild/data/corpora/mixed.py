@@ -1,0 +1,133 @@
+"""Several corpora as one, each with a share of the examples."""
+
+import functools
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.data.corpora.documents import corpus_digest
+from keras_bert_rebuild.data.corpora.token_store import TokenStore, span_indexes
+from keras_bert_rebuild.files.finite import is_number
+
+# Examples among which every corpus has its share exactly, rounded to whole ones.
+WINDOW = 1024
+
+
+class MixedCorpus:
+    """Documents of several corpora, which training reads by weight.
+
+    The documents are those of the corpora one after another, and nothing is copied: ids are read from the corpora. `pretrain` and
+    `pretraining_batches` draw examples (with packing, rows) from each corpus by its share. Every corpus has passes of its own, so
+    that its documents are read equally often, those of a small corpus with a large share more often than the others.
+
+    Args:
+        corpora: `TokenStore`s, their folders, or other `TokenCorpus`es, all with the same vocabulary.
+        weights: a number above 0 for each; the shares are their fractions of the sum. None: the numbers of tokens, so that all
+            documents are read equally often.
+
+    Attributes:
+        parts: the corpora.
+        shares: the share of each in the examples, from 1/1,024 on, float64.
+        starts: the position of the first token of each and, last, the number of tokens, int64 `(parts + 1,)`.
+        document_starts, passage_starts, num_tokens, vocabulary, cased: see `TokenCorpus`.
+
+    Raises:
+        ValueError: the vocabularies differ, or weights are missing, not above 0, or of less than one example in 1,024.
+    """
+
+    def __init__(self, corpora: Sequence[Any], weights: Sequence[float] | None = None) -> None:
+        self.parts = [TokenStore(corpus) if isinstance(corpus, (str, os.PathLike)) else corpus for corpus in corpora]
+        names = [str(getattr(part, "path", f"corpus {number}")) for number, part in enumerate(self.parts)]
+        if not self.parts:
+            raise ValueError("expected at least one corpus to mix; got none.")
+        for name, part in zip(names, self.parts, strict=True):
+            if list(part.vocabulary) != list(self.parts[0].vocabulary) or part.cased != self.parts[0].cased:
+                raise ValueError(
+                    f"corpora that are mixed must have the same vocabulary and case; {name} has others than {names[0]}."
+                )
+        self.vocabulary, self.cased = self.parts[0].vocabulary, self.parts[0].cased
+        self.starts = np.cumsum([0, *(part.num_tokens for part in self.parts)])
+        self.num_tokens = int(self.starts[-1])
+        self.shares = _shares(np.diff(self.starts) if weights is None else weights, names)
+
+    def ids_at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """The ids at positions, int32, in the shape of `positions`."""
+        positions = np.asarray(positions)
+        if positions.size and (positions.min() < 0 or positions.max() >= self.num_tokens):
+            raise IndexError(f"positions must be in [0, {self.num_tokens}); got {positions.min()} to {positions.max()}.")
+        result = np.empty(positions.shape, "int32")
+        of_part = np.broadcast_to(span_indexes(self.starts, positions), positions.shape)
+        for number, part in enumerate(self.parts):
+            if (inside := of_part == number).any():
+                result[inside] = part.ids_at(positions[inside] - self.starts[number])
+        return result
+
+    @functools.cached_property
+    def passage_starts(self) -> npt.NDArray[np.int64]:
+        """Where passages start and, last, the number of tokens: int64, `(passages + 1,)`, ascending."""
+        return self._joined("passage_starts")
+
+    @functools.cached_property
+    def document_starts(self) -> npt.NDArray[np.int64]:
+        """The same for documents."""
+        return self._joined("document_starts")
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Identifies the corpora and their shares."""
+        listed = "".join(f"{corpus_digest(part)} {share!r}\n" for part, share in zip(self.parts, self.shares.tolist(), strict=True))
+        return hashlib.sha256(listed.encode()).hexdigest()
+
+    def with_parts(self, parts: Sequence[Any]) -> "MixedCorpus":
+        """Other corpora, such as some documents of each, with the same shares."""
+        return MixedCorpus(parts, self.shares.tolist())
+
+    def verify(self) -> None:
+        """Verify the corpora that can be: see `TokenStore.verify`."""
+        for part in self.parts:
+            if hasattr(part, "verify"):
+                part.verify()
+
+    def described(self) -> list[dict[str, Any]]:
+        """What is mixed, as plain values: of every corpus its folder's name, tokens, documents and share."""
+        return [
+            {
+                **({"name": Path(part.path).name} if hasattr(part, "path") else {}),
+                "tokens": int(part.num_tokens),
+                "documents": len(part.document_starts) - 1,
+                "share": round(float(share), 6),
+            }
+            for part, share in zip(self.parts, self.shares, strict=True)
+        ]
+
+    def _joined(self, name):
+        moved = [np.asarray(getattr(part, name))[:-1] + start for part, start in zip(self.parts, self.starts, strict=False)]
+        return np.concatenate([*moved, self.starts[-1:]]).astype("int64")
+
+
+def window_quotas(shares):
+    """Of the examples of a window those of every corpus, whole numbers that sum to `WINDOW`, by largest remainders."""
+    quotas = np.floor(shares * WINDOW).astype("int64")
+    largest = np.argsort(quotas - shares * WINDOW, kind="stable")
+    quotas[largest[: WINDOW - quotas.sum()]] += 1
+    return quotas
+
+
+def _shares(weights, names):
+    weights = list(weights)
+    if len(weights) != len(names):
+        raise ValueError(f"expected a weight for each of {len(names)} corpora; got {len(weights)}.")
+    for weight, name in zip(weights, names, strict=True):
+        if not (is_number(weight) and weight > 0 and math.isfinite(weight)):
+            raise ValueError(f"the weight of a corpus must be a number above 0; got {weight!r} for {name}.")
+    shares = np.array(weights, "float64") / math.fsum(weights)
+    for quota, share, name in zip(window_quotas(shares), shares, names, strict=True):
+        if not quota:
+            raise ValueError(f"a corpus must have at least one example in {WINDOW:,}; {name} has a share of {share:.2e}.")
+    return shares

@@ -1,0 +1,149 @@
+"""Batches of groups of texts, such as a query, its positive and negatives, packed into rows of one length."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.data.batches import Bucket, EpochBatches, least_length
+from keras_bert_rebuild.data.labelled.length_buckets import random_order
+from keras_bert_rebuild.data.pretraining.packing import packing_plan
+
+# The number of rows is rounded up to one of about this many numbers between a power of two and the next.
+STEPS = 8
+
+
+class PackedGroups(EpochBatches):
+    """Batches of groups for a `vector_model`, whose composition is random and never depends on lengths.
+
+    A text is a row of tokens; several share a row of the batch, each in as few rows as a simple rule finds. So a query of twelve
+    tokens is not padded to a passage of two hundred. A batch is a function of seed, epoch and index.
+
+    Args:
+        texts: the token ids of every text.
+        groups: the numbers of the texts of every group, -1 where one has fewer than others, `(examples, texts of a group)`.
+        targets: a function from the numbers of the examples of a batch, `(groups,)`, to the targets.
+        batch_size: groups of a batch; the last of an epoch may have fewer.
+        lengths: lengths of rows, ascending; the last holds every text. A batch has the last; where a row holds a single text, the
+            least that holds the longest of the batch.
+        seed: seed of the order, which changes every epoch; None: consecutive examples, in the given order.
+        pad_id: the id of padding.
+        segments: whether the model reads segments, which are 0.
+        packed: False for a text in every row.
+        multiple: rows of a batch are a multiple of this, such as those of a chunk.
+        few_shapes: round the number of rows up, to few different numbers.
+        drop_last: leave out the last batch if it has fewer groups.
+        **kwargs: see `EpochBatches`.
+
+    Raises:
+        ValueError: `batch_size` is less than 1, a text is too long, or there is no batch.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[npt.NDArray[np.int32]],
+        groups: npt.NDArray[np.int64],
+        targets: Callable[[npt.NDArray[np.int64]], Any],
+        batch_size: int,
+        lengths: Sequence[int],
+        seed: int | None = None,
+        *,
+        pad_id: int = 0,
+        segments: bool = True,
+        packed: bool = True,
+        multiple: int = 1,
+        few_shapes: bool = False,
+        drop_last: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.sizes = np.array([len(text) for text in texts], "int64")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+        if self.sizes.max(initial=0) > lengths[-1]:
+            raise ValueError(f"a text may have at most {lengths[-1]} tokens; text {self.sizes.argmax()} has {self.sizes.max()}.")
+        self.tokens = np.concatenate(texts).astype("int32")
+        self.starts = np.cumsum(self.sizes) - self.sizes
+        self.groups, self.targets, self.batch_size, self.lengths, self.seed = groups, targets, batch_size, list(lengths), seed
+        self.pad_id, self.segments, self.packed, self.multiple = pad_id, segments, packed, multiple
+        self.few_shapes, self.drop_last = few_shapes, drop_last
+        # The texts that fit into a row at most; the same number for all batches, so that they have few shapes.
+        self.texts_of_row = max(1, lengths[-1] // max(1, int(self.sizes.min(initial=lengths[-1])))) if packed else 1
+        self._kept: tuple[Any, Any] = None, None
+        if not len(self):
+            raise ValueError(f"expected at least one batch of {batch_size} groups; got {len(groups)} groups.")
+
+    def __len__(self) -> int:
+        return len(self.groups) // self.batch_size if self.drop_last else -(-len(self.groups) // self.batch_size)
+
+    def batches(self, epoch: int) -> list[Bucket]:
+        """The `Bucket`s of an epoch: the examples of every batch, and the length of its longest text."""
+        kept = self._kept  # threads may ask for other epochs
+        if kept[0] != epoch:
+            count = len(self.groups)
+            order = np.arange(count) if self.seed is None else random_order(self.seed, epoch, count)
+            parts = [order[first : first + self.batch_size] for first in range(0, len(self) * self.batch_size, self.batch_size)]
+            self._kept = kept = epoch, [Bucket(part, int(self._sizes_of(self.groups[part]).max())) for part in parts]
+        return kept[1]
+
+    def batch(self, epoch: int, index: int) -> tuple[Any, ...]:
+        examples, longest = self.batches(epoch)[index]
+        numbers = self.groups[examples]
+        there = (numbers >= 0) & (self.sizes[numbers] > 0)  # a tokenizer without special tokens may have none for a text
+        flat = numbers[there]
+        length = self.lengths[-1] if self.packed else least_length(self.lengths, longest)
+        rows, columns, slots, count = packed_places(self.sizes[flat], length) if self.packed else _one_a_row(len(flat))
+        ids, marks, begins = self._laid_out(flat, rows, columns, slots, length, self._rounded(count))
+        order = np.full(numbers.shape, -1, "int32")
+        order[there] = rows * self.texts_of_row + slots
+        inputs = (ids, np.zeros_like(ids), marks, begins, order) if self.segments else (ids, marks, begins, order)
+        return inputs, self.targets(examples)
+
+    def _laid_out(self, texts, rows, columns, slots, length, count):
+        """Ids and numbers of rows `(count, length)`, and where texts begin `(count, texts of a row)`."""
+        ids = np.full((count, length), self.pad_id, "int32")
+        marks, begins = np.zeros_like(ids), np.zeros((count, self.texts_of_row), "int32")
+        begins[rows, slots] = columns + 1
+        sizes = self.sizes[texts]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        at = np.repeat(rows * length + columns, sizes) + within
+        ids.ravel()[at] = self.tokens[np.repeat(self.starts[texts], sizes) + within]
+        marks.ravel()[at] = np.repeat(columns + 1, sizes)
+        return ids, marks, begins
+
+    def _rounded(self, rows):
+        """A number of rows that is allowed, at least this one."""
+        rows = max(rows, 1)
+        if self.few_shapes:
+            step = max(1, (1 << (rows - 1).bit_length()) // (2 * STEPS))
+            rows = -(-rows // step) * step
+        return int(-(-rows // self.multiple) * self.multiple)
+
+    def _sizes_of(self, numbers):
+        return np.where(numbers >= 0, self.sizes[numbers], 0)
+
+
+def packed_places(sizes: npt.NDArray[np.int64], length: int) -> tuple[Any, Any, Any, int]:
+    """Where texts of these sizes are in rows of a length.
+
+    Returns:
+        For every text its row, its first column and its number in the row, `(texts,)`; and the number of rows.
+    """
+    plan = packing_plan(np.bincount(sizes), length)
+    lengths, firsts = np.repeat(plan.lengths, plan.counts, axis=0), np.repeat(plan.firsts, plan.counts, axis=0)
+    instance = np.arange(len(lengths)) - np.repeat(np.cumsum(plan.counts) - plan.counts, plan.counts)
+    rows, slots = np.nonzero(lengths)
+    columns = (np.cumsum(lengths, axis=1) - lengths)[rows, slots]
+    # The plan counts the texts of a length; here they are in the order of their numbers.
+    by_size = np.argsort(sizes, kind="stable")
+    begins = np.cumsum(np.bincount(sizes)) - np.bincount(sizes)
+    texts = by_size[begins[lengths[rows, slots]] + (firsts + instance[:, None])[rows, slots]]
+    places = np.empty((3, len(sizes)), "int64")
+    places[:, texts] = rows, columns, slots
+    return (*places, len(lengths))
+
+
+def _one_a_row(count):
+    zeros = np.zeros(count, "int64")
+    return np.arange(count), zeros, zeros, count

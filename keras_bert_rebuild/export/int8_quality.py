@@ -1,0 +1,108 @@
+"""What 8 bits cost: answers of the int8 model of an OpenVINO folder beside those of its float32 model."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert_rebuild.data.batches import Buckets, bucket_lengths
+from keras_bert_rebuild.data.retrieval.max_sim import max_sim
+from keras_bert_rebuild.export.calibration import calibration_texts
+from keras_bert_rebuild.export.evaluation import Evaluation
+from keras_bert_rebuild.export.openvino import OpenVINORunner
+from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS
+from keras_bert_rebuild.tasks.marked_rows import MarkedRows
+from keras_bert_rebuild.tasks.metrics import ranking_scores, regression_scores
+
+# Texts that are compared with each other.
+COMPARED = 300
+
+METRIC = "ndcg@10"
+
+
+def int8_quality(folder: Path, texts: list[str], evaluation: Evaluation | None = None) -> dict[str, Any]:
+    """How well the scores of int8 agree with those of float32, and how well both search.
+
+    Args:
+        folder: as `export` writes it for openvino_int8, of a task that makes vectors or scores.
+        texts: those of the calibration.
+        evaluation: a search; None for none.
+
+    Returns:
+        `spearman`, Spearman's correlation of the similarities of all pairs among at most `COMPARED` texts, or of the scores of as
+        many pairs, with int8 and with float32; with an evaluation `ndcg@10` of both.
+    """
+    runners = {"float32": OpenVINORunner(folder, int8=False), "int8": OpenVINORunner(folder)}
+    sample = calibration_texts([text for text in texts if text.strip()][:COMPARED], runners["int8"].settings)
+    scores = {name: _similarities(runner, sample) for name, runner in runners.items()}
+    quality: dict[str, Any] = {
+        "compared": len(sample),
+        "spearman": round(regression_scores(scores["float32"], scores["int8"])["spearman"], 6),
+    }
+    if evaluation is not None:
+        searched = {name: _search(runner, evaluation) for name, runner in runners.items()}
+        quality[METRIC] = {
+            name: round(ranking_scores(evaluation.judgements, run, [METRIC])[METRIC], 6) for name, run in searched.items()
+        }
+    return quality
+
+
+def _similarities(runner, texts):
+    """The scores of pairs, or the similarity of every two texts, as a list."""
+    if runner.settings["kind"] == "reranking":
+        return _answers(runner, *zip(*texts, strict=True))[:, 0].tolist()
+    vectors = _vectors(runner, texts, "document")
+    return np.concatenate([_products(runner, one, vectors[i + 1 :]) for i, one in enumerate(vectors[:-1])]).tolist()
+
+
+def _search(runner, evaluation):
+    """The run of an evaluation: the scores of documents for every query."""
+    names, run = list(evaluation.corpus), {}
+    if runner.settings["kind"] == "reranking":
+        for query in evaluation.judgements:
+            found = evaluation.candidates(query)
+            texts = [evaluation.corpus[name] for name in found]
+            scores = _answers(runner, [evaluation.queries[query]] * len(texts), texts)[:, 0]
+            run[query] = dict(zip(found, scores.tolist(), strict=True))
+        return run
+    prompts, own = runner.settings.get("prompts") or {}, runner.settings.get("prompt", "")
+    queries = [prompts.get("query", own) + evaluation.queries[query] for query in evaluation.judgements]
+    queries = _vectors(runner, queries, "query")
+    documents = _vectors(runner, [prompts.get("document", own) + text for text in evaluation.corpus.values()], "document")
+    for query, vector in zip(evaluation.judgements, queries, strict=True):
+        run[query] = dict(zip(names, _products(runner, vector, documents).tolist(), strict=True))
+    return run
+
+
+def _products(runner, one, others):
+    """The similarity of a text to each of others, from their vectors."""
+    if one.ndim == 1:
+        return np.stack(others) @ one
+    return max_sim(one, np.concatenate(others), np.cumsum([0, *map(len, others)]))
+
+
+def _vectors(runner, texts, of):
+    """A vector for each text, or one for each of its tokens, such that their product is the similarity.
+
+    Args:
+        runner: an `OpenVINORunner`.
+        texts: the texts.
+        of: what they are, "query" or "document".
+    """
+    if runner.settings["kind"] == "late_interaction":
+        rows = MarkedRows.of_settings(runner.tokenizer, **runner.settings["rows"][of])(texts)
+        return [vectors[: len(row.ids)][row.scored > 0] for vectors, row in zip(_stream(runner, rows), rows, strict=True)]
+    vectors = _answers(runner, texts)
+    if runner.settings.get("measure") == "cosine":
+        return list(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+    return list(vectors)
+
+
+def _answers(runner, texts, pairs=None):
+    """The first output for texts or pairs of texts, `(texts, ...)`."""
+    encoded = runner.tokenizer.encode_batch(list(texts), None if pairs is None else list(pairs), max_len=runner.max_len)
+    return np.stack(list(_stream(runner, zip(encoded.ids, encoded.segments, strict=True))))
+
+
+def _stream(runner, rows):
+    return Buckets(runner, bucket_lengths(runner.max_len, compiled=False), BATCH_TOKENS).stream(rows)

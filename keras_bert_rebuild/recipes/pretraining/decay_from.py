@@ -1,0 +1,132 @@
+"""A trapezoidal run continued from one of its checkpoints with the fall of its rate: many models from one long run."""
+
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
+from keras_bert_rebuild.recipes.run_folder import FREE, read_yaml
+from keras_bert_rebuild.recipes.settings import as_phase, plain
+from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+
+# What may be given for a fall; everything else is that of the run it continues.
+OWN = ("decay_from", "decay_step", "steps", "decay_fraction", "decay_shape", "schedule", *FREE, *OF_A_START)
+
+
+def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
+    """The settings of a run that continues another one with the fall of its rate; without `decay_from`, the same settings.
+
+    They are those of a run that would have begun its fall there from the start: the steps, the warm-up and the phases of the run
+    that is continued, up to a new end. So both end with the same bits.
+
+    Args:
+        settings: `PretrainSettings` with `decay_from`, and of the other fields only those that may differ.
+        output: the folder of the new run, which may have been begun.
+
+    Raises:
+        ValueError: there is no such run or checkpoint, its rate has no part in which it stays, or settings differ.
+    """
+    if settings.decay_from is None:
+        return settings
+    run = Path(settings.decay_from)
+    values = _values_of(run)
+    differing = _differing(settings, values)
+    if differing:
+        raise ValueError(f"decay_from continues {run} with its own settings: {'; '.join(differing)}. Leave them out.")
+    known = PretrainSettings.from_dict({name: value for name, value in values.items() if name != "corpus"})
+    if settings.steps is not None and settings.decay_fraction is not None:
+        raise ValueError(
+            f"the end of a fall must be given by steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."
+        )
+    fraction = known.fall[0] if settings.decay_fraction is None else settings.decay_fraction
+    begins = known.total_steps - round(known.fall[0] * known.total_steps)
+    warmup = known.warmup_of(known.total_steps)
+    step = _step(settings, run, known.gradient_accumulation_steps, begins, Path(output))
+    if not warmup <= step <= begins:
+        raise ValueError(
+            f"decay_step must be from {warmup} to {begins}, where the rate of {run} is neither rising nor falling; got {step}."
+        )
+    total = settings.steps or (round(step / (1 - fraction)) if fraction < 1 else 0)
+    if total <= step:
+        raise ValueError(f"steps must be above decay_step, the step the fall begins at; got {total} steps and a fall from {step}.")
+    every = max((total - step) // 10, 1)
+    own = {name: getattr(settings, name) for name in (*FREE, *OF_A_START)}
+    own["evaluate_steps"] = settings.evaluate_steps or every
+    return replace(
+        known,
+        **own,
+        phases=_until(known.all_phases, total),
+        warmup_steps=warmup,
+        warmup_fraction=None,
+        decay_fraction=(total - step) / total,
+        decay_shape=settings.decay_shape or known.fall[1],
+        decay_from=plain(run),
+        decay_step=step,
+    )
+
+
+def decay_checkpoint(settings: PretrainSettings) -> Any:
+    """The checkpoint that a run with settings from `with_decay` begins with.
+
+    Raises:
+        ValueError: it is gone or damaged.
+    """
+    run, step = settings.decay_from, settings.decay_step
+    if run is None or step is None:
+        raise ValueError(f"expected settings of with_decay, with a run and a step; got {run} and {step}.")
+    return read_checkpoint(Path(run) / "checkpoints" / f"step-{step * settings.gradient_accumulation_steps:08d}")
+
+
+def _values_of(run):
+    """The settings in the folder of a trapezoidal run."""
+    if not (run / "settings.yaml").is_file():
+        raise ValueError(f"decay_from must be the folder of a run, with its settings.yaml; {run} has none.")
+    values = read_yaml(run / "settings.yaml")
+    for name, expected in (("schedule", "trapezoidal"), ("minutes", None), ("decay_from", None)):
+        found = values.get(name, BEFORE[name])
+        if found != expected:
+            what = f"without {name}" if expected is None else f"with {name}={expected!r}"
+            raise ValueError(
+                f"decay_from must be the folder of a run {what}, whose rate stays before it falls; {run} has {found!r}."
+            )
+    return values
+
+
+def _differing(settings, values):
+    """Settings that were given, and are not those of the run."""
+    default, given = asdict(PretrainSettings()), asdict(settings)
+    names = [field.name for field in fields(settings) if field.name not in OWN and given[field.name] != default[field.name]]
+    known = {**default, **values}
+    return [f"{name} is {given[name]!r} and was {known[name]!r}" for name in names if plain(given[name]) != plain(known[name])]
+
+
+def _step(settings, run, accumulation, begins, output):
+    """The step of the checkpoint to begin with."""
+    begun = output / "settings.yaml"
+    if settings.decay_step is None and begun.is_file():  # the other run may have gone on since
+        known = read_yaml(begun)
+        if known.get("decay_from") == plain(run) and isinstance(known.get("decay_step"), int):
+            return known["decay_step"]
+    if settings.decay_step is not None and begun.is_file():
+        return settings.decay_step  # its checkpoint may be gone since
+    found = [step // accumulation for step in CheckpointFolder(run / "checkpoints").steps() if step % accumulation == 0]
+    usable = [step for step in found if step <= begins]
+    wanted = settings.decay_step if settings.decay_step is not None else max(usable, default=None)
+    if wanted not in found:
+        what = f"of step {wanted}" if wanted is not None else f"up to step {begins}, where its rate falls,"
+        kept = ", ".join(f"{step:,}" for step in found) or "none"
+        raise ValueError(f"decay_from must have a checkpoint {what} in {run}; it has {kept}: see keep_checkpoints and save_steps.")
+    return wanted
+
+
+def _until(phases, total):
+    """Phases that end at a step: cut, or the last one extended."""
+    kept, left = [], total
+    for i, phase in enumerate(phases):
+        steps = left if i == len(phases) - 1 else min(phase.steps, left)
+        if steps:
+            kept.append(as_phase(replace(phase, steps=steps), i))
+        left -= steps
+    return tuple(kept)

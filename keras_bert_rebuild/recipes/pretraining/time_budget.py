@@ -1,0 +1,215 @@
+"""A run that ends at a time: how far it trains before it looks at the clock again, and where it will end."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+
+from keras_bert_rebuild.recipes.pretraining.step_spans import StepSpan
+from keras_bert_rebuild.training.distributed.hosts import gathered
+
+# Optimizer steps of the first spans of a start and of a phase: one that may be compiled, then those that are measured first.
+FIRST = (1, 2)
+
+# A span is at most this part of the steps that are left, so that the last steps are looked at one by one.
+PART = 20
+
+# Evaluations and checkpoints of a run that does not say, and the share of its time that they may take: else there are fewer.
+TIMES, SHARE = 10, 0.1
+
+# What the seconds of earlier spans count, for each span since.
+MEMORY = 0.8
+
+
+class TimeBudget:
+    """The time of a run, counted over all its starts, and the steps that fit into it.
+
+    After every span it looks at the clock. The steps that are left are the time that is left, without what evaluations and
+    checkpoints will take, divided by the time of a step; where they are not those expected before, the schedule is corrected from
+    this step on (`ProgressSchedule.correct`), and the correction is recorded. The schedule is thus a function of the step and of
+    what is in the checkpoint: a run that is resumed has the rate that it would have had, until it is corrected again.
+
+    Args:
+        minutes: the time of the run.
+        schedule: its `ProgressSchedule`.
+        shares: for every phase its share of the time; their sum is 1.
+        sizes: for every phase the tokens of a step, for a first guess at its speed.
+        accumulation: batches of an optimizer step.
+        log_steps: optimizer steps after which a row is due at the latest.
+        evaluate_steps, save_steps: an evaluation or a checkpoint is due at their multiples; None for ten in the run, or fewer if
+            they would take more than a tenth of the time.
+        clock: a function that returns seconds; None for that of the machine.
+        started: what the clock showed when the run began; None for now.
+    """
+
+    def __init__(
+        self,
+        minutes: float,
+        schedule: Any,
+        shares: Sequence[float],
+        sizes: Sequence[int],
+        accumulation: int,
+        log_steps: int,
+        evaluate_steps: int | None = None,
+        save_steps: int | None = None,
+        clock: Callable[[], float] | None = None,
+        started: float | None = None,
+    ) -> None:
+        self.seconds, self.schedule, self.accumulation, self.log_steps = 60.0 * minutes, schedule, accumulation, log_steps
+        self.every = (evaluate_steps, save_steps)
+        self.until = [sum(shares[: i + 1]) for i in range(len(shares) - 1)] + [1.0]
+        self.sizes = sizes
+        self.clock = clock or time.monotonic
+        self.origin = self.clock() if started is None else started
+        self.ends: list[int] = []
+        """For every phase that is over, the batch after its last."""
+        self.corrections: list[list[float]] = []
+        """Step, seconds used, progress and expected last step at every correction."""
+        self.line = (0, 0.0, schedule.expected_steps)
+        """Step and progress of the last correction, and the expected last step."""
+        self._speed = [0.0, 0.0]  # seconds and steps, the earlier ones less
+        self._cost = 0.0  # seconds of the last evaluation, checkpoint or both
+        self._next = 1 / TIMES  # the progress after which they are due again
+        self._compiled = 0.0
+        self._trained = 0.0
+
+    @property
+    def expected_steps(self) -> int:
+        """The optimizer steps of the run, as far as it knows."""
+        return self.line[2]
+
+    def used(self) -> float:
+        """Seconds used so far, by all starts; on several hosts, those of host 0."""
+        return _of_host_0(self.clock() - self.origin)
+
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint must know to continue; called by the host that writes it."""
+        own = {name: list(getattr(self, name)) for name in ("ends", "corrections", "line")}
+        return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "cost": self._cost, "next": self._next}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        """Continue where a checkpoint was written; the time since the run was started again counts, too."""
+        self.origin -= facts["seconds"]
+        self.ends, self.corrections, self.line = list(facts["ends"]), [list(c) for c in facts["corrections"]], tuple(facts["line"])
+        self._speed, self._cost, self._next = list(facts["speed"]), facts["cost"], facts["next"]
+
+    def trained(self) -> None:
+        """Say that the batches of a span are over, and what is due after them begins."""
+        self._trained = self.used()
+
+    def compiled(self, seconds: float) -> None:
+        """Say how much longer an evaluation took than one of the same batches will take again."""
+        self._compiled = _of_host_0(max(seconds, 0.0))
+
+    def progress(self, step: int) -> float:
+        """The progress after some optimizer steps."""
+        since, begun, until = self.line
+        return min(begun + (1.0 - begun) * ((step - since) / max(until - since, 1)), 1.0)
+
+    def spans(self, start: int) -> Iterator[StepSpan]:
+        """The spans of the rest of the run; each is decided when it is asked for, after what was due after the one before.
+
+        Args:
+            start: the first batch.
+        """
+        phase, measured, at = len(self.ends), 0, start
+        while True:
+            step = at // self.accumulation
+            done = self.progress(step)
+            if done >= 1.0:
+                return
+            if done >= self.until[phase] and phase < len(self.until) - 1:
+                self.ends.append(at)
+                phase, measured = phase + 1, 0
+                self._guess_speed(phase)
+                continue
+            count = self._count(step, phase, measured)
+            stop = (step + count) * self.accumulation  # also from the middle of a step, where a signal stopped the run
+            evaluates, saves = self._due(step + count)
+            before = self.used()
+            yield StepSpan(at, stop, phase, evaluates, saves)
+            now = self.used()
+            if measured:  # else it may have been compiled
+                self._measure(before, now, (stop - at) / self.accumulation, evaluates or saves)
+            if self.progress(step + count) >= self._next - 1e-9:
+                tenth = (int(TIMES * self.progress(step + count) + 1e-9) + 1) / TIMES
+                self._next = max(tenth, self.progress(step + count) + self._cost / (SHARE * self.seconds))
+            measured, at = measured + 1, stop
+            if self._speed[1]:
+                self._correct(step + count, now)
+
+    def _count(self, step, phase, measured):
+        """The optimizer steps of the next span."""
+        left = self.expected_steps - step
+        count = FIRST[measured] if measured < len(FIRST) else max(min(self.log_steps, left // PART), 1)
+        if phase < len(self.until) - 1:  # to the step after which the phase is over
+            slope = (1.0 - self.line[1]) / max(self.line[2] - self.line[0], 1)
+            count = min(count, max(int((self.until[phase] - self.progress(step)) / slope) + 1, 1))
+        multiples = [(step // every + 1) * every - step for every in self.every if every is not None]
+        return min(count, left, *multiples)
+
+    def _due(self, stop):
+        """Whether an evaluation and a checkpoint are due after a step; both are at the end of the run."""
+        last = stop >= self.expected_steps
+        passed = self.progress(stop) >= self._next - 1e-9
+        return [last or (passed if every is None else stop % every == 0) for every in self.every]
+
+    def _measure(self, before, now, steps, due):
+        """Count the time of a span for the speed, and that of what was due after it apart."""
+        seconds = (self._trained if due else now) - before
+        if due:
+            self._cost = max(now - self._trained - self._compiled, 0.0)
+            self._compiled = 0.0
+        self._speed = [MEMORY * old + new for old, new in zip(self._speed, (seconds, steps), strict=True)]
+
+    def _guess_speed(self, phase):
+        """The time of a step of the next phase, by its tokens; the first step that is measured counts for most of it."""
+        seconds, steps = self._speed
+        self._speed = [0.1 * seconds / max(steps, 1) * self.sizes[phase] / self.sizes[phase - 1], 0.1] if steps else [0.0, 0.0]
+
+    def _correct(self, step, now):
+        """Expect another last step, if the time that is left says so."""
+        progress = self.progress(step)
+        if progress >= 1.0:
+            return
+        ahead = max(self._times_left(step, every) for every in self.every) * self._cost
+        left = max(round((self.seconds - now - ahead) / (self._speed[0] / self._speed[1])), 1)
+        if step + left != self.expected_steps:
+            self.line = (step, progress, step + left)
+            self.corrections.append([step, round(now, 3), progress, step + left])
+            self.schedule.correct(*self.line)
+
+    def _times_left(self, step, every):
+        """How often an evaluation or a checkpoint is still due, with that at the end."""
+        if every is None:
+            interval = max(1 / TIMES, self._cost / (SHARE * self.seconds))
+            return 1 + max(math.ceil((1.0 - self._next) / interval - 1e-6), 0)
+        return max(self.expected_steps - step, 1) // every + 1
+
+
+class FirstBatch(keras.callbacks.Callback):
+    """How much longer the first batch of an evaluation takes than the others: where it is the first one, it is compiled."""
+
+    reads_logs_itself = True  # none of them; see `DeviceLogs`
+    compiled = 0.0
+    """Seconds; 0 as long as there was one batch."""
+
+    def on_test_begin(self, logs=None):
+        self._begun, self._first, self._others = time.monotonic(), None, 0
+
+    def on_test_batch_end(self, batch, logs=None):
+        if self._first is None:
+            self._first = time.monotonic() - self._begun
+        else:
+            self._others += 1
+
+    def on_test_end(self, logs=None):
+        if self._others:
+            self.compiled = self._first - (time.monotonic() - self._begun - self._first) / self._others
+
+
+def _of_host_0(number):
+    """A number of host 0, on all hosts."""
+    return float(gathered([round(number * 1e6)]).reshape(-1)[0]) / 1e6  # whole numbers travel

@@ -1,0 +1,239 @@
+"""What a `SentenceEmbedder` can be trained on: pairs with scores, groups for retrieval, texts with labels. An object each."""
+
+import abc
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
+from keras_bert_rebuild.tasks.packed_training import EncodedGroups, guide_vectors, numbered, packed_batches
+from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, best_of, retrieval_row, retrieval_scores, retrieved
+from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objective_for
+from keras_bert_rebuild.tasks.task import place_of
+from keras_bert_rebuild.tasks.text_rows import Encoded
+from keras_bert_rebuild.training.retrieval_losses import GUIDE
+
+# Queries whose scores with a corpus are computed at once.
+BLOCK = 256
+
+# The fields of `FinetuneSettings` for every kind of examples, and those for some.
+_SHARED = ("objective", "temperature", "matryoshka_dims", "matryoshka_weights")
+_OF_GROUPS = ("learned_temperature", "symmetric", "guide", "false_negative_margin", "query_prompt", "document_prompt")
+
+
+class VectorExamples(abc.ABC):
+    """A kind of examples for vectors. Abstract.
+
+    Args:
+        task: the `SentenceEmbedder`.
+    """
+
+    name: str
+    """The name of the task on the command line."""
+
+    metrics: tuple[str, ...] = METRICS
+    options: tuple[str, ...] = ()
+    packed = True
+    """Whether it is trained on packed rows."""
+
+    def __init__(self, task: Any) -> None:
+        self.task = task
+
+    @classmethod
+    @abc.abstractmethod
+    def objective_for(cls, examples: Sequence[Any]) -> str:
+        """The default objective."""
+
+    @abc.abstractmethod
+    def encode(self, examples: list[Any]) -> Encoded:
+        """See `Task.encode`."""
+
+    @abc.abstractmethod
+    def batches(self, encoded: Any, batch_size: int, seed: int | None, **kwargs: Any) -> Any:
+        """See `Task.batches`."""
+
+    @abc.abstractmethod
+    def answers(self, examples: list[Any], batch_size: int, progress: Any) -> list[Any]:
+        """See `Task.predict_examples`."""
+
+    @abc.abstractmethod
+    def scores(self, examples: Sequence[Any], answers: Sequence[Any]) -> dict[str, float]:
+        """See `Task.scores`."""
+
+    @abc.abstractmethod
+    def row(self, example: Any, answer: Any) -> dict[str, Any]:
+        """See `Task.row`."""
+
+
+class Pairs(VectorExamples):
+    """Pairs of texts; the answer is their cosine in the range of the scores. Every window of a long text forms a pair, with the
+    last of a shorter one."""
+
+    name, metrics, options, packed = "similarity", (*REGRESSION_METRICS, "average_precision"), _SHARED, False
+
+    @classmethod
+    def objective_for(cls, examples):
+        return objective_for([example.score for example in examples])
+
+    def encode(self, examples):
+        windows = self.task.windows(list(itertools.chain.from_iterable((example.first, example.second) for example in examples)))
+        objective = self.task.training_objective
+        targets = [objective.target(example.score, place_of(example, i)) for i, example in enumerate(examples)]
+        return Encoded(windows, None if None in targets else np.array(targets, "float32"))
+
+    def batches(self, encoded, batch_size, seed, **kwargs):
+        if encoded.targets is None:
+            raise ValueError("every pair must have a score to be trained for cosines; at least one has none.")
+        bounds = np.searchsorted(encoded.windows.examples, np.arange(2 * len(encoded.targets) + 1)).tolist()
+        rows, owners, all_windows = [], [], self.task.training_objective.all_windows
+        for pair in range(len(encoded.targets)):
+            first, second, end = bounds[2 * pair : 2 * pair + 3]
+            count = max(second - first, end - second) if all_windows else 1
+            for i in range(count):
+                rows += [min(first + i, second - 1), min(second + i, end - 1)]
+                owners += [pair, pair]
+        return self.task.grouped_batches(encoded, rows, encoded.targets[owners], 2, batch_size, seed, **kwargs)
+
+    def answers(self, examples, batch_size, progress):
+        texts = list(itertools.chain.from_iterable((example.first, example.second) for example in examples))
+        vectors = self.task.compared(texts, batch_size, progress)
+        low, high = self.task.score_range
+        return (low + np.sum(vectors[::2] * vectors[1::2], axis=1) * (high - low)).tolist()
+
+    def scores(self, examples, answers):
+        from keras_bert_rebuild.tasks.metrics import average_precision, regression_scores
+
+        right = [example.score for example in examples]
+        found = regression_scores(right, list(answers))
+        if set(right) == {0.0, 1.0}:  # pairs that are the same or not
+            found["average_precision"] = average_precision(right, answers)
+        return found
+
+    def row(self, example, answer):
+        return {"first": example.first, "second": example.second, "score": round(float(answer), 6)}
+
+
+class Groups(VectorExamples):
+    """Queries with a positive and negatives; the answer is the texts of all examples that are nearest to the query."""
+
+    name, options = "retrieval", (*_SHARED, "chunk", *_OF_GROUPS)
+
+    @classmethod
+    def objective_for(cls, examples):
+        return "in_batch_negatives"
+
+    def encode(self, examples):
+        negatives = max(len(example.negatives) for example in examples)
+        objective = self.task.training_objective
+        if objective.needs_teacher:
+            for i, example in enumerate(examples):
+                if example.scores is None or not example.negatives:
+                    found = f"{len(example.negatives)} negatives and {'no' if example.scores is None else 'their'} scores"
+                    wanted = "at least one negative, and scores of the positive and every negative"
+                    raise ValueError(f"expected {wanted}; {place_of(example, i)} has {found}.")
+        query, document = map(self.task.prompt_text, ("query", "document"))
+        missing = (None,) * negatives
+        prompted = [
+            ((query, example.query), *((document, text) for text in (example.positive, *example.negatives))) for example in examples
+        ]
+        texts, groups = numbered([(*group, *missing)[: negatives + 2] for group in prompted])
+        scores = None
+        if objective.needs_teacher:
+            scores = np.zeros(groups.shape, "float32")
+            for row, example in zip(scores, examples, strict=True):
+                row[1 : 1 + len(example.scores)] = example.scores
+        return EncodedGroups.of(self.task, texts, groups, scores)
+
+    def batches(self, encoded, batch_size, seed, **kwargs):
+        guide = self.task.training.guide
+        of_guide = None if guide is None else guide_vectors(guide, encoded.texts)
+
+        def targets(examples):
+            # Equal texts have equal numbers, those of a batch, which float32 holds.
+            numbers = encoded.groups[examples]
+            same = np.where(numbers >= 0, encoded.same[numbers], -1)
+            local = np.searchsorted(np.unique(same[same >= 0]), same)
+            teacher = np.zeros(same.shape, "float32") if encoded.scores is None else encoded.scores[examples]
+            columns = [np.where(same >= 0, local, -1)[..., None], teacher[..., None]]
+            assert len(columns) == GUIDE
+            if of_guide is not None:
+                columns.append(np.where((same >= 0)[..., None], of_guide[same], 0.0))
+            return np.concatenate(columns, axis=-1).astype("float32")
+
+        return packed_batches(self.task, encoded, targets, batch_size, seed, **kwargs)
+
+    def answers(self, examples, batch_size, progress):
+        def scorer(queries, corpus):
+            asked = self.task.compared(queries, batch_size, prompt="query")
+            documents = self.task.compared(corpus, batch_size, progress, prompt="document")
+            for first in range(0, len(queries), BLOCK):
+                yield asked[first : first + BLOCK] @ documents.T
+
+        return retrieved(examples, scorer)
+
+    def scores(self, examples, answers):
+        return retrieval_scores(examples, answers)
+
+    def row(self, example, answer):
+        return retrieval_row(example, answer)
+
+
+class Labelled(VectorExamples):
+    """Texts with labels; the answer is the nearest of the other texts, by number, and relevant are those of the same label."""
+
+    name, options = "labelled_similarity", (*_SHARED, "chunk", "learned_temperature")
+
+    @classmethod
+    def objective_for(cls, examples):
+        return "triplet"
+
+    def encode(self, examples):
+        texts, groups = numbered([(("", example.text),) for example in examples])
+        labels = [example.label for example in examples]
+        return EncodedGroups.of(self.task, texts, groups, None if None in labels else np.unique(labels, return_inverse=True)[1])
+
+    def batches(self, encoded, batch_size, seed, **kwargs):
+        if encoded.scores is None:
+            raise ValueError("every text must have a label for training; at least one has none.")
+        return packed_batches(self.task, encoded, lambda examples: encoded.scores[examples, None], batch_size, seed, **kwargs)
+
+    def answers(self, examples, batch_size, progress):
+        vectors = self.task.compared([example.text for example in examples], batch_size, progress)
+        names, answers = [str(i) for i in range(len(examples))], []
+        for first in range(0, len(vectors), BLOCK):
+            scores = vectors[first : first + BLOCK] @ vectors.T
+            np.fill_diagonal(scores[:, first:], -np.inf)  # a text is not its own neighbour
+            answers += [{name: score for name, score in answer.items() if score > -np.inf} for answer in best_of(scores, names)]
+        return answers
+
+    def scores(self, examples, answers):
+        from keras_bert_rebuild.tasks.metrics import ranking_scores
+
+        of_label: dict[Any, list[str]] = {}
+        for i, example in enumerate(examples):
+            of_label.setdefault(example.label, []).append(str(i))
+        judged = {str(i): dict.fromkeys(of_label[example.label], 1) for i, example in enumerate(examples)}
+        for name, of_text in judged.items():
+            del of_text[name]
+        return ranking_scores(judged, {str(i): answer for i, answer in enumerate(answers)}, METRICS)
+
+    def row(self, example, answer):
+        nearest = list(answer.items())[:10]
+        return {"text": example.text, "nearest": [int(name) for name, _ in nearest], "scores": [round(s, 6) for _, s in nearest]}
+
+
+# By the kind of examples, as for `read_examples`.
+VECTOR_EXAMPLES: dict[str, type[VectorExamples]] = {"similarity": Pairs, "retrieval": Groups, "classification": Labelled}
+
+
+def check_objective(name: str, examples: str) -> None:
+    """Refuse an objective that is not one for these examples.
+
+    Raises:
+        ValueError: the error names those that are.
+    """
+    if name not in OBJECTIVES or examples not in OBJECTIVES[name].examples:
+        known = " or ".join(other for other, objective in OBJECTIVES.items() if examples in objective.examples)
+        raise ValueError(f"objective must be {known} for {VECTOR_EXAMPLES[examples].name}; got {name!r}.")

@@ -1,0 +1,156 @@
+"""Learning rates that rise, stay and fall: as a function of steps, or of the progress of a run whose steps are not known yet."""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+# How a rate falls: its fraction of the peak, from the fraction of the fall that is left, 1 at its beginning and 0 at its end.
+SHAPES = {
+    "linear": lambda left: left,
+    "cosine": lambda left: (1.0 + ops.cos((1.0 - left) * math.pi)) / 2.0,
+    "one_minus_sqrt": lambda left: 1.0 - ops.sqrt(1.0 - left),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class WarmupStableDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """A rate that rises linearly from 0 to its peak, stays there, and falls to 0: a trapezoid, if it falls linearly.
+
+        rate(t) = peak_rate · t / warmup_steps                                    for t < warmup_steps
+        rate(t) = peak_rate                                                       for t ≤ total_steps − decay_steps
+        rate(t) = peak_rate · shape((total_steps − t) / decay_steps)              after, and 0 for t ≥ total_steps
+
+        shape(u) = u   or   (1 + cos(π (1 − u))) / 2   or   1 − √(1 − u)          "linear", "cosine", "one_minus_sqrt"
+
+    t counts the previous optimizer steps, as for `WarmupLinearDecay`. The rate before the fall does not depend on `total_steps`: a
+    run can be continued from any checkpoint before its fall, with one of its own.
+
+    Args:
+        peak_rate: rate after the warm-up.
+        warmup_steps: optimizer steps of rising rate; 0 to start at the peak.
+        decay_steps: optimizer steps of falling rate; `total_steps - warmup_steps` for a rate that does not stay.
+        total_steps: optimizer steps after which the rate is 0.
+        shape: how it falls, "linear", "cosine" or "one_minus_sqrt".
+
+    Raises:
+        ValueError: a negative rate, an unknown shape, or a total of less than 1 step or less than the sum of the others.
+
+    Example:
+
+    >>> schedule = WarmupStableDecay(1.0, warmup_steps=2, decay_steps=4, total_steps=8)
+    >>> [round(float(schedule(step)), 3) for step in range(10)]
+    [0.0, 0.5, 1.0, 1.0, 1.0, 0.5, 0.293, 0.134, 0.0, 0.0]
+
+    Reference: Hägele et al., 2024, sections 2 and 4 (https://arxiv.org/abs/2405.18392), also for 1 − √; Zhai et al., 2022, section
+    3.5 (https://arxiv.org/abs/2106.04560), for the trapezoid; Loshchilov and Hutter, 2017, for the cosine.
+    """
+
+    def __init__(
+        self, peak_rate: float, warmup_steps: int, decay_steps: int, total_steps: int, shape: str = "one_minus_sqrt"
+    ) -> None:
+        if min(warmup_steps, decay_steps) < 0 or warmup_steps + decay_steps > total_steps or total_steps < 1:
+            raise ValueError(
+                "warmup_steps and decay_steps must not be negative, and total_steps at least their sum and at least 1; "
+                f"got warmup_steps={warmup_steps}, decay_steps={decay_steps} and total_steps={total_steps}."
+            )
+        _check_rate_and_shape(peak_rate, shape)
+        self.peak_rate = peak_rate
+        self.warmup_steps = warmup_steps
+        self.decay_steps = decay_steps
+        self.total_steps = total_steps
+        self.shape = shape
+
+    def __call__(self, step: Any) -> Any:
+        return _rate(step, self.peak_rate, self.warmup_steps, self.decay_steps, self.total_steps, self.shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("peak_rate", "warmup_steps", "decay_steps", "total_steps", "shape")}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_rebuild")
+class ProgressSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """The same, for a run that ends at a time: rates are a function of its progress, which is 0 at its beginning and 1 at its end.
+
+        progress(t) = begun + (1 − begun) · (t − from) / (until − from)
+
+    `begun`, `from` and `until` are a variable, which `correct` sets whenever the speed of the run tells that it will end at another
+    step than `until`. A correction changes how fast the progress grows and not the progress, so the rate has no jump. The variable
+    belongs to the optimizer, and so is in every checkpoint.
+
+    Args:
+        peak_rate: rate after the warm-up.
+        warmup_fraction, decay_fraction: fractions of the progress in which the rate rises and falls, together at most 1.
+        shape: as for `WarmupStableDecay`.
+        expected_steps: the steps of the run, as long as nobody has corrected them.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Example:
+
+    >>> schedule = ProgressSchedule(1.0, warmup_fraction=0.0, decay_fraction=1.0, shape="linear", expected_steps=10)
+    >>> schedule.correct(step=5, progress=0.5, last_step=7)
+    >>> [float(schedule(step)) for step in range(5, 8)]
+    [0.5, 0.25, 0.0]
+    """
+
+    def __init__(
+        self, peak_rate: float, warmup_fraction: float, decay_fraction: float, shape: str, expected_steps: int = 1000
+    ) -> None:
+        if min(warmup_fraction, decay_fraction) < 0 or warmup_fraction + decay_fraction > 1 or expected_steps < 1:
+            raise ValueError(
+                "warmup_fraction and decay_fraction must not be negative, and together at most 1, and expected_steps at least 1; "
+                f"got {warmup_fraction}, {decay_fraction} and {expected_steps}."
+            )
+        _check_rate_and_shape(peak_rate, shape)
+        self.peak_rate = peak_rate
+        self.warmup_fraction = warmup_fraction
+        self.decay_fraction = decay_fraction
+        self.shape = shape
+        self.expected_steps = expected_steps
+        self.line = np.array([0, 0, expected_steps], "float32")
+        """`(3,)`: the step and the progress of the last correction, and the step at which the progress will be 1."""
+
+    def add_variables(self, optimizer: Any) -> None:
+        """Keep the line in a variable of an optimizer, which calls this when it is built."""
+        variable = optimizer.add_variable((3,), initializer="zeros", dtype="float32", name="progress")
+        variable.assign(self.line)
+        self.line = variable
+
+    def correct(self, step: int, progress: float, last_step: int) -> None:
+        """From this step and its progress on, go straight to a progress of 1 at `last_step`."""
+        values = np.array([step, progress, last_step], "float32")
+        if hasattr(self.line, "assign"):
+            self.line.assign(values)
+        else:
+            self.line = values
+
+    def progress(self, step: Any) -> Any:
+        """The progress after a number of steps, from 0 to 1."""
+        line = ops.convert_to_tensor(self.line)
+        begun, since = line[1], ops.cast(step, "float32") - line[0]
+        return ops.clip(begun + (1.0 - begun) * (since / ops.maximum(line[2] - line[0], 1.0)), 0.0, 1.0)
+
+    def __call__(self, step: Any) -> Any:
+        return _rate(self.progress(step), self.peak_rate, self.warmup_fraction, self.decay_fraction, 1.0, self.shape)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("peak_rate", "warmup_fraction", "decay_fraction", "shape", "expected_steps")
+        return {name: getattr(self, name) for name in names}
+
+
+def _rate(at, peak, warmup, decay, total, shape):
+    """The rate at a point of a run: `at`, `warmup`, `decay` and `total` are steps, or fractions of the run."""
+    at = ops.cast(at, "float32")
+    left = ops.clip((total - at) / (decay or 1), 0.0, 1.0) if decay else ops.cast(at < total, "float32")
+    return ops.where(at < warmup, peak * at / (warmup or 1), peak * SHAPES[shape](left))
+
+
+def _check_rate_and_shape(peak_rate, shape):
+    if peak_rate < 0:
+        raise ValueError(f"peak_rate must not be negative; got {peak_rate}.")
+    if shape not in SHAPES:
+        raise ValueError(f"shape must be one of {', '.join(map(repr, SHAPES))}; got {shape!r}.")

@@ -1,0 +1,174 @@
+"""Folders that search: which kind they are, and the settings of sparse, late-interaction and reranking tasks."""
+
+import json
+import string
+
+import pytest
+
+from keras_bert_rebuild.pretrained.retriever_folder import read_retriever_folder
+
+FIRST = "sentence_transformers.base.modules.transformer.Transformer"
+SPLADE = "sentence_transformers.sparse_encoder.modules.splade_pooling.SpladePooling"
+MASK = "sentence_transformers.multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask"
+UNIT = "sentence_transformers.base.modules.normalize.Normalize"
+TOKENS = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
+
+
+def folder(path, kinds=None, files=None, **settings):
+    """A folder with these modules, files and settings of config_sentence_transformers.json."""
+    if kinds is not None:
+        modules = [{"path": "" if i == 0 else f"{i}_{kind.rsplit('.', 1)[-1]}", "type": kind} for i, kind in enumerate(kinds)]
+        (path / "modules.json").write_text(json.dumps(modules))
+    for name, values in {"config_sentence_transformers.json": settings, **(files or {})}.items():
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_text(json.dumps(values))
+    return path
+
+
+SPARSE = {"sentence_bert_config.json": {"transformer_task": "fill-mask", "max_seq_length": 99}}
+POOLED = {**SPARSE, "1_SpladePooling/config.json": {"pooling_strategy": "sum", "activation_function": "log1p_relu"}}
+
+
+def test_a_sparse_encoder_has_its_pooling_activation_and_prompts(tmp_path):
+    folder(tmp_path, [FIRST, SPLADE], POOLED, prompts={"query": "q: "}, max_active_dims=64)
+    found = read_retriever_folder(tmp_path)
+    assert found.kind == "sparse_embedding"
+    told = {"pooling": "sum", "activation": "log1p_log1p_relu", "prompts": {"query": "q: "}}
+    assert found.settings == {**told, "max_active": 64, "truncate": True, "max_len": 99}
+
+
+CLASSIFIER = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
+
+
+def test_a_cross_encoder_is_recognised_by_its_modules_or_by_marks_in_its_config(tmp_path):
+    folder(tmp_path, files={"config.json": CLASSIFIER})
+    assert read_retriever_folder(tmp_path) is None
+    marked = {**CLASSIFIER, "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}
+    found = read_retriever_folder(folder(tmp_path, files={"config.json": marked}))
+    assert (found.kind, found.settings) == ("reranking", {"activation": "linear", "truncate": True})
+    files = {"config.json": CLASSIFIER, "sentence_bert_config.json": {"transformer_task": "sequence-classification"}}
+    found = read_retriever_folder(folder(tmp_path, [FIRST], files))
+    assert (found.kind, found.settings) == ("reranking", {"activation": "sigmoid", "truncate": True})
+    several = {**CLASSIFIER, "id2label": {"0": "no", "1": "yes"}}
+    assert read_retriever_folder(folder(tmp_path, [FIRST], {**files, "config.json": several})) is None
+
+
+EXPANSION = {"strategy": "fixed", "attend": True, "token": None, "length": 24}
+LATE = {
+    "sentence_bert_config.json": {"query_expansion": EXPANSION, "document_length": 200},
+    "1_Normalize/config.json": TOKENS,
+    "2_MultiVectorMask/config.json": {"skiplist_words": ["."], "skiplist_tasks": ["document"]},
+}
+
+
+def test_a_multi_vector_encoder_has_its_lengths_prefixes_and_words_to_skip(tmp_path):
+    folder(tmp_path, [FIRST, UNIT, MASK], LATE, prompts={"query": "[Q] ", "document": "[D] "})
+    found = read_retriever_folder(tmp_path)
+    assert found.kind == "late_interaction"
+    told = found.settings
+    assert [type(module).__name__ for module in told.pop("modules")] == ["UnitModule"]
+    lengths = {"query_len": 24, "document_len": 200, "query_prefix": "[Q] ", "document_prefix": "[D] "}
+    assert told == {**lengths, "query_expansion": True, "attend_to_expansion": True, "skiplist_words": ["."]}
+
+
+def test_pylate_fills_queries_up_leaves_punctuation_out_and_scales_vectors(tmp_path):
+    folder(tmp_path, [FIRST], query_prefix="[Q] ", document_prefix="", document_length=180, model_type="ColBERT")
+    told = read_retriever_folder(tmp_path).settings
+    assert [type(module).__name__ for module in told["modules"]] == ["UnitModule"]
+    assert (told["query_len"], told["query_expansion"], told["attend_to_expansion"]) == (32, True, False)
+    assert told["skiplist_words"] == list(string.punctuation)
+    folder(tmp_path, [FIRST], do_query_expansion=False, query_length=48, skiplist_words=["?"], model_type="ColBERT")
+    told = read_retriever_folder(tmp_path).settings
+    assert (told["query_len"], told["query_expansion"], told["skiplist_words"]) == (48, False, ["?"])
+
+
+REFUSED = {
+    "a router": (
+        [FIRST, "sentence_transformers.base.modules.router.Router"],
+        {},
+        {},
+        "Transformer and Pooling first; got .*Router",
+    ),
+    "a static embedding": (["sentence_transformers.models.StaticEmbedding"], {}, {}, "first; got StaticEmbedding"),
+    "sparse: an autoencoder": (
+        [FIRST, SPLADE, f"{SPLADE}.SparseAutoEncoder"],
+        SPARSE,
+        {},
+        "got .*SpladePooling, SparseAutoEncoder",
+    ),
+    "sparse: no masked language model": (
+        [FIRST, SPLADE],
+        {"sentence_bert_config.json": {}},
+        {},
+        "transformer_task must be 'fill-mask', got None",
+    ),
+    "sparse: a pooling": (
+        [FIRST, SPLADE],
+        {**SPARSE, "1_SpladePooling/config.json": {"pooling_strategy": "mean"}},
+        {},
+        "a pooling_strategy of max or sum .*; got 'mean' and 'relu'",
+    ),
+    "sparse: a measure": ([FIRST, SPLADE], POOLED, {"similarity_fn_name": "cosine"}, "similarity_fn_name dot; got 'cosine'"),
+    "late: pooled tokens": ([FIRST, MASK, "x.HierarchicalTokenPooling"], LATE, {}, "modules of sentence_transformers; got 'x.Hier"),
+    "late: a pooling": (
+        [FIRST, MASK, "sentence_transformers.models.HierarchicalTokenPooling"],
+        LATE,
+        {},
+        "some of Dense, .*HierarchicalTokenPooling",
+    ),
+    "late: a strategy": (
+        [FIRST, UNIT, MASK],
+        {**LATE, "sentence_bert_config.json": {"query_expansion": {"strategy": "min", "length": 8}}},
+        {},
+        "a query_expansion of the strategy fixed",
+    ),
+    "late: a token": (
+        [FIRST, UNIT, MASK],
+        {**LATE, "sentence_bert_config.json": {"query_expansion": {**EXPANSION, "token": "[PAD]"}}},
+        {},
+        "the mask of the tokenizer; got the token '.PAD.'",
+    ),
+    "late: words of queries": (
+        [FIRST, UNIT, MASK],
+        {**LATE, "2_MultiVectorMask/config.json": {"skiplist_tasks": ["query"]}},
+        {},
+        "must leave words out of documents alone",
+    ),
+    "late: a measure": (
+        [FIRST, UNIT, MASK],
+        LATE,
+        {"similarity_fn_name": "meanmaxsim"},
+        "similarity_fn_name maxsim; got 'meanmaxsim'",
+    ),
+    "late: a default prompt": (
+        [FIRST, UNIT, MASK],
+        LATE,
+        {"prompts": {"a": "b"}, "default_prompt_name": "a"},
+        "must have no default prompt",
+    ),
+    "reranker: an activation": (
+        [FIRST],
+        {"config.json": CLASSIFIER, "sentence_bert_config.json": {"transformer_task": "sequence-classification"}},
+        {"activation_fn": "torch.nn.modules.activation.Tanh"},
+        "an activation_fn of torch.nn among Sigmoid, Identity; got 'torch.nn.modules.activation.Tanh'",
+    ),
+    "reranker: a language model": (
+        [FIRST],
+        {"config.json": CLASSIFIER, "sentence_bert_config.json": {"transformer_task": "text-generation"}},
+        {},
+        "transformer_task must be 'sequence-classification', got 'text-generation'",
+    ),
+    "reranker: logits of words": (
+        [FIRST, "sentence_transformers.cross_encoder.modules.LogitScore"],
+        {"config.json": CLASSIFIER},
+        {"model_type": "CrossEncoder"},
+        "the module Transformer alone; got Transformer, LogitScore",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_supported_is_refused_by_name(tmp_path, name):
+    kinds, files, settings, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        read_retriever_folder(folder(tmp_path, kinds, files, **settings))
