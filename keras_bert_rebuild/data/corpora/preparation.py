@@ -146,12 +146,12 @@ class Preparation:
         if not records or not all(is_intact(self.output, record) for record in records):
             return None
         index = read_description(self.index)
-        if index.get("blocks") != len(records) or not isinstance(index.get("removed"), dict):
+        notes, removed = index.get("notes"), index.get("removed")
+        counts = {name: sum(record[name] for record in records) for name in COUNTS}
+        if index.get("blocks") != len(records) or not isinstance(notes, list) or not _is_report(removed):
             return None
         self._remove_progress(records)
-        return Prepared(
-            {name: index[name] for name in COUNTS}, len(records), 0, self.settings["cased"], index["notes"], index["removed"]
-        )
+        return Prepared(counts, len(records), 0, self.settings["cased"], notes, removed)
 
     def finish_from(self, tokens, prepared, records, removed):
         """Write the index of shards that were made from those of another folder.
@@ -212,6 +212,17 @@ class Preparation:
             (self.output / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # something else is in it
             self.output.rmdir()
+
+
+def _is_report(removed):
+    """Whether what an index says of the removed texts has the form in which it was written."""
+    try:
+        found = [entry for kinds in removed.values() for entry in kinds.values()]
+        whole = all(type(entry[name]) is int for entry in found for name in ("texts", "tokens"))
+        examples = [entry["example"] for entry in found if "example" in entry]
+        return whole and all(isinstance(example[name], str) for example in examples for name in ("removed", "stays"))
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def _shown(value):

@@ -209,6 +209,17 @@ def test_any_number_of_workers_writes_the_same_bytes_and_a_second_call_none(tmp_
     assert contents(tmp_path / "1") == whole
 
 
+@pytest.mark.parametrize("change", [{"removed": {"documents": {"exact": {}}}}, {"removed": 3}, {"notes": None}, {"blocks": 99}])
+def test_a_damaged_report_is_made_again(tmp_path, vocabulary, change):
+    prepared(tmp_path, [[["w1"]], [["w1"]]], deduplicate="exact")
+    whole = contents(tmp_path / "out")
+    index = tmp_path / "out" / "index.json"
+    index.write_text(json.dumps({**json.loads(index.read_text()), **change}))
+    done, _ = prepared(tmp_path, [[["w1"]], [["w1"]]], deduplicate="exact")
+    assert done.made == 1
+    assert contents(tmp_path / "out") == whole
+
+
 # The process is killed at points among all replaces and removals.
 KILLED = """
 import os, pathlib, signal, sys

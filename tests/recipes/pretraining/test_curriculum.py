@@ -12,6 +12,8 @@ SETTINGS = {
     "phases": PHASES,
 }
 
+pytestmark = pytest.mark.compiles_long
+
 
 @pytest.fixture(scope="module")
 def whole(corpus, tmp_path_factory):

@@ -17,6 +17,9 @@ def mixed(weights=(3, 1)):
     return MixedCorpus([SomeDocuments(documents, range(14)), SomeDocuments(documents, range(14, 24))], weights)
 
 
+pytestmark = pytest.mark.compiles_long
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["padded", "packed"])
 def whole(request, tmp_path_factory):
     settings = {**SETTINGS, "packing": request.param}
