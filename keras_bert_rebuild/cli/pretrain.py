@@ -53,8 +53,8 @@ def run(args):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import TrainingBar
-    from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
+    from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
     from keras_bert_rebuild.recipes.run_folder import read_yaml

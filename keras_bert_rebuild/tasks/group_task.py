@@ -9,9 +9,10 @@ import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
+from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.reranking_objectives import MOST_NEGATIVES
 from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, retrieval_row, retrieval_scores, retrieved
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows
 from keras_bert_rebuild.training.grouped_loss import GroupedLoss
 from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss

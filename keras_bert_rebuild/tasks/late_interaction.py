@@ -21,13 +21,14 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.search_files import late_interaction_files
 from keras_bert_rebuild.pretrained.sentence_modules import UnitModule
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
+from keras_bert_rebuild.tasks.given_examples import example_list
 from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, new_dense, shown
-from keras_bert_rebuild.tasks.task import Progress, example_list
+from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows
 
 # Numbers of a token's vector in a new embedder, as in ColBERT.

@@ -9,8 +9,9 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.data.labelled.labelled_examples import Question
+from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import best_threshold, squad_scores
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.training.task_losses import SpanLoss
 

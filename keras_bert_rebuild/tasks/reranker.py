@@ -16,11 +16,12 @@ from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
 from keras_bert_rebuild.data.random_numbers import keys, permuted
 from keras_bert_rebuild.pretrained.search_files import reranker_files
 from keras_bert_rebuild.tasks.embedding_model import sharing_layers
+from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.pair_rows import PairRows
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.reranking_objectives import EVALUATION_NEGATIVES, OBJECTIVES, check_labels, settings_for
 from keras_bert_rebuild.tasks.reranking_scores import reranking_scores
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import SCORE
 from keras_bert_rebuild.tasks.text_rows import Encoded, buckets_for
 

@@ -11,11 +11,12 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.sentence_files import dense_files
 from keras_bert_rebuild.tasks.embedding_model import embedding_model, pooled_model, with_modules
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream, prompt_tokens
+from keras_bert_rebuild.tasks.given_examples import example_list, paired_lists
 from keras_bert_rebuild.tasks.retriever_description import retriever_description
 from keras_bert_rebuild.tasks.sentence_modules import module_layers, modules_of, shown
 from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
 from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, MEASURES, checked_poolings, checked_prompts
-from keras_bert_rebuild.tasks.task import Progress, example_list, paired_lists
+from keras_bert_rebuild.tasks.task import Progress
 from keras_bert_rebuild.tasks.text_rows import Windows, weighted_mean
 from keras_bert_rebuild.tasks.vector_task import VectorTask
 

@@ -14,12 +14,13 @@ from keras_bert_rebuild.data.batches import model_inputs
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.vocabulary_pooling import ACTIVATIONS, POOLINGS, VocabularyPooling
 from keras_bert_rebuild.pretrained.search_files import sparse_files
+from keras_bert_rebuild.tasks.given_examples import example_list
 from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.retriever_description import retriever_description, weights_digest
 from keras_bert_rebuild.tasks.row_stream import row_stream, texts_of_stream
 from keras_bert_rebuild.tasks.sentence_settings import ALWAYS, checked_prompts
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Windows
 from keras_bert_rebuild.training.flops_regularizer import FlopsRegularizer
 

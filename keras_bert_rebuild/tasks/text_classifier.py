@@ -10,8 +10,9 @@ import numpy as np
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.registry import FinetuneTask
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import PROBLEMS, Problem
 from keras_bert_rebuild.tasks.text_rows import Encoded, weighted_mean
 

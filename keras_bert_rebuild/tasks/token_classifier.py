@@ -11,6 +11,7 @@ import numpy as np
 from keras_bert_rebuild.data.labelled.labelled_examples import TaggedText, TaggedWords
 from keras_bert_rebuild.layers.conditional_random_field import marginals
 from keras_bert_rebuild.models.heads import CRF
+from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.metrics import class_scores, entity_scores, entity_type_scores, tag_scores
 from keras_bert_rebuild.tasks.metrics.classes import confusion_rows
 from keras_bert_rebuild.tasks.metrics.entities import OUTSIDE, type_of
@@ -25,7 +26,7 @@ from keras_bert_rebuild.tasks.tag_schemes import (
     tags_for,
     tags_of_spans,
 )
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list, place_of
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_problems import class_weight_list, label_number
 from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.tasks.words_of_tokens import words_of_tokens

@@ -8,11 +8,12 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.models.packed_vectors import LOG_SCALE
+from keras_bert_rebuild.tasks.given_examples import example_list
 from keras_bert_rebuild.tasks.metrics.classes import REGRESSION_METRICS
 from keras_bert_rebuild.tasks.packed_training import training_model_of
 from keras_bert_rebuild.tasks.registry import FinetuneTask
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, Objective, VectorTraining, objectives_for
-from keras_bert_rebuild.tasks.task import Progress, Task, example_list
+from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Encoded
 from keras_bert_rebuild.tasks.vector_examples import VECTOR_EXAMPLES, check_objective
 
