@@ -109,7 +109,7 @@ PASSAGE = st.one_of(
 DOCUMENTS = st.lists(st.lists(PASSAGE, min_size=1, max_size=5), min_size=1, max_size=8)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(DOCUMENTS)
 def test_exact_duplicates_are_those_of_plain_python(tmp_path_factory, documents):
     folder = tmp_path_factory.mktemp("any")
