@@ -2,13 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 from helpers import minilm
 from helpers.command_line import run_verb, said_by_verb, save_small_model
-from helpers.small_tasks import small_task
+from helpers.small_tasks import sentence, small_task
 
 from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+from keras_bert_rebuild.data.retrieval.corpora import Document
 from keras_bert_rebuild.data.retrieval.judgements import read_run
+from keras_bert_rebuild.files.durable import written_file
 from keras_bert_rebuild.search.index import Index
 from keras_bert_rebuild.tasks.saved_task import load_task
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
@@ -172,6 +175,26 @@ def test_untrusted_ids_and_texts_are_escaped(capsys, tmp_path):
     assert "\x1b" not in said.out
     assert "\u202e" not in said.out
     assert "the \\x1b[2J cat" in said.out
+
+
+@pytest.mark.compiles_long
+def test_a_model_gives_the_same_vectors_in_a_run_that_was_resumed(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    corpus = [Document(f"d{i}", "", sentence(rng, rng.integers(1, 30))) for i in range(700)]
+    Index.build(corpus, tmp_path / "whole", load_task("model"), block=300)
+
+    def failing(path, claimed=False):
+        if path.name == "block-000001.vectors.npy":
+            raise KeyboardInterrupt
+        return written_file(path, claimed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("keras_bert_rebuild.search.index_files.written_file", failing)
+        with pytest.raises(KeyboardInterrupt):
+            Index.build(corpus, tmp_path / "stopped", load_task("model"), block=300)
+    Index.build(corpus, tmp_path / "stopped", load_task("model"), block=300)
+    for path in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "stopped" / path.name).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Search in an index."""
 
 import sys
+import tracemalloc
 import types
 
 import numpy as np
@@ -123,6 +124,23 @@ def test_documents_and_vectors_are_handed_on_a_block_at_a_time(folder, kind):
     for document, vector in zip(CORPUS, (vector for _, vectors in blocks for vector in vectors), strict=True):
         for found, expected in zip(vector, model.vector(document.full_text), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_ten_times_the_documents_need_the_same_memory(folder):
+    class Numbers(WholeNumbers):
+        def vector(self, text):
+            return np.float32(int(text) % np.arange(7, 7 + 64))
+
+    peaks = []
+    for count in (1000, 10_000):
+        (folder / "long.tsv").write_text("".join(f"d{i}\t{i}\n" for i in range(count)))
+        tracemalloc.start()
+        index = Index.build(folder / "long.tsv", folder / f"long-{count}", Numbers(width=64), block=500)
+        assert index.search(["7", "8"], 5)[0][0].id
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        del index
+    assert peaks[1] - peaks[0] < 50 * 9000  # offsets and ids; the vectors alone are 256 bytes a document
 
 
 class Lengths:
