@@ -1,5 +1,7 @@
 """SavedModels, run in a process that has only TensorFlow and tensorflow-text."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -9,9 +11,10 @@ from helpers import given_tokenizers
 from helpers.small_tasks import TOKENIZER, small_encoder
 
 import keras_bert_rebuild
-from keras_bert_rebuild import load_tokenizer
+from keras_bert_rebuild import Reranker, SentenceEmbedder, SparseEmbedder, load_tokenizer
 from keras_bert_rebuild.export import saved_model
 from keras_bert_rebuild.tasks.embedding_model import embedding_model
+from keras_bert_rebuild.tasks.model_and_tokenizer import model_with_head
 
 pytestmark = pytest.mark.tensorflow
 
@@ -114,3 +117,31 @@ def test_a_folder_of_another_kind_is_not_changed(tmp_path, rng):
     with pytest.raises(ValueError, match="holds a model and not an exported model"):
         keras_bert_rebuild.export(model, tokenizer, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.slow
+def test_tasks_that_search_are_served_with_their_prompts_and_pairs(tmp_path, rng):
+    import tensorflow as tf
+
+    model, tokenizer = small_export(rng, ["mlm"])
+    prompts = {"prompts": {"query": "word word "}, "truncate": True}
+    encoder = model_with_head(model, ())
+    for name, task in (
+        ("vectors", SentenceEmbedder(encoder, tokenizer, poolings=("weightedmean", "lasttoken"), **prompts)),
+        ("words", SparseEmbedder(model, tokenizer, **prompts)),
+        ("scores", Reranker.from_encoder(encoder, tokenizer, truncate=True)),
+    ):
+        keras_bert_rebuild.export(task, None, tmp_path / name)
+        signatures = tf.saved_model.load(str(tmp_path / name)).signatures
+        if name == "scores":
+            pairs = list(itertools.pairwise(TEXTS))
+            first, second = (tf.constant(list(side)) for side in zip(*pairs, strict=True))
+            got = signatures["serving_default"](text=first, second_text=second)["score"]
+            np.testing.assert_allclose(got.numpy()[:, 0], task.scores_of(pairs), atol=1e-5)
+            continue
+        for signature, expected in (("query", task.queries(TEXTS)), ("document", task.documents(TEXTS))):
+            (got,) = signatures[signature](text=tf.constant(TEXTS)).values()
+            for row, vector in zip(got.numpy(), expected, strict=True):
+                other = np.zeros_like(row)
+                other[vector[0] if name == "words" else slice(None)] = vector[1] if name == "words" else vector
+                np.testing.assert_allclose(row, other, atol=1e-5)
