@@ -34,6 +34,7 @@ _LAZY = (
     ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
     ("keras_bert_rebuild.data.pretraining.gen_batch_inputs", ("gen_batch_inputs",)),
     ("keras_bert_rebuild.data.labelled.length_buckets", ("BucketedBatches",)),
+    ("keras_bert_rebuild.data.corpora.mixed", ("MixedCorpus",)),
     ("keras_bert_rebuild.data.corpora.prepare", ("prepare",)),
     ("keras_bert_rebuild.data.pretraining.pretraining_batches", ("pretraining_batches",)),
     ("keras_bert_rebuild.data.corpora.token_store", ("TokenStore",)),
@@ -59,6 +60,7 @@ _LAZY = (
     ("keras_bert_rebuild.recipes.planning.plan", ("plan",)),
     ("keras_bert_rebuild.recipes.finetuning.predict", ("predict",)),
     ("keras_bert_rebuild.recipes.pretraining.pretrain", ("pretrain",)),
+    ("keras_bert_rebuild.search.index", ("Index",)),
     (
         "keras_bert_rebuild.tasks.extract_embeddings",
         ("POOL_AVE", "POOL_MAX", "POOL_NSP", "extract_embeddings", "extract_embeddings_generator", "get_checkpoint_paths"),

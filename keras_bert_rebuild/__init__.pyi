@@ -12,6 +12,7 @@ from keras_bert_rebuild import util as util
 from keras_bert_rebuild.config import BertConfig as BertConfig
 from keras_bert_rebuild.custom_objects import get_custom_objects as get_custom_objects
 from keras_bert_rebuild.custom_objects import set_custom_objects as set_custom_objects
+from keras_bert_rebuild.data.corpora.mixed import MixedCorpus as MixedCorpus
 from keras_bert_rebuild.data.corpora.prepare import prepare as prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore as TokenStore
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches as BucketedBatches
@@ -41,6 +42,7 @@ from keras_bert_rebuild.recipes.finetuning.finetune import finetune as finetune
 from keras_bert_rebuild.recipes.finetuning.predict import predict as predict
 from keras_bert_rebuild.recipes.planning.plan import plan as plan
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain as pretrain
+from keras_bert_rebuild.search.index import Index as Index
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream as EmbeddingStream
 from keras_bert_rebuild.tasks.extract_embeddings import POOL_AVE as POOL_AVE
 from keras_bert_rebuild.tasks.extract_embeddings import POOL_MAX as POOL_MAX
