@@ -63,7 +63,7 @@ def write_saved_model(model, tokenizer, folder, max_len, of_task=None):
 class _Served:
     """The functions of the signatures."""
 
-    def __init__(self, model, tokenizer, max_len, halves):
+    def __init__(self, model, tokenizer, max_len, halves=False):
         self.model, self.halves = model, halves
         self.inputs = input_names(model)
         self.outputs = output_names(model)
