@@ -34,7 +34,6 @@ _LAZY = (
     ("keras_bert_rebuild.custom_objects", ("get_custom_objects",)),
     ("keras_bert_rebuild.data.pretraining.gen_batch_inputs", ("gen_batch_inputs",)),
     ("keras_bert_rebuild.data.labelled.length_buckets", ("BucketedBatches",)),
-    ("keras_bert_rebuild.data.corpora.mixed", ("MixedCorpus",)),
     ("keras_bert_rebuild.data.corpora.prepare", ("prepare",)),
     ("keras_bert_rebuild.data.pretraining.pretraining_batches", ("pretraining_batches",)),
     ("keras_bert_rebuild.data.corpora.token_store", ("TokenStore",)),

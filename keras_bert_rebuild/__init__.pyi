@@ -12,7 +12,6 @@ from keras_bert_rebuild import util as util
 from keras_bert_rebuild.config import BertConfig as BertConfig
 from keras_bert_rebuild.custom_objects import get_custom_objects as get_custom_objects
 from keras_bert_rebuild.custom_objects import set_custom_objects as set_custom_objects
-from keras_bert_rebuild.data.corpora.mixed import MixedCorpus as MixedCorpus
 from keras_bert_rebuild.data.corpora.prepare import prepare as prepare
 from keras_bert_rebuild.data.corpora.token_store import TokenStore as TokenStore
 from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches as BucketedBatches
