@@ -102,7 +102,7 @@ def saved_kind(path: str | os.PathLike[str]) -> str | None:
 
 def _retriever(path, kind):
     """The description of a folder of sentence-transformers, if it is one for this kind of task or none is asked for; else None."""
-    if not Path(path).is_dir() or (kind is not None and kind not in RETRIEVERS):
+    if not Path(path).is_dir() or kind not in (None, *RETRIEVERS):
         return None
     retriever = read_retriever_folder(path)
     return retriever if retriever is None or kind in (None, retriever.kind) else None

@@ -225,7 +225,7 @@ class Task(abc.ABC):
 
         `rows` are indices of rows of `encoded`, which may repeat; `labels` are their targets.
         """
-        inputs, padding = _inputs(self, encoded.windows)
+        inputs, padding = self._inputs(encoded.windows)
         inputs = [[values[i] for i in rows] for values in inputs]
         buckets = self.row_lengths or buckets_for([len(row) for row in inputs[0]], self.max_len)
         return BucketedBatches(inputs, labels, batch_size, buckets, seed, padding, self.label_padding, group, **kwargs)
@@ -258,6 +258,9 @@ class Task(abc.ABC):
         """`encode_windows` of texts or pairs of texts, with the tokenizer, `max_len` and `stride` of the task."""
         return encode_windows(self.tokenizer, texts, pairs, max_len=self.max_len, stride=self.stride, **options)
 
+    def _inputs(self, windows):
+        return model_inputs([tensor.name for tensor in self.model.inputs], windows.ids, windows.segments, self.tokenizer.pad_id)
+
     def predict_windows(
         self, windows: Windows, batch_size: int = 32, progress: Progress = None, model: keras.Model | None = None
     ) -> list[Any]:
@@ -265,11 +268,6 @@ class Task(abc.ABC):
 
         `weighted_mean` combines them to one for each example.
         """
-        inputs, padding = _inputs(self, windows)
+        inputs, padding = self._inputs(windows)
         options = {"max_len": self.max_len, "batch_size": batch_size, "per_token": self.per_token, "progress": progress}
         return predict_rows(model or self.model, inputs, padding, lengths=self.row_lengths, **options)
-
-
-def _inputs(task, windows):
-    """The rows of a task as `model_inputs` has them."""
-    return model_inputs([tensor.name for tensor in task.model.inputs], windows.ids, windows.segments, task.tokenizer.pad_id)
