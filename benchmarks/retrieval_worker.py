@@ -186,7 +186,7 @@ def peer_model(job):
 def before(folder, job):
     """The scores before training."""
     _, encode = peer_model(job)
-    return {"scores": judged(read(folder)[1], encode), "seconds": 0.0, "texts": 0}
+    return {"scores": judged(read(folder)[1], encode), "seconds": 0.0, "texts_per_second": 0.0}
 
 
 def sentence_transformers(folder, job):
@@ -205,7 +205,7 @@ def sentence_transformers(folder, job):
     steps = len(batches)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(0.1 * steps), steps)
     model.train()
-    started = time.perf_counter()
+    ends = [time.perf_counter()]
     for number, batch in enumerate(batches, 1):
         columns = [model.preprocess(list(texts)) for texts in zip(*(texts for texts, _ in batch), strict=True)]
         labels = _labels([label for _, label in batch], job["objective"])
@@ -216,9 +216,9 @@ def sentence_transformers(folder, job):
         schedule.step()
         optimizer.zero_grad()
         print(f"step {number} of {steps}: {float(value.detach()):.4f}", file=sys.stderr, flush=True)
-    seconds = time.perf_counter() - started
+        ends.append(time.perf_counter())
     model.eval()
-    return {"scores": judged(test, encode), "seconds": seconds, "texts": _texts(batches), "loss": float(value.detach())}
+    return {"scores": judged(test, encode), **speed(ends, batches), "loss": float(value.detach())}
 
 
 def ours(folder, job):
@@ -254,11 +254,27 @@ def ours(folder, job):
     given = task.batches(task.encode(examples), job["batch_size"], seed=None)
     schedule = WarmupLinearDecay(job["learning_rate"], int(0.1 * steps), steps)
     task.compile(AdamW(schedule, weight_decay=0.01, global_clipnorm=1.0), jit_compile=keras.backend.backend() == "jax")
-    started = time.perf_counter()
-    history = task.training_model.fit(given, epochs=1, shuffle=False, verbose=0)
-    seconds = time.perf_counter() - started
+    ends = [time.perf_counter()]
+
+    def after_step(batch, logs):
+        float(logs["loss"])  # waits for the step
+        ends.append(time.perf_counter())
+
+    noting = keras.callbacks.LambdaCallback(on_train_batch_end=after_step)
+    history = task.training_model.fit(given, epochs=1, shuffle=False, verbose=0, callbacks=[noting])
     scores = judged(test, lambda texts: task(list(texts), batch_size=64))
-    return {"scores": scores, "seconds": seconds, "texts": _texts(batches), "loss": history.history["loss"][-1]}
+    return {"scores": scores, **speed(ends, batches), "loss": history.history["loss"][-1]}
+
+
+def speed(ends, batches):
+    """Seconds of all steps, and texts a second in the second half of them, when all is compiled.
+
+    Args:
+        ends: the time of the beginning and of the end of every step.
+        batches: those of all steps.
+    """
+    half = len(batches) // 2
+    return {"seconds": ends[-1] - ends[0], "texts_per_second": _texts(batches[half:]) / (ends[-1] - ends[half])}
 
 
 def guide():
