@@ -9,7 +9,7 @@ import pytest
 from helpers.small_tasks import TOKENIZER, small_encoder
 
 from keras_bert_rebuild import finetune, save_pretrained
-from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText
+from keras_bert_rebuild.data.labelled.labelled_examples import ClassifiedText, TextGroup
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
 # Two lengths, of which an epoch has three batches of the one and one of the other.
@@ -91,3 +91,29 @@ def test_a_signal_stops_a_run_after_its_step_and_the_same_call_resumes_it(encode
     assert stopped.value.signal == signal.SIGINT
     finetune(*arguments, **SETTINGS)
     assert check_same(tmp_path / "run", whole) == curve(whole)
+
+
+PETS, PLACES = ("cat", "dog", "anna", "ben"), ("paris", "london", "the mat", "a mat")
+GROUPS = [TextGroup(f"who likes {place} ?", f"the {pet} likes {place} .", ("red", "the cat")) for pet in PETS for place in PLACES]
+# What each has besides weights: the seeds and the factor of a model of its own; the step of a price; drawn negatives.
+OTHERS = {
+    "retrieval": {"learned_temperature": True, "chunk": 1},
+    "sparse_retrieval": {"flops": (1e-3, 1e-3)},
+    "late_interaction": {},
+    "rerank": {"negatives": 3},
+}
+
+
+@pytest.mark.parametrize("task", OTHERS)
+def test_trainings_for_search_are_resumed_to_the_same_bytes(task, tmp_path):
+    folder = tmp_path / "encoder"
+    heads = ("mlm",) if task == "sparse_retrieval" else ("pooler",)
+    save_pretrained(small_encoder(heads, hidden_dropout_prob=0.2), folder, vocabulary=list(TOKENIZER.vocabulary))
+    arguments, settings = (task, folder, GROUPS, GROUPS[:4]), {**SETTINGS, **OTHERS[task]}
+    finetune(*arguments, tmp_path / "whole", **settings)
+    with pytest.raises(Killed):
+        finetune(*arguments, tmp_path / "run", report=at_step(3, kill), **settings)
+    seen = []
+    finetune(*arguments, tmp_path / "run", report=seen.append, **settings)
+    assert seen[0]["step"] == 2
+    assert check_same(tmp_path / "run", tmp_path / "whole") == curve(tmp_path / "whole")
