@@ -28,7 +28,8 @@ from keras_bert_rebuild.kernels.device_settings import set_matmul_precision
 
 # Digits are compared: a GPU shall multiply float32 as a processor does. On JAX a precision is part of every program, also where it
 # changes nothing, so there a processor keeps its default.
-if keras.backend.backend() != "jax" or traits.runs_on_accelerator():
+EXACT_PRODUCTS = keras.backend.backend() != "jax" or traits.runs_on_accelerator()
+if EXACT_PRODUCTS:
     set_matmul_precision("highest")
     os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"  # for processes that tests start
 
@@ -73,8 +74,10 @@ def _frozen_after_a_module():
 
 @pytest.fixture(autouse=True)
 def _fresh_state():
-    """The same seed and float32 for every test."""
+    """The same seed and float32 for every test, also after one, or a peer, that had set another."""
     keras.config.set_dtype_policy("float32")
+    if EXACT_PRODUCTS:
+        set_matmul_precision("highest")
     keras.utils.set_random_seed(7)
     yield
     keras.config.set_dtype_policy("float32")
