@@ -134,6 +134,8 @@ class Groups(VectorExamples):
                     wanted = "at least one negative, and scores of the positive and every negative"
                     raise ValueError(f"expected {wanted}; {place_of(example, i)} has {found}.")
         query, document = map(self.task.prompt_text, ("query", "document"))
+        if (query or document) and not self.task.include_prompt:
+            raise ValueError(f"include_prompt must be true to train with prompts; got false, and {query!r} and {document!r}.")
         missing = (None,) * negatives
         prompted = [
             ((query, example.query), *((document, text) for text in (example.positive, *example.negatives))) for example in examples

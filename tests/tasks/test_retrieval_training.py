@@ -177,6 +177,9 @@ def test_bad_settings_and_examples_are_one_sentence(folder, tmp_path):
         finetune("labelled_similarity", folder, alike, alike, tmp_path / "run")
     with pytest.raises(ValueError, match="example_kind must be one of similarity, retrieval, classification; got 'x'"):
         small_task(SentenceEmbedder, example_kind="x")
+    left_out = {"prompts": {"query": "who : "}, "include_prompt": False, "truncate": True}
+    with pytest.raises(ValueError, match="include_prompt must be true to train with prompts; got false, and 'who : ' and ''"):
+        small_task(SentenceEmbedder, example_kind="retrieval", **left_out).encode(GROUPS)
 
 
 def test_replicas_that_do_not_see_all_texts_are_refused(monkeypatch):
