@@ -57,7 +57,7 @@ class Muon(ByPathOptimizer):
     >>> optimizer = Muon(1.0, matrices=["kernel"])
     >>> optimizer.build([kernel])
     >>> optimizer.apply([np.diag([3.0, 0.1]).astype("float32")])
-    >>> np.abs(kernel.numpy()).round(1).tolist()  # 0.2 √2 = 0.28 for both, within what five rounds reach
+    >>> np.abs(kernel.numpy()).astype("float64").round(1).tolist()  # 0.2 √2 = 0.28 for both, within what five rounds reach
     [[0.2, 0.0], [0.0, 0.3]]
 
     Reference: Jordan et al., 2024 (https://kellerjordan.github.io/posts/muon/), for the algorithm and its coefficients; Liu et al.,
