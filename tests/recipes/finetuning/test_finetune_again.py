@@ -48,7 +48,7 @@ def test_a_second_run_that_is_killed_leaves_report_model_and_curve_of_the_first(
     assert len(after.pop("versions.yaml")) > len(before.pop("versions.yaml"))  # it records every start
     assert after == before
     finetune("classification", encoder, PETS, PETS, run, **QUICK)
-    assert files(run)["report.json"] != before["report.json"]  # the seconds differ
+    assert files(run)["metrics.csv"] != before["metrics.csv"]  # the rates differ in six digits, the seconds of a report not always
     assert not [name for name in os.listdir(run) if name.startswith(".")]
 
 
