@@ -1,7 +1,7 @@
 """What tasks have in common that are trained on queries and their texts, and whose vectors are compared by a score."""
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,17 +12,10 @@ from keras_bert_rebuild.data.labelled.length_buckets import BucketedBatches
 from keras_bert_rebuild.tasks.given_examples import example_list, place_of
 from keras_bert_rebuild.tasks.reranking_objectives import MOST_NEGATIVES
 from keras_bert_rebuild.tasks.retrieval_evaluation import METRICS, retrieval_row, retrieval_scores, retrieved
+from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES, objectives_for
 from keras_bert_rebuild.tasks.task import Progress, Task
 from keras_bert_rebuild.tasks.text_rows import Encoded, Windows
 from keras_bert_rebuild.training.grouped_loss import GroupedLoss
-from keras_bert_rebuild.training.retrieval_losses import DistillationLoss, InBatchNegativesLoss, MarginLoss
-
-# Name of an objective and its loss, from scale and similarity.
-OBJECTIVES: dict[str, Callable[..., Any]] = {
-    "in_batch_negatives": lambda scale, similarity: InBatchNegativesLoss(scale, symmetric=False, similarity=similarity),
-    "margin_mse": lambda scale, similarity: MarginLoss(scale, similarity=similarity),
-    "distillation": lambda scale, similarity: DistillationLoss(scale, similarity=similarity),
-}
 
 
 class GroupTask(Task):
@@ -43,9 +36,10 @@ class GroupTask(Task):
 
     def check_objective(self, objective: str, negatives: int, scale: float) -> None:
         """Set the settings of the training; a ValueError for others than are known."""
-        if objective not in OBJECTIVES:
-            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}; got {objective!r}.")
-        if int(negatives) < 0 or not scale > 0 or (objective != "in_batch_negatives" and not negatives):
+        known = objectives_for(self.examples)
+        if objective not in known:
+            raise ValueError(f"objective must be one of {', '.join(known)}; got {objective!r}.")
+        if int(negatives) < 0 or not scale > 0 or (OBJECTIVES[objective].needs_teacher and not negatives):
             raise ValueError(
                 f"negatives must be at least 0, or 1 for the scores of a teacher, and scale above 0; got {negatives} and {scale} "
                 f"for {objective}."
@@ -81,7 +75,7 @@ class GroupTask(Task):
         for i, example in enumerate(examples):
             if not isinstance(example, TextGroup):
                 raise ValueError(f"examples must be TextGroup; {place_of(example, i)} is a {type(example).__name__}.")
-            if self.objective != "in_batch_negatives" and example.scores is None:
+            if OBJECTIVES[self.objective].needs_teacher and example.scores is None:
                 raise ValueError(f"{self.objective} learns the scores of a teacher; {place_of(example, i)} has none.")
         texts = [[example.positive, *example.negatives[: self.negatives]] for example in examples]
         queries, documents = self.training_windows(
@@ -113,7 +107,8 @@ class GroupTask(Task):
 
     def loss(self) -> keras.losses.Loss:
         """The loss of the objective, over the scores of the queries with the texts of the batch."""
-        return GroupedLoss(OBJECTIVES[self.objective](self.scale, self.similarity), 2 + self.negatives)
+        objective = OBJECTIVES[self.objective](scale=self.scale, similarity=self.similarity)
+        return GroupedLoss(objective.loss(), 2 + self.negatives)
 
     def predict_examples(self, examples: Iterable[Any], batch_size: int = 32, progress: Progress = None) -> list[Any]:
         """For every group the scores of the best 100 among all texts of the groups, `{text: score}`, best first."""

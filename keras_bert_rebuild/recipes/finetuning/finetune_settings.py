@@ -8,7 +8,6 @@ from typing import Any, Self
 from keras_bert_rebuild.data.labelled.read_labelled import FORMATS
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict
-from keras_bert_rebuild.tasks.group_task import OBJECTIVES as GROUP_OBJECTIVES
 from keras_bert_rebuild.tasks.reranking_objectives import OBJECTIVES as RERANKING_OBJECTIVES
 from keras_bert_rebuild.tasks.sentence_objectives import OBJECTIVES
 
@@ -40,7 +39,7 @@ FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "drop
 
 def all_objectives() -> tuple[str, ...]:
     """The objectives of all tasks, also those that were added."""
-    return tuple(dict.fromkeys((*OBJECTIVES, *GROUP_OBJECTIVES, *RERANKING_OBJECTIVES)))
+    return tuple(dict.fromkeys((*OBJECTIVES, *RERANKING_OBJECTIVES)))
 
 
 @dataclass(frozen=True, kw_only=True)
