@@ -18,7 +18,7 @@ from keras_bert_rebuild.search.engines import ENGINES, faiss_candidates
 from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
 from keras_bert_rebuild.search.index_files import Block, LooseBlock, check_files, read_manifest
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
-from keras_bert_rebuild.search.stages import reranked, rows_of_candidates
+from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
 from keras_bert_rebuild.search.storages import storage_for
 
 # Queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB.
@@ -162,6 +162,7 @@ class Index:
         *,
         rescore: int | None = None,
         candidates: "Index | None" = None,
+        fuse: "Sequence[Index]" = (),
         depth: int = 100,
         reranker: Scorer | None = None,
         engine: str = "numpy",
@@ -176,7 +177,9 @@ class Index:
                 vectors that are stored; None for 4 and 16.
             candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
                 `depth` are scored.
-            depth: documents that are taken from `candidates`, and that a reranker scores.
+            fuse: further indexes of the same documents, such as a sparse one: the best `depth` of each index are ranked by the sum
+                of 1 / (60 + rank), which is their score.
+            depth: documents that are taken from `candidates` and from each of `fuse`, and that a reranker scores.
             reranker: a model that scores the best `depth` documents again, such as a `Reranker`; scores are then its own.
             engine: "numpy", or "faiss" for dense vectors, if it is installed: it holds all vectors in memory.
             progress: called with the number of queries that were answered since its last call.
@@ -192,14 +195,17 @@ class Index:
         found = []
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
-            rows = None if candidates is None else rows_of_candidates(self, candidates, part, depth, rescore, engine)
+            rows = None if candidates is None else rows_found_by(self, candidates, part, depth, rescore, engine)
             ranked = self.search_vectors(
                 self.retriever.queries(part),
-                top_k if reranker is None else depth,
+                depth if fuse or reranker is not None else top_k,
                 rescore=rescore,
                 rows=rows,
                 engine=engine if rows is None else "numpy",
             )
+            if fuse:
+                others = [rows_found_by(self, other, part, depth, rescore, engine) for other in fuse]
+                ranked = fused(self, [[rows for rows, _ in ranked], *others], top_k if reranker is None else depth)
             if reranker is not None:
                 ranked = reranked(self, part, [rows for rows, _ in ranked], reranker, top_k)
             found += [self._hits(rows, scores) for rows, scores in ranked]
