@@ -45,14 +45,14 @@ def main(argv=None):
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
     _escape_unprintable_names()
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     if args.version:
         from keras_bert_rebuild import __version__
 
         print(f"keras-bert {__version__}")
         return 0
     if args.verb is None:
-        _parser().print_help(sys.stderr)
+        make_parser().print_help(sys.stderr)
         return 2
     now_doing(f"`keras-bert {args.verb}`")
     try:
@@ -83,13 +83,15 @@ def main(argv=None):
         return 130
 
 
-def _parser():
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command with all verbs and their options."""
     parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     for verb, module, text in VERBS:
         sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
         importlib.import_module(module).add_arguments(sub)
+        sub.add_argument("--verbose", action="store_true", help="show what the libraries of the backend write to their log")
     return parser
 
 
