@@ -117,6 +117,16 @@ _MODULE_OF = {name: module for module, names in (*_LAZY, *_OLDER) for name in na
 
 __all__ = [*(name for _, names in _LAZY for name in names), "__version__", "explain", "export"]
 
+try:
+    importlib.import_module("keras")
+except ModuleNotFoundError as error:
+    if error.name not in ("tensorflow", "jax", "torch"):
+        raise
+    raise ImportError(
+        f"Keras's backend {error.name} is not installed: install it, or set the environment variable KERAS_BACKEND to the one that "
+        "is, tensorflow, jax or torch, before Python starts."
+    ) from error
+
 for _module in _REGISTERED:
     importlib.import_module(_module)
 
