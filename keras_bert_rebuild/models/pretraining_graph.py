@@ -99,7 +99,14 @@ class PretrainingGraph:
         return functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
 
     def answers(
-        self, plan: StepPlan, step: RunningStep, everywhere: Any, slots: tuple[Any, Any], features: Any, table: Any, others: Any = ()
+        self,
+        plan: StepPlan,
+        step: RunningStep,
+        everywhere: Any,
+        slots: tuple[Any, Any],
+        features: Any,
+        table: Any,
+        others: Any = (),
     ) -> dict[str, Any]:
         """The outputs of the heads from what their last layers read; the result is that of `outputs`.
 

@@ -154,7 +154,7 @@ def _refuse_of_teacher(settings):
 
 
 def _layers(name, value):
-    """"last", "uniform", or pairs of numbers."""
+    """ "last", "uniform", or pairs of numbers."""
     words = [value] if isinstance(value, str) else value
     if isinstance(words, (list, tuple)) and list(words) in (["last"], ["uniform"]):
         return words[0]

@@ -13,7 +13,7 @@ from keras_bert_rebuild.recipes.pretraining.teacher import check_vocabulary, loa
 class DistilledTokens(MaskedTokens):
     """Masked tokens, and what a teacher makes of them.
 
-        loss = mlm_weight · L_MLM + soft_weight · L_soft + hidden_weight · L_hidden + relation_weight · L_relation
+    loss = mlm_weight · L_MLM + soft_weight · L_soft + hidden_weight · L_hidden + relation_weight · L_relation
     """
 
     name = "distill"

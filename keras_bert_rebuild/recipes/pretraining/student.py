@@ -51,7 +51,9 @@ def _widths(width, heads, teacher):
     """The fields that follow from the width of the student."""
     of_head = teacher.hidden_size // teacher.num_attention_heads
     if heads is None and width % of_head:
-        raise ValueError(f"hidden_size must be a multiple of {of_head}, the width of the teacher's heads, or needs attention_heads.")
+        raise ValueError(
+            f"hidden_size must be a multiple of {of_head}, the width of the teacher's heads, or needs attention_heads."
+        )
     return {
         "hidden_size": width,
         "num_attention_heads": heads or width // of_head,
