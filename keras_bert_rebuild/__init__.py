@@ -17,6 +17,7 @@ _REGISTERED = (
     "keras_bert_rebuild.training.optimizers.muon",
     "keras_bert_rebuild.training.optimizers.stable_adamw",
     "keras_bert_rebuild.training.losses",
+    "keras_bert_rebuild.training.distilled_loss",
     "keras_bert_rebuild.training.optimizers.adam_warmup",
     "keras_bert_rebuild.training.pair_losses",
     "keras_bert_rebuild.training.retrieval_losses",

@@ -17,6 +17,7 @@ VERBS = (
     ("vocab", "keras_bert_rebuild.cli.vocab", "learn a vocabulary from a corpus"),
     ("prepare", "keras_bert_rebuild.cli.prepare", "tokenise a corpus into a folder that training reads from disk"),
     ("pretrain", "keras_bert_rebuild.cli.pretrain", "train a BERT on such a folder; a stopped run is resumed"),
+    ("distill", "keras_bert_rebuild.cli.distill", "train a smaller model on such a folder and on what a teacher says of it"),
     ("finetune", "keras_bert_rebuild.cli.finetune", "train a model for a task on files of examples, and measure it"),
     ("predict", "keras_bert_rebuild.cli.predict", "answer a file of examples with a fine-tuned model"),
     ("curves", "keras_bert_rebuild.cli.curves", "draw the curves of a training from its folder"),

@@ -90,10 +90,36 @@ class PretrainingGraph:
             `(batch, slots, vocabulary)`, or with `plan.chunk` columns `(batch, slots, 2)`.
         """
         everywhere = self.labelled(inputs)
-        positions, labelled = slots_of(everywhere, plan.max_predictions)
-        hidden, table, *others = self.hidden_at(positions, plan, step, inputs, training)
+        slots = slots_of(everywhere, plan.max_predictions)
+        hidden, table, *others = self.hidden_at(slots[0], plan, step, inputs, training)
+        return self.answers(plan, step, everywhere, slots, self.features(hidden), table, others)
+
+    def features(self, hidden: Any) -> Any:
+        """What is compared with the token table, from what the MLM head reads: `(batch, slots, embedding)`."""
+        return functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
+
+    def answers(
+        self,
+        plan: StepPlan,
+        step: RunningStep,
+        everywhere: Any,
+        slots: tuple[Any, Any],
+        features: Any,
+        table: Any,
+        others: Any = (),
+    ) -> dict[str, Any]:
+        """The outputs of the heads from what their last layers read; the result is that of `outputs`.
+
+        Args:
+            plan, step: as for `outputs`.
+            everywhere: where there are labels, as from `labelled`.
+            slots: as from `slots_of`.
+            features: those of the MLM head, as from `features`.
+            table: the token table.
+            others: what the last layers of the other heads read.
+        """
+        positions, labelled = slots
         takes_logits = dict.fromkeys(self.model.output_names, False) | {head.name: head.takes_logits for head in plan.heads}
-        features = functools.reduce(lambda x, layer: layer(x), self.transform, hidden)
         if plan.chunk is None:
             mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
         else:
@@ -123,14 +149,18 @@ class PretrainingGraph:
         """Outputs of the MLM head with the mask of those that have a label: on JAX every transformation loses it."""
         return self.model.get_layer("MLM")([mlm, ops.cast(labelled, "int32")])
 
-    def _columns(self, features, table, labels, chunk):
-        """`label_log_probabilities` of labels; those that do not count are replaced by some token of the table."""
+    def factors(self, features: Any, table: Any) -> tuple[Any, Any, Any]:
+        """What the logits of the MLM head are made of, features · tableᵀ + bias: features `(positions, embedding)`, the token table
+        `(vocabulary, embedding)`, both of its dtype, and the bias `(vocabulary,)`, float32."""
         layer = self.model.get_layer("MLM-Sim")
-        columns = label_log_probabilities(
+        return (
             ops.reshape(ops.cast(features, table.dtype), (-1, features.shape[-1])),
             ops.stop_gradient(table) if layer.stop_gradient else table,
             ops.convert_to_tensor(layer.bias) if layer.use_bias else ops.zeros(table.shape[:1], "float32"),
-            ops.reshape(ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1), (-1,)),
-            chunk,
         )
+
+    def _columns(self, features, table, labels, chunk):
+        """`label_log_probabilities` of labels; those that do not count are replaced by some token of the table."""
+        labels = ops.reshape(ops.clip(ops.cast(labels, "int32"), 0, self.vocab_size - 1), (-1,))
+        columns = label_log_probabilities(*self.factors(features, table), labels, chunk)
         return ops.reshape(columns, (*ops.shape(features)[:-1], 2))

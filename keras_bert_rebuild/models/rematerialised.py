@@ -27,11 +27,8 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
     """
     x, table, *shared = embedding(inputs, training=True)
     layers = {layer.name: layer for layer in model.layers}
-    # TensorFlow wants gradients for every argument, so that tensors without any, as the mask, are no arguments.
-    floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
-    others = shared[len(floats) :]
     for block in blocks_of(model):
-        x = rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
+        x = run_rematerialised_block(block, x, mask, shared)
     if FINAL_NORM in layers:
         x = layers[FINAL_NORM](x)
     answers, reads = [], before_logits(model.config.encoder())
@@ -42,6 +39,21 @@ def run_rematerialised(model, embedding, inputs, mask, heads):
             y = layers[name](y, **settings) if name in layers else y
         answers.append(y)
     return x, table, *answers
+
+
+def run_rematerialised_block(block, x, mask, shared=()):
+    """An encoder block in a training step, as from `run_block`, rematerialised.
+
+    Args:
+        block: `BlockLayers`.
+        x: `(batch, length, hidden)`.
+        mask: `(batch, length)`, False at padding.
+        shared: what blocks share, floats first.
+    """
+    # TensorFlow wants gradients for every argument, so that tensors without any, as the mask, are no arguments.
+    floats = [tensor for tensor in shared if "float" in keras.backend.standardize_dtype(tensor.dtype)]
+    others = shared[len(floats) :]
+    return rematerialised(block.layers, functools.partial(_run_block, block, mask, others))(x, *floats)
 
 
 def _run_block(block, mask, others, x, *floats):

@@ -54,7 +54,7 @@ def forward_flops(config, work, pair_head=True, heads=None):
     """
     encoder = config.encoder()
     letters = letters_of(encoder, length=math.ceil(work.tokens / max(work.examples, 1)))
-    parts = parts_of(encoder, heads or (("mlm", "nsp") if pair_head else ("mlm",)))
+    parts = parts_of(encoder, (("mlm", "nsp") if pair_head else ("mlm",)) if heads is None else heads)
     return sum(_of_work(term, letters, work) * runs for part, _, runs in parts for term in part.operations.split(" + "))
 
 
@@ -70,12 +70,14 @@ def _of_work(term, letters, work):
 
 
 def trained_flops(trained, work):
-    """Operations of a training step of a model and of its second stream.
+    """Operations of a training step of a model and of its second stream, or of the forward pass of a frozen one.
 
     Args:
         trained: an `objectives.Trained`.
         work: a `Work`.
     """
+    if trained.frozen:
+        return forward_flops(trained.config, work, heads=trained.heads)
     again = Work(round(work.tokens * trained.again), round(work.squares * trained.again))
     return sum(train_flops(trained.config, of, heads=trained.heads) for of in (work, again))
 

@@ -6,10 +6,12 @@ from typing import Any
 import keras
 
 from keras_bert_rebuild.anatomy.heads import HEADS
+from keras_bert_rebuild.models.distillation_objectives import IMITATED
 from keras_bert_rebuild.models.head_answers import CHAINS, LOGITS, answer_of
 from keras_bert_rebuild.models.loss_protocols import takes_logits
 from keras_bert_rebuild.models.pretraining_model import PretrainingModel
 from keras_bert_rebuild.models.replaced_token_model import TOKENS
+from keras_bert_rebuild.training.distilled_loss import DistilledLoss
 from keras_bert_rebuild.training.losses import PretrainingLoss, ReplacedTokenAccuracy, ReplacedTokenLoss, ReplacedTokenShare
 from keras_bert_rebuild.training.optimizers.adam_warmup import AdamWarmup
 from keras_bert_rebuild.training.optimizers.whole_batch import of_whole_batch
@@ -100,16 +102,21 @@ def compile_model(
 
 
 def _loss_of(head, **arguments):
-    """The loss of an output: a token is replaced or not, anything else is one of several classes; tokens have none."""
+    """The loss of an output: a token is replaced or not, losses of positions have a mean, anything else is one of several classes;
+    tokens have none."""
     if head == TOKENS:
         return None
+    if head in IMITATED:
+        return DistilledLoss()
     return ReplacedTokenLoss() if head == RTD else PretrainingLoss(**arguments)
 
 
 def _metrics_of(head, name, heads):
     """The metrics of an output by a name for all of them; where tokens are sampled, the share of replaced ones is one."""
-    if head == TOKENS or (head, name) != (RTD, "accuracy"):
-        return None if head == TOKENS else name
+    if head in (TOKENS, *IMITATED):
+        return None
+    if (head, name) != (RTD, "accuracy"):
+        return name
     return [ReplacedTokenAccuracy(), ReplacedTokenShare()] if TOKENS in heads else ReplacedTokenAccuracy()
 
 

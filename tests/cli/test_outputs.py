@@ -27,6 +27,7 @@ RUNS = {
     "prepare": (["corpus", "--vocab", "vocab.txt"], "corpus", ""),
     "index": (["corpus.txt", "--model", "model"], "model", ""),
     "pretrain": (["tokens"], "tokens", ""),
+    "distill": (["model", "tokens"], "tokens", ""),
     "finetune": (["classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl"], "model", ""),
 }
 VERBS = FILES | FOLDERS | RUNS

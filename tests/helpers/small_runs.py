@@ -38,7 +38,7 @@ def whole_run(corpus, folder, settings):
     return folder, rows, pretrain(corpus, folder, settings, report=rows.append)
 
 
-def check_resumption(whole, corpus, folder, settings, results=("model",)):
+def check_resumption(whole, corpus, folder, settings, results=("model",), run=pretrain):
     """Resume a copy of a run of four steps from its second one, and compare weights and checkpoint bit by bit.
 
     Args:
@@ -46,12 +46,13 @@ def check_resumption(whole, corpus, folder, settings, results=("model",)):
         corpus, settings: those of the run.
         folder: the folder of the copy.
         results: the folders of its result.
+        run: what runs it.
     """
     given, _, model = whole
     shutil.copytree(given, folder)
     for part in ("checkpoints/step-00000008", *results):
         shutil.rmtree(folder / part)
-    resumed = pretrain(corpus, folder, settings)
+    resumed = run(corpus, folder, settings)
     for one, other in zip(resumed.weights, model.weights, strict=True):
         np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path)
     digests = [CheckpointFolder(path / "checkpoints").newest().sha256 for path in (given, folder)]

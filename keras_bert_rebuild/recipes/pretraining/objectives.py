@@ -8,6 +8,7 @@ from keras_bert_rebuild.families import electra
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.permutation_model import build_permutation_model
 from keras_bert_rebuild.models.replaced_token_model import build_replaced_token_model
+from keras_bert_rebuild.recipes.pretraining.starting_model import starting_model
 from keras_bert_rebuild.recipes.step_costs import embedding_params
 
 
@@ -21,6 +22,8 @@ class Trained:
     """Its parameters that are those of another one of the same step."""
     again: float = 0.0
     """Fraction of the tokens that run through its blocks in a second stream."""
+    frozen: bool = False
+    """Whether only its forward pass runs, as that of a teacher."""
 
     @property
     def num_params(self):
@@ -83,9 +86,17 @@ class MaskedTokens:
         """The models that a step trains, `Trained`."""
         return [Trained(config, self.heads(settings))]
 
+    def make(self, corpus, settings):
+        """The model that a run on a corpus starts from."""
+        return starting_model(corpus, settings)
+
     def build(self, config, settings, seq_len=None):
         """A new model, for examples of one length or of any."""
         return build_model(config, self.heads(settings), seq_len=seq_len, packed=settings.packing)
+
+    def vocabulary(self, corpus, settings):
+        """The tokenizer of the result, as `save_pretrained` takes it."""
+        return list(corpus.vocabulary)
 
     def results(self, model, settings):
         """The models of the result in the order of `folders`, and whether a copy of them is saved, which has no packed rows."""
@@ -98,7 +109,7 @@ class MaskedTokens:
         names |= {f"{pair}_loss": "pair_loss", f"{pair}_accuracy": "pair_accuracy"}
         if pair is None:
             names = {"loss": "mlm_loss", "accuracy": "mlm_accuracy"}
-        found = _renamed(logs, names)
+        found = renamed(logs, names)
         if pair is None:
             found["loss"] = found["mlm_loss"]
         return found
@@ -161,7 +172,7 @@ class ReplacedTokens(MaskedTokens):
 
     def quality_of(self, logs, settings):
         columns = {f"{kind}_{name}": f"{kind.lower()}_{name}" for kind in ("MLM", "RTD") for name in ("loss", "accuracy")}
-        return _renamed(logs, {"loss": "loss", **columns, "RTD_replaced": "rtd_replaced"})
+        return renamed(logs, {"loss": "loss", **columns, "RTD_replaced": "rtd_replaced"})
 
 
 class PermutedTokens(MaskedTokens):
@@ -265,7 +276,7 @@ def generator_config(config, size=None):
     return BertConfig.from_dict({**config.to_dict(), **changes})
 
 
-def _renamed(logs, names):
+def renamed(logs, names):
     """The logs under other names, and the perplexity of masked tokens."""
     found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
     return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}

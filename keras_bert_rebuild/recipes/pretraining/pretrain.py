@@ -16,14 +16,13 @@ from keras_bert_rebuild.data.corpora.held_out import split_documents
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
 from keras_bert_rebuild.data.corpora.token_store import TokenStore
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
-from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.files.kinds import RUN
 from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import dtype_scope
 from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.pretrained import from_pretrained, save_pretrained
+from keras_bert_rebuild.pretrained import save_pretrained
 from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
@@ -116,7 +115,7 @@ def pretrain(
     settings = with_decay(settings, output)
     where = choose_devices(settings.distribute, **{name: getattr(settings, name) for name in ("model_devices", *OF_A_START)})
     _check_batches(settings, where)
-    inputs = [path for path in (store, settings.init, settings.decay_from) if isinstance(path, (str, Path))]
+    inputs = [path for path in (store, *settings.read_paths) if isinstance(path, (str, Path))]
     with (
         watched_hosts(settings.coordinator, ends_together=(StoppedError, NonFiniteLossError, DisagreementError)),
         claimed_run(output, RUN, inputs) if where.writes else contextlib.nullcontext(),
@@ -147,7 +146,7 @@ def _pretrain(store, output, settings, where, report, started):
     keras.utils.set_random_seed(settings.seed)
     rows = {"process_index": where.data_index, "process_count": where.data_count}
     with dtype_scope(settings.dtype), where:
-        model = _make_model(corpus, settings)
+        model = settings.learned.make(corpus, settings)
         rows["segments"] = model.config.type_vocab_size > 0
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
@@ -162,7 +161,7 @@ def _pretrain(store, output, settings, where, report, started):
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):
                 whole = whole_model(part, copied)
                 if where.writes:
-                    save_pretrained(whole, output / folder, _format(part), vocabulary=list(corpus.vocabulary))
+                    save_pretrained(whole, output / folder, _format(part), vocabulary=settings.learned.vocabulary(corpus, settings))
                     if part is model and settings.packing:
                         model = whole
     return model
@@ -174,37 +173,6 @@ def _format(model):
         return "keras"
     known = FAMILIES[model.config.family].HUGGINGFACE.heads
     return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
-
-
-def _make_model(corpus, settings):
-    tables = vocabulary_tables(corpus.vocabulary)
-    if settings.init is None:
-        config = settings.model_config(len(corpus.vocabulary), tables.pad_id)
-        _check_positions("the model", config, settings)
-        return settings.learned.build(config, settings)
-    # Not strict: a checkpoint may lack these heads; a warning names what is newly initialised.
-    model = from_pretrained(settings.init, heads=settings.heads, strict=False)
-    config = model.config
-    for what, found, expected in (
-        ("tokens in its vocabulary", config.vocab_size, len(corpus.vocabulary)),
-        ("the id of padding", config.pad_token_id, tables.pad_id),
-    ):
-        if found != expected:
-            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}; got {found}.")
-    _check_positions(settings.init, config, settings)
-    if not settings.packing:
-        return model
-    packed = settings.learned.build(config, settings)
-    for weight, value in zip(packed.weights, model.weights, strict=True):
-        weight.assign(value)
-    return packed
-
-
-def _check_positions(name, config, settings):
-    """Refuse examples of more tokens than a model has positions."""
-    longest = max(phase.seq_len for phase in settings.all_phases)
-    if longest > config.max_length:
-        raise ValueError(f"{name} has {config.max_length} positions; a phase has examples of {longest} tokens.")
 
 
 def _described(corpus):

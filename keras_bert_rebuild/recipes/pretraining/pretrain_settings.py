@@ -151,6 +151,11 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
                     f"warm-up and fall of a trapezoidal schedule must fit into the run; got {rise:.0%} and {fall:.0%} of it."
                 )
 
+    @property
+    def read_paths(self) -> tuple[Any, ...]:
+        """What a run reads besides its corpus, paths or None."""
+        return self.init, self.decay_from
+
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
         """The `BertConfig` of a new model.
 

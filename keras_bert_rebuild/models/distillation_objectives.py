@@ -1,0 +1,255 @@
+"""What a student imitates of its teacher: each objective as data, with the loss of every position."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.models.attention_relations import relation_losses
+from keras_bert_rebuild.models.block_states import projections
+from keras_bert_rebuild.models.encoder_blocks import blocks_of
+from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
+from keras_bert_rebuild.models.soft_targets import chunked_soft_target_losses, soft_target_losses
+
+# What the attention of a block compares and mixes, and MiniLMv2's pairs of it.
+VECTORS = ("query", "key", "value")
+SELF_RELATIONS = tuple((name, name) for name in VECTORS)
+
+MEASURES = ("cosine", "mse")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a model computes of a batch in a step, as far as objectives read it."""
+
+    graph: PretrainingGraph
+    states: Sequence[Any]
+    """As from `block_states`."""
+
+    mask: Any
+    """`(batch, length)`, False at padding, or the numbers of sequences."""
+
+    table: Any = None
+    """The token table."""
+
+    features: Any = None
+    """What is compared with it, `(batch, slots, embedding)`; None without an MLM head."""
+
+    logits: Any = None
+    """Those of the MLM head, `(batch, slots, vocabulary)`; None if nobody has computed them."""
+
+    def all_logits(self) -> Any:
+        """The logits of the MLM head, computed if they were not."""
+        if self.logits is not None:
+            return self.logits
+        return self.graph.model.get_layer("MLM-Sim")([self.features, self.table], return_logits=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What a student imitates. Abstract."""
+
+    weight: float = 1.0
+    """Factor of the loss."""
+
+    name: ClassVar[str]
+    """The output with the loss of every position."""
+
+    at_labels: ClassVar[bool] = False
+    """Whether there is a loss at the positions to predict; else at all tokens that are not padding."""
+
+    def __post_init__(self):
+        if not is_number(self.weight) or self.weight <= 0:
+            raise ValueError(f"the weight of {self.name} must be a number above 0; got {self.weight!r}.")
+
+    def last_block(self, teacher: Any) -> int:
+        """The last block of the teacher that it reads, from 1.
+
+        Args:
+            teacher: the `BertConfig` of the teacher.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define last_block.")
+
+    def check(self, teacher: Any, student: Any) -> None:
+        """Refuse configs that do not fit.
+
+        Args:
+            teacher, student: the `BertConfig` of each.
+
+        Raises:
+            ValueError: they do not.
+        """
+
+    def projection(self, teacher: Any, student: Any) -> Any:
+        """A layer that is trained with the student and dropped in the end; None if it needs none."""
+        return None
+
+    def losses(self, teacher: Seen, student: Seen, projection: Any = None, chunk: int | None = None) -> Any:
+        """The loss of every position, `(batch, slots)` or `(batch, length)`, float32.
+
+        Args:
+            teacher, student: what both computed.
+            projection: the layer from `projection`.
+            chunk: positions whose logits are in memory at once; None for all.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define losses.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftTargets(Objective):
+    """The teacher's distribution over the vocabulary at the masked positions: T² · KL(teacher ‖ student).
+
+    Reference: Hinton et al., 2015, section 2 (https://arxiv.org/abs/1503.02531); Sanh et al., 2019, section 2, for T = 2
+    (https://arxiv.org/abs/1910.01108, `distiller.py` of huggingface/transformers).
+    """
+
+    temperature: float = 2.0
+    """T, which both logits are divided by."""
+
+    name = "Soft"
+    at_labels = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not is_number(self.temperature) or self.temperature <= 0:
+            raise ValueError(f"temperature must be a number above 0; got {self.temperature!r}.")
+
+    def last_block(self, teacher):
+        return teacher.num_hidden_layers
+
+    def losses(self, teacher, student, projection=None, chunk=None):
+        if chunk is None:
+            return soft_target_losses(teacher.all_logits(), student.all_logits(), self.temperature)
+        parts = (seen.graph.factors(seen.features, seen.table) for seen in (teacher, student))
+        losses = chunked_soft_target_losses(*parts, chunk, self.temperature)
+        return ops.reshape(losses, ops.shape(student.features)[:-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenStates(Objective):
+    """The hidden states of mapped layers: 1 − cosine, or the mean of the squared differences, averaged over the pairs of layers.
+
+    If the widths differ, one learned projection of the student's states serves all pairs.
+
+    Reference: Sanh et al., 2019, section 2, for "cosine" of the last layers; Jiao et al., 2020, equation 8, for "mse" and the
+    projection (https://arxiv.org/abs/1909.10351).
+    """
+
+    layers: Sequence[tuple[int, int]]
+    """Pairs of a layer of the teacher and one of the student: block n, from 1, or 0, the embedding."""
+
+    measure: str = "cosine"
+    """"cosine" or "mse"."""
+
+    name = "Hidden"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.measure not in MEASURES:
+            raise ValueError(f"the measure of hidden states must be one of {', '.join(MEASURES)}; got {self.measure!r}.")
+
+    def last_block(self, teacher):
+        return max(theirs for theirs, _ in self.layers)
+
+    def check(self, teacher, student):
+        check_pairs("hidden states", self.layers, teacher, student, lowest=0)
+
+    def projection(self, teacher, student):
+        if teacher.hidden_size == student.hidden_size:
+            return None
+        layer = keras.layers.Dense(teacher.hidden_size, name="Distillation-Projection")
+        layer.build((None, None, student.hidden_size))
+        return layer
+
+    def losses(self, teacher, student, projection=None, chunk=None):
+        total: Any = 0.0
+        for theirs, mine in self.layers:
+            x = student.states[mine]
+            x = ops.cast(x if projection is None else projection(x), "float32")
+            total = total + _difference(self.measure, ops.cast(teacher.states[theirs], "float32"), x)
+        return total / len(self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionRelations(Objective):
+    """How queries, keys and values of mapped blocks relate the tokens of a text, averaged over the pairs of blocks.
+
+    Vectors are those before rotary positions, and relations are between all tokens, also where attention has a window.
+
+    Reference: Wang et al., 2021, section 3, for MiniLMv2 (https://arxiv.org/abs/2012.15828); Wang et al., 2020, for "query" with
+    "key" and "value" with "value" in MiniLM (https://arxiv.org/abs/2002.10957).
+    """
+
+    layers: Sequence[tuple[int, int]]
+    """Pairs of a block of the teacher and one of the student, from 1."""
+
+    heads: int
+    """Relation heads, which divide both widths."""
+
+    relations: Sequence[tuple[str, str]] = SELF_RELATIONS
+    """Pairs of "query", "key" and "value"."""
+
+    name = "Relation"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.relations or any(len(pair) != 2 or any(part not in VECTORS for part in pair) for pair in self.relations):
+            raise ValueError(f"relations must be pairs of {', '.join(VECTORS)}; got {list(self.relations)!r}.")
+
+    def last_block(self, teacher):
+        return max(theirs for theirs, _ in self.layers)
+
+    def check(self, teacher, student):
+        check_pairs("attention relations", self.layers, teacher, student, lowest=1)
+        for whose, config in (("teacher", teacher), ("student", student)):
+            if self.heads < 1 or config.hidden_size % self.heads:
+                raise ValueError(f"relation heads must divide the width of the {whose}, {config.hidden_size}; got {self.heads}.")
+
+    def losses(self, teacher, student, projection=None, chunk=None):
+        names = list(dict.fromkeys(name for pair in self.relations for name in pair))
+        total: Any = 0.0
+        for theirs, mine in self.layers:
+            vectors = [
+                projections(blocks_of(seen.graph.model)[number - 1], seen.states[number - 1], names)
+                for seen, number in ((teacher, theirs), (student, mine))
+            ]
+            total = total + relation_losses(*vectors, self.relations, self.heads, student.mask)
+        return total / len(self.layers)
+
+
+def check_pairs(what: str, pairs: Sequence[tuple[int, int]], teacher: Any, student: Any, lowest: int) -> None:
+    """Refuse a map of layers that do not exist, or an empty one.
+
+    Args:
+        what: whose layers they are, for the error.
+        pairs: layers of the teacher and of the student.
+        teacher, student: the `BertConfig` of each.
+        lowest: the number of the first layer.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if not pairs:
+        raise ValueError(f"the layers of {what} must have at least one pair, of a teacher's and a student's; got none.")
+    for theirs, mine in pairs:
+        for whose, number, config in (("teacher", theirs, teacher), ("student", mine, student)):
+            if not lowest <= number <= config.num_hidden_layers:
+                last = config.num_hidden_layers
+                raise ValueError(f"the layers of {what} must be from {lowest} to {last} in the {whose}; got {theirs}:{mine}.")
+
+
+def _difference(measure, theirs, mine):
+    if measure == "mse":
+        return ops.mean(ops.square(theirs - mine), axis=-1)
+    return 1.0 - ops.sum(_unit(theirs) * _unit(mine), axis=-1)
+
+
+def _unit(x):
+    return x * ops.rsqrt(ops.maximum(ops.sum(ops.square(x), axis=-1, keepdims=True), 1e-24))
+
+
+# The outputs with the losses of positions.
+IMITATED = tuple(kind.name for kind in (SoftTargets, HiddenStates, AttentionRelations))

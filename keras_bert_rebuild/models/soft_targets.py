@@ -1,0 +1,99 @@
+"""The divergence of a student's distribution over the vocabulary from its teacher's, also without all logits at once."""
+
+from typing import Any
+
+from keras import ops
+
+
+def soft_target_losses(teacher: Any, student: Any, temperature: float = 1.0) -> Any:
+    """T² · KL(softmax(teacher / T) ‖ softmax(student / T)) of every position, in float32; 0 where both are the same.
+
+    T² makes the size of the gradient independent of the temperature. The cross entropy with soft targets is this plus the entropy
+    of the teacher, which has no gradient.
+
+    Args:
+        teacher, student: logits `(..., vocabulary)`.
+        temperature: T, above 0.
+
+    Returns:
+        `(...)`.
+
+    Reference: Hinton et al., 2015, section 2 (https://arxiv.org/abs/1503.02531).
+    """
+    theirs, mine = (ops.log_softmax(ops.cast(logits, "float32") / temperature) for logits in (teacher, student))
+    return temperature**2 * _divergence(theirs, mine)
+
+
+def chunked_soft_target_losses(teacher: tuple, student: tuple, chunk: int, temperature: float = 1.0) -> Any:
+    """`soft_target_losses` from what the logits are made of, `logits = features · tableᵀ + bias`.
+
+    Each chunk is multiplied with both tables, and again in the backward pass: memory holds `(chunk, vocabulary)` a few times and
+    never `(positions, vocabulary)`. Only the student has gradients.
+
+    Args:
+        teacher, student: features `(positions, width)`, a table `(vocabulary, width)` and a bias `(vocabulary,)`, each with widths
+            of its own.
+        chunk: positions of one chunk.
+        temperature: as for `soft_target_losses`.
+
+    Returns:
+        `(positions,)`, float32.
+    """
+    positions = ops.shape(student[0])[0]
+    count = (positions + chunk - 1) // chunk
+    rows, of_table, of_bias = (ops.stop_gradient(part) for part in teacher)
+    rows = _padded(rows, count * chunk)
+
+    def teacher_logs(i):
+        return ops.log_softmax(_logits(_chunk(rows, i, chunk), of_table, of_bias) / temperature)
+
+    @ops.custom_gradient
+    def losses(features, table, bias):
+        features = _padded(features, count * chunk)
+
+        def student_logs(i):
+            return ops.log_softmax(_logits(_chunk(features, i, chunk), table, bias) / temperature)
+
+        def forward(i, values):
+            return ops.slice_update(values, (i * chunk,), temperature**2 * _divergence(teacher_logs(i), student_logs(i)))
+
+        values = ops.fori_loop(0, count, forward, ops.zeros((count * chunk,), "float32"))
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            scale = temperature * _padded(upstream, count * chunk)
+
+            def backward(i, sums):
+                of_features, of_table, of_bias = sums
+                of_logits = _chunk(scale, i, chunk)[:, None] * (ops.exp(student_logs(i)) - ops.exp(teacher_logs(i)))
+                low = ops.cast(of_logits, features.dtype)
+                of_features = ops.slice_update(of_features, (i * chunk, 0), ops.matmul(low, table))
+                of_table = of_table + ops.cast(ops.matmul(ops.transpose(low), _chunk(features, i, chunk)), "float32")
+                return of_features, of_table, of_bias + ops.sum(of_logits, axis=0)
+
+            zeros = (ops.zeros_like(features), ops.zeros(table.shape, "float32"), ops.zeros(bias.shape, "float32"))
+            of_features, of_table, of_bias = ops.fori_loop(0, count, backward, zeros)
+            return of_features[:positions], ops.cast(of_table, table.dtype), of_bias
+
+        return values[:positions], gradient
+
+    return losses(*student)
+
+
+def _divergence(theirs, mine):
+    """KL of distributions from their logarithms, over the last axis."""
+    return ops.sum(ops.exp(theirs) * (theirs - mine), axis=-1)
+
+
+def _logits(features, table, bias):
+    return ops.cast(ops.matmul(features, ops.transpose(table)), "float32") + bias
+
+
+def _chunk(x, i, chunk):
+    """Chunk `i` of the first axis."""
+    return ops.slice(x, (i * chunk, *[0] * (len(x.shape) - 1)), (chunk, *x.shape[1:]))
+
+
+def _padded(x, size):
+    """Zeros after the first axis, up to `size`."""
+    return ops.concatenate([x, ops.zeros((size - ops.shape(x)[0], *x.shape[1:]), x.dtype)], axis=0)

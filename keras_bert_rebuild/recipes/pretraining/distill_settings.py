@@ -1,0 +1,170 @@
+"""All settings of a distillation, as data."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.models.distillation_objectives import MEASURES
+from keras_bert_rebuild.recipes.pretraining.distilled_tokens import DISTILLED, DistilledTokens
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.pretraining.setting_checks import above_zero, check_choices
+from keras_bert_rebuild.recipes.settings import check_whole_numbers, settings_from_dict
+
+STARTS = ("teacher", "scratch")
+RELATIONS = tuple(f"{one}-{other}" for one in ("query", "key", "value") for other in ("query", "key", "value"))
+
+# Settings of a pretraining run that a teacher decides, or that a distillation does not have.
+OF_TEACHER = ("model", "init", "objective", "generator_size", "discriminator_weight", "next_sentence", "decay_from", "decay_step")
+
+WEIGHTS = ("mlm_weight", "soft_weight", "hidden_weight", "relation_weight")
+WHOLE_NUMBERS = {"layers": 1, "hidden_size": 1, "attention_heads": 1, "intermediate_size": 1, "relation_heads": 1}
+
+_PAIR = re.compile(r"(\d+):(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistillSettings(PretrainSettings):
+    """The settings of a distillation: fields of a YAML file, options of `keras-bert distill`, arguments of `distill`.
+
+    Besides those of a pretraining run without what the teacher decides. The weights are DistilBERT's.
+
+    Reference: Sanh et al., 2019 (https://arxiv.org/abs/1910.01108), `scripts/run` of its repository: 5 for the soft targets, 2 for
+    the masked tokens, 1 for the cosine, temperature 2.
+    """
+
+    next_sentence: str | None = "none"
+    """There is no second task."""
+
+    teacher: str | None = None
+    """The teacher, anything that `from_pretrained` reads."""
+
+    layers: int | None = None
+    """Blocks of the student; None: half of the teacher's."""
+
+    hidden_size: int | None = None
+    """Width of the student; None: that of the teacher. Heads keep their width, the feed-forward layers their proportion."""
+
+    attention_heads: int | None = None
+    """Attention heads of the student; None: by its width."""
+
+    intermediate_size: int | None = None
+    """Width inside the feed-forward layers of the student; None: by its width."""
+
+    student: object = None
+    """Further fields of the student's config that differ from the teacher's, such as hidden_dropout_prob: 0."""
+
+    start: str | None = None
+    """What the student starts with: "teacher", blocks of the teacher, or "scratch", random weights; None: the teacher's if the
+    student is only less deep."""
+
+    start_blocks: Sequence[int] = ()
+    """The blocks of the teacher, from 1, that those of the student start from; empty: evenly from the first to the last."""
+
+    mlm_weight: float = 2.0
+    """Weight of the loss of the masked tokens; 0 for none."""
+
+    soft_weight: float = 5.0
+    """Weight of the teacher's distribution over the vocabulary at the masked tokens; 0 for none."""
+
+    temperature: float = 2.0
+    """What the logits of both are divided by for that."""
+
+    hidden_weight: float = 1.0
+    """Weight of the hidden states of mapped layers; 0 for none."""
+
+    hidden_layers: object = "last"
+    """The layers whose hidden states are compared: "last"; "uniform", every layer of the student with one of the teacher; or pairs
+    TEACHER:STUDENT such as 12:6, blocks from 1, and 0 for the embedding."""
+
+    hidden_measure: str = "cosine"
+    """How hidden states are compared: "cosine", or "mse", the mean squared difference."""
+
+    relation_weight: float = 0.0
+    """Weight of the relations of tokens in the attention of mapped blocks, MiniLM's; 0 for none."""
+
+    relation_layers: object = "last"
+    """The blocks whose relations are compared, as `hidden_layers`; for a large teacher MiniLMv2 has 21:6."""
+
+    relation_heads: int | None = None
+    """Heads of the relations, which divide both widths; None: the attention heads of the teacher."""
+
+    relations: Sequence[str] = ("query-query", "key-key", "value-value")
+    """Which vectors are related to which; these are MiniLMv2's."""
+
+    @property
+    def learned(self) -> DistilledTokens:
+        return DISTILLED
+
+    @property
+    def read_paths(self) -> tuple[Any, ...]:
+        return (self.teacher,)
+
+    def __post_init__(self) -> None:
+        _refuse_of_teacher(self)
+        if not isinstance(self.teacher, str) or not self.teacher:
+            raise ValueError(f"teacher must be the path of a checkpoint; got {self.teacher!r}.")
+        check_whole_numbers(self, WHOLE_NUMBERS, optional=tuple(WHOLE_NUMBERS))
+        for name in WEIGHTS:
+            if not is_number(getattr(self, name)) or getattr(self, name) < 0:
+                raise ValueError(f"{name} must be a number of at least 0; got {getattr(self, name)!r}.")
+        if not any(getattr(self, name) for name in WEIGHTS[1:]):
+            raise ValueError(f"one of {', '.join(WEIGHTS[1:])} must be above 0; without any, nothing is learned from the teacher.")
+        above_zero(self, ("temperature",))
+        check_choices(self, {"start": (*STARTS, None), "hidden_measure": MEASURES})
+        if self.student is not None and not isinstance(self.student, Mapping):
+            raise ValueError(f"student must have fields of a config by name; got {self.student!r}.")
+        for name in ("start_blocks", "relations"):
+            if not isinstance(getattr(self, name), (list, tuple)):
+                raise ValueError(f"{name} must be a list; got {getattr(self, name)!r}.")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.start == "scratch" and self.start_blocks:
+            raise ValueError(f"start_blocks are for start='teacher'; got {list(self.start_blocks)} with 'scratch'.")
+        for block in self.start_blocks:
+            if not isinstance(block, int) or isinstance(block, bool):
+                raise ValueError(f"start_blocks must be numbers of blocks; got {list(self.start_blocks)}.")
+        if not self.relations or any(relation not in RELATIONS for relation in self.relations):
+            raise ValueError(f"relations must be some of {', '.join(RELATIONS)}; got {list(self.relations)}.")
+        for name in ("hidden_layers", "relation_layers"):
+            object.__setattr__(self, name, _layers(name, getattr(self, name)))
+        super().__post_init__()
+
+    def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
+        raise ValueError("the config of a student follows from its teacher: see student_config.")
+
+    def resolved(self) -> dict[str, Any]:
+        values = {name: value for name, value in super().resolved().items() if name not in OF_TEACHER}
+        for name in ("hidden_layers", "relation_layers"):
+            if not isinstance(values[name], str):
+                values[name] = [f"{theirs}:{mine}" for theirs, mine in values[name]]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return settings_from_dict(cls, values, "a distillation")
+
+
+def _refuse_of_teacher(settings):
+    for name in OF_TEACHER:
+        default = type(settings).__dataclass_fields__[name].default
+        if getattr(settings, name) != default:
+            raise ValueError(f"{name} must be left out of a distillation; got {getattr(settings, name)!r}.")
+
+
+def _layers(name, value):
+    """ "last", "uniform", or pairs of numbers."""
+    words = [value] if isinstance(value, str) else value
+    if isinstance(words, (list, tuple)) and list(words) in (["last"], ["uniform"]):
+        return words[0]
+    pairs = []
+    for word in words if isinstance(words, (list, tuple)) else ():
+        found = _PAIR.fullmatch(word) if isinstance(word, str) else None
+        pair = tuple(map(int, found.groups())) if found else tuple(word) if isinstance(word, (list, tuple)) else ()
+        if len(pair) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) for n in pair):
+            break
+        pairs.append(pair)
+    if not pairs or len(pairs) != len(words):
+        raise ValueError(f"{name} must be 'last', 'uniform' or pairs TEACHER:STUDENT such as 12:6; got {value!r}.")
+    return tuple(pairs)

@@ -1,0 +1,129 @@
+"""The student of a distillation: its config, and the weights that it starts from."""
+
+import re
+
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.config import BertConfig
+
+# What a student must have in common with its teacher.
+SHARED = ("family", "vocab_size", "pad_token_id", "type_vocab_size", "num_tasks")
+# Two configs that agree in these have blocks of the same shapes.
+SHAPES = ("hidden_size", "embedding_width", "num_attention_heads", "intermediate_size", "max_position_embeddings")
+
+_BLOCK = re.compile(r"Encoder-(\d+)-(.+)")
+
+
+def student_config(settings, teacher):
+    """The config of the student: the teacher's with other sizes.
+
+    Heads keep their width and the feed-forward layers their proportion where only `hidden_size` is given.
+
+    Args:
+        settings: `DistillSettings`.
+        teacher: the `BertConfig` of the teacher.
+
+    Raises:
+        ValueError: a field is unknown or belongs to the vocabulary, or the sizes do not fit each other.
+    """
+    given = dict(settings.student or {})
+    for name in given:
+        if name not in type(teacher).__dataclass_fields__ or name in SHARED:
+            raise ValueError(
+                f"the student must have fields of a config of the family {teacher.family} without {', '.join(SHARED)}; got {name}."
+            )
+    layers = max(teacher.num_hidden_layers // 2, 1) if settings.layers is None else settings.layers
+    changes = {"num_hidden_layers": layers}
+    if settings.hidden_size is not None:
+        changes |= _widths(settings.hidden_size, settings.attention_heads, teacher)
+    of_settings = {"num_attention_heads": settings.attention_heads, "intermediate_size": settings.intermediate_size}
+    changes |= {name: value for name, value in of_settings.items() if value is not None}
+    config = BertConfig.from_dict({**teacher.to_dict(), **changes, **given})
+    if config.hidden_size % config.num_attention_heads:
+        raise ValueError(
+            f"the heads of the student must divide its width, {config.hidden_size}; got {config.num_attention_heads} heads."
+        )
+    return config
+
+
+def _widths(width, heads, teacher):
+    """The fields that follow from the width of the student."""
+    of_head = teacher.hidden_size // teacher.num_attention_heads
+    if heads is None and width % of_head:
+        raise ValueError(
+            f"hidden_size must be a multiple of {of_head}, the width of the teacher's heads, or needs attention_heads."
+        )
+    return {
+        "hidden_size": width,
+        "num_attention_heads": heads or width // of_head,
+        "intermediate_size": max(round(teacher.intermediate_size * width / teacher.hidden_size), 1),
+    }
+
+
+def starts_from_teacher(settings, teacher, student):
+    """Whether the student starts with weights of its teacher: as the settings say, else if it is only less deep."""
+    if settings.start is not None:
+        return settings.start == "teacher"
+    same = all(getattr(teacher, name) == getattr(student, name) for name in SHAPES)
+    return same and student.num_distinct_blocks <= teacher.num_distinct_blocks
+
+
+def source_blocks(settings, teacher, student):
+    """The blocks of the teacher that those of the student start from, from 1.
+
+    Evenly from the first to the last: of twelve, six are 1, 3, 5, 8, 10 and 12, as in DistilBERT. Blocks that a stack repeats, as
+    in ALBERT, count once.
+
+    Args:
+        settings: `DistillSettings`.
+        teacher, student: the `BertConfig` of each.
+
+    Returns:
+        A tuple, as long as the student has blocks of its own.
+
+    Raises:
+        ValueError: the teacher has fewer blocks, or not those that are named.
+
+    Reference: Sanh et al., 2019, section 3 (https://arxiv.org/abs/1910.01108); `extract_distilbert.py` of huggingface/transformers.
+    """
+    present, wanted = teacher.num_distinct_blocks, student.num_distinct_blocks
+    if settings.start_blocks:
+        chosen = tuple(settings.start_blocks)
+        if len(chosen) != wanted or not all(1 <= block <= present for block in chosen):
+            raise ValueError(f"start_blocks must be {wanted} blocks of the teacher, from 1 to {present}; got {list(chosen)}.")
+        return chosen
+    if wanted > present:
+        raise ValueError(
+            f"a student that starts from its teacher must have at most its {present} blocks; got {wanted}: use start='scratch'."
+        )
+    return tuple(int(block) for block in np.linspace(1, present, wanted).round())
+
+
+def copy_weights(teacher, student, blocks):
+    """Give a student the weights of its teacher: those of chosen blocks, and all that are not of a block.
+
+    Args:
+        teacher, student: models as from `build_model`, with the same names of layers. If the teacher has no MLM head, that of the
+            student stays as it is.
+        blocks: as from `source_blocks`.
+
+    Raises:
+        ValueError: weights of the student have another shape in the teacher, or none.
+    """
+    known = {variable.path: variable for variable in teacher.weights}
+    has_head = "MLM" in teacher.output_names
+    pairs = []
+    for variable in student.weights:
+        found = _BLOCK.fullmatch(variable.path)
+        path = f"Encoder-{blocks[int(found[1]) - 1]}-{found[2]}" if found else variable.path
+        if path.startswith("MLM") and not has_head:
+            continue
+        source = known.get(path)
+        if source is None or source.shape != variable.shape:
+            shapes = f"{tuple(variable.shape)}; the teacher has {'no ' if source is None else ''}{path}"
+            shapes += "" if source is None else f" of {tuple(source.shape)}"
+            raise ValueError(f"a student that starts from its teacher must have its shapes: {variable.path} is {shapes}.")
+        pairs.append((variable, source))
+    for variable, source in pairs:
+        variable.assign(ops.copy(source.value))  # JAX donates the buffers of both to a step
