@@ -13,10 +13,14 @@ from pathlib import Path
 
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 
-# Blocks and width.
-SIZES = ((1, 32), (2, 48), (2, 64), (2, 96))
-TOKENS = (500_000, 1_000_000, 2_000_000)
-LARGER = ((3, 128), 4_000_000)
+# From blocks and width to the tokens of the runs.
+RUNS = {
+    (1, 32): (250_000, 500_000, 1_000_000, 2_000_000),
+    (2, 48): (250_000, 500_000, 1_000_000, 2_000_000),
+    (2, 64): (250_000, 500_000, 1_000_000),
+}
+# The run that the law does not see.
+LARGER = ((2, 96), 2_000_000)
 HEAD = 16
 SETTINGS = {
     "batch_size": 32,
@@ -38,7 +42,7 @@ def main():
     parser.add_argument("tokens", help="a folder that `keras-bert prepare` wrote")
     parser.add_argument("--output", type=Path, required=True, help="the folder of the runs")
     args = parser.parse_args()
-    runs = [train(args, size, tokens) for size in SIZES for tokens in TOKENS]
+    runs = [train(args, size, tokens) for size, several in RUNS.items() for tokens in several]
     larger = train(args, *LARGER)
     report(runs, larger)
 
