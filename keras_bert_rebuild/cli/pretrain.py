@@ -57,6 +57,7 @@ def run(args):
     from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
     from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
     from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
+    from keras_bert_rebuild.recipes.probing.probe_report import probe_report
     from keras_bert_rebuild.recipes.run_folder import read_yaml
     from keras_bert_rebuild.training.distributed.hosts import host_index, join_hosts
 
@@ -92,12 +93,16 @@ def run(args):
     if host_index() == 0:
         for folder in settings.learned.folders:
             print(f"wrote    {args.output / folder}")
+        for line in probe_report(args.output):
+            print(line)
         print(f"curve    {args.output / 'metrics.csv'}")
     return 0
 
 
 def _kind(field):
     """How an option is parsed, from its field."""
+    if field.name == "probes":
+        return {"nargs": "*", "metavar": "[KIND:]NAME=TRAIN,DEV"}
     if field.name in ("lengths", "batch_warmup"):
         return {"type": int, "nargs": "*", "metavar": "N"}
     return option_kind(field, CHOICES, METAVARS)
