@@ -7,6 +7,8 @@ from typing import Any
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("Attribution",)),
+    ("lens_of_text", ("logit_lens",)),
+    ("lens_record", ("LogitLens",)),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
