@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 # Candidates of `choose_l2`, from strong to weak: each fit starts from the one before it.
-L2S = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)
+L2S = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
 
 # Directions whose variance is this fraction of the largest one or less are rounding errors of the others.
 NEGLIGIBLE = 1e-12
