@@ -95,6 +95,7 @@ def _is_groups(path):
 
 PAGE = FileKind("a page", (".html", ".htm"), _starts(b"<!doctype html", b"<html"))
 CURVES = FileKind("a picture of curves", (".svg",), _is_picture)
+DRAWING = FileKind("a drawing", (".svg",), _is_picture)
 PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), _is_picture)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
 ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)

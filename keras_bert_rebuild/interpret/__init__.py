@@ -7,6 +7,12 @@ from typing import Any
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("Attribution",)),
+    ("block_pictures", ("draw_probing", "draw_similarity")),
+    ("block_similarity", ("BlockSimilarity", "cka")),
+    ("lens_of_text", ("logit_lens",)),
+    ("lens_record", ("LogitLens",)),
+    ("probe_blocks", ("probe",)),
+    ("probing", ("Probing",)),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
