@@ -83,10 +83,11 @@ def pretrain(
     """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume a run that was stopped.
 
     The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, with probes what their
-    scores are compared with in `probes.yaml`, and in the end `model/`, a Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads); with the objective
-    "electra" that is the discriminator, and `generator/` is a folder of the generator. Called again with the
-    same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an uninterrupted run; if
-    the run is over, it loads the model. Nothing is written before the model and its batches are made.
+    scores are compared with in `probes.yaml`, and in the end `model/`, a Hugging Face folder with the vocabulary (or a Keras
+    folder, if Hugging Face has no names for the heads); with the objective "electra" that is the discriminator, and `generator/`
+    is a folder of the generator. Called again with the same arguments, it resumes from the last checkpoint at the exact batch and
+    reaches the same weights as an uninterrupted run; if the run is over, it loads the model. Nothing is written before the model
+    and its batches are made.
 
     On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them see: host 0
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
