@@ -34,6 +34,14 @@ class Attention:
     relative: Positions | None = None
     """Disentangled or relative positions, whose table the blocks share."""
 
+    pruned: tuple[int, ...] = ()
+    """Heads that were taken away, of those that are counted from 0; the others are as wide as they were."""
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The heads that are there."""
+        return tuple(head for head in range(self.heads) if head not in self.pruned)
+
 
 @dataclass(frozen=True)
 class Convolution:

@@ -7,6 +7,11 @@ from typing import Any
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("Attribution",)),
+    ("head_importance_of_task", ("HeadImportance", "head_importance")),
+    ("head_pruning", ("prune_heads",)),
+    ("intervene_in_model", ("intervene",)),
+    ("recording", ("Recording", "record", "record_means")),
+    ("sites", ("Block", "Head", "Neuron", "Position")),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
