@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_present
 
 # Where the values of a site are: what attention reads at its output projection, what the feed-forward half reads there, and what a
 # block hands on.
@@ -118,7 +118,7 @@ def found_in(encoder: Encoder, site: Site) -> Found:
     run = site.block % runs
     positions = getattr(site, "positions", None)
     if isinstance(site, Head):
-        layer, heads = encoder.layers[ATTENTION.format(encoder.blocks[run])], heads_present(encoder)[run]
+        layer, heads = encoder.layers[ATTENTION.format(encoder.blocks[run])], list(heads_present(encoder)[run])
         if site.head not in heads:
             raise ValueError(f"head must be one of {_listed(heads)}, the heads of block {run}; got {site.head}.")
         width = layer.head_size
@@ -132,18 +132,6 @@ def found_in(encoder: Encoder, site: Site) -> Found:
         return Found(UNITS, run, np.array(site.units), units, positions)
     width = encoder.embedding.outputs[0].shape[-1]
     return Found(OUTPUT, run, np.arange(width), width, positions)
-
-
-def heads_present(encoder: Encoder) -> list[list[int]]:
-    """For every block, in the order in which they run, the numbers of its heads; where some were pruned, as before.
-
-    Args:
-        encoder: as from `find_encoder`.
-    """
-    config = getattr(encoder.host, "config", None)
-    if config is None:
-        return [list(range(encoder.layers[ATTENTION.format(number)].head_num)) for number in encoder.blocks]
-    return [list(block.attention.present) for block in config.encoder().blocks]
 
 
 def _listed(numbers: list[int]) -> str:
