@@ -4,11 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from helpers.attention_models import CONFIGS
-from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
 from helpers.small import random_model, spread
+from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
 from helpers.tiny_families import heads_of, modules, name_of_module, tiny_config
-from keras_bert_rebuild import BertConfig, SentenceEmbedder, TextClassifier, build_model
+from keras_bert_rebuild import SentenceEmbedder, TextClassifier, build_model
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.interpret import Block, Head, Neuron, Position, intervene, record
 from keras_bert_rebuild.models.packed_vectors import TextVectors
 
@@ -18,7 +18,7 @@ SITES = [Head(0, 1), Block(1), Neuron(0, range(8)), Position(0, (0, 2))]
 
 def inputs_of(model, ids=IDS):
     """The inputs of a model for ids, segments of 0."""
-    return {tensor.name: ids if tensor.name == "Input-Token" else np.zeros_like(ids) for tensor in model.inputs}
+    return bare_if_one([ids if tensor.name == "Input-Token" else np.zeros_like(ids) for tensor in model.inputs])
 
 
 def asked(model, ids=IDS):
@@ -81,10 +81,8 @@ def test_units_that_are_switched_off_are_rows_of_zeros_in_the_kernel_of_the_outp
 
 def test_the_values_of_another_run_after_a_block_give_exactly_its_answer():
     model = small_encoder(["mlm"])
-    other = IDS[::-1].copy()
-    other[0] = [2, 6, 6, 11, 3, 0, 0]
-    here, there = asked(model)[:, :3], asked(model, np.where(IDS > 0, other, 0) + (IDS > 0) * (other == 0))[:, :3]
-    ids = np.where(IDS > 0, other, 0) + (IDS > 0) * (other == 0)  # the same padding
+    ids = np.where(IDS > 0, 5 + IDS[::-1, ::-1], 0)  # other tokens, the same padding
+    here, there = asked(model)[:, :3], asked(model, ids)[:, :3]
     with intervene(model, {Block(0): record(model, inputs_of(model, ids), [Block(0)])}):
         np.testing.assert_allclose(asked(model)[:, :3], there, atol=1e-5)
     with intervene(model, {Block(0): record(model, inputs_of(model), [Block(0)])}):
@@ -151,22 +149,22 @@ def test_nothing_is_left_behind_after_an_error(classifier):
 def test_vectors_of_texts_are_altered_too():
     embedder = SentenceEmbedder(small_encoder(()), TOKENIZER)
     texts = ["the cat sat", "a dog likes anna and ben", "red"]
-    before = embedder.encode_texts(texts) if hasattr(embedder, "encode_texts") else embedder(texts)
+    before = embedder(texts)
     with intervene(embedder, [Head(0, 0), Head(1, 1)]):
-        altered = embedder.encode_texts(texts) if hasattr(embedder, "encode_texts") else embedder(texts)
-    after = embedder.encode_texts(texts) if hasattr(embedder, "encode_texts") else embedder(texts)
+        altered = embedder(texts)
+    after = embedder(texts)
     assert np.abs(altered - before).max() > 1e-3
     np.testing.assert_array_equal(after, before)
 
 
 def test_positions_of_packed_rows_are_those_of_every_text():
     encoder = small_encoder(())
-    vectors = TextVectors(encoder)
     texts = [[2, 5, 6, 3], [2, 9, 3], [2, 7, 8, 10, 3]]
     row = np.array([[token for text in texts for token in text]])
     numbers, begins = np.array([[1] * 4 + [5] * 3 + [8] * 5]), np.array([[1, 5, 8]])
     sites = [Position(0, (1,)), Head(1, 0, positions=(0, 2)), Neuron(0, (1, 2), positions=2)]
     with intervene(encoder, sites):
+        vectors = TextVectors(encoder)
         packed = keras.ops.convert_to_numpy(vectors([row, np.zeros_like(row), numbers, begins, np.array([[0, 1, 2]])]))[0]
         alone = [asked(encoder, np.array([text]))[0].mean(0) for text in texts]
     np.testing.assert_allclose(packed, alone, atol=1e-5)
