@@ -6,7 +6,9 @@ from typing import Any
 # Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
 _LAZY = (
     ("attribute_texts", ("attribute",)),
-    ("attribution", ("Attribution",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
