@@ -6,10 +6,13 @@ from typing import Any
 # Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
 _LAZY = (
     ("attribute_texts", ("attribute",)),
-    ("attribution", ("Attribution",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
     ("head_importance_of_task", ("HeadImportance", "head_importance")),
     ("head_pruning", ("prune_heads",)),
     ("intervene_in_model", ("intervene",)),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
+    ("pruned_task", ("PrunedTask", "prune_task")),
     ("recording", ("Recording", "record", "record_means")),
     ("sites", ("Block", "Head", "Neuron", "Position")),
 )
