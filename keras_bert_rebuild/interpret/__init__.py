@@ -6,13 +6,21 @@ from typing import Any
 # Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
 _LAZY = (
     ("attribute_texts", ("attribute",)),
-    ("attribution", ("Attribution",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
     ("block_pictures", ("draw_probing", "draw_similarity")),
     ("block_similarity", ("BlockSimilarity", "cka")),
+    ("head_importance_of_task", ("HeadImportance", "head_importance")),
+    ("head_pruning", ("prune_heads",)),
+    ("intervene_in_model", ("intervene",)),
     ("lens_of_text", ("logit_lens",)),
     ("lens_record", ("LogitLens",)),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
     ("probe_blocks", ("probe",)),
     ("probing", ("Probing",)),
+    ("pruned_task", ("PrunedTask", "prune_task")),
+    ("recording", ("Recording", "record", "record_means")),
+    ("sites", ("Block", "Head", "Neuron", "Position")),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}
