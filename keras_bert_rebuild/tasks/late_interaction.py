@@ -50,8 +50,8 @@ class LateInteractionEmbedder(GroupTask):
         model: a `BertModel` without heads, whose output is that of the last block. If masks are not attended to, one with the same
             weights and an input of its own for the padding takes its place.
         tokenizer: as for `task_tokenizer`.
-        modules: what the vector of a token passes: `DenseModule`, `NormModule`, `UnitModule` or layers of Keras, as a dense layer
-            without bias and the scaling to length 1; `from_encoder` makes these.
+        modules: what the vector of a token passes, see `module_layers`: as a dense layer without bias and the scaling to length 1,
+            which `from_encoder` makes.
         query_len, document_len: maximum numbers of tokens in a query and in a document; longer ones are cut.
         query_prefix, document_prefix: what they begin with: see `MarkedRows`.
         query_expansion: fill queries up to `query_len` with masks, whose vectors are compared, too.

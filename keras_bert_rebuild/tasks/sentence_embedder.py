@@ -42,8 +42,7 @@ class SentenceEmbedder(VectorTask):
         model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
         tokenizer: as for `task_tokenizer`.
         poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
-        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
-            trained with the model and saved with it.
+        modules: what vectors pass after the pooling, see `module_layers`. They are trained with the model and saved with it.
         normalize: scale vectors to length 1, last of all modules.
         prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
             default.

@@ -57,7 +57,9 @@ def test_the_ranking_of_another_index_is_fused_with_that_of_the_first(capsys, tm
     (hits,) = index.search(["the cat"], 2, fuse=[Index.open(tmp_path / "second", other)])
     said = said_by_verb("search", capsys, "index", "the cat", "--top-k", "2", "--fuse", tmp_path / "second").out.splitlines()
     assert [line.split()[1:3] for line in said[1:]] == [[f"{hit.score:.4f}", hit.id] for hit in hits]
-    assert "expected a folder that `keras-bert index` wrote; corpus.tsv" in refused(capsys, "search", "index", "the cat", "--fuse", "corpus.tsv")
+    assert "expected a folder that `keras-bert index` wrote; corpus.tsv" in refused(
+        capsys, "search", "index", "the cat", "--fuse", "corpus.tsv"
+    )
 
 
 @pytest.mark.compiles_long

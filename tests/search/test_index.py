@@ -108,9 +108,7 @@ def test_late_interaction_scores_the_candidates_of_another_index(folder):
         expected = [pair for pair in brute_force(WordVectors(), CORPUS, query, 60) if pair[0] in names]
         assert [tuple(hit) for hit in hits] == expected[:4]
     few = Index.build(CORPUS[:10], folder / "few", WordVectors())
-    with pytest.raises(
-        ValueError, match=r"expected another index of the same documents; .*few has no 'd\d+' of .*first"
-    ):
+    with pytest.raises(ValueError, match=r"expected another index of the same documents; .*few has no 'd\d+' of .*first"):
         few.search(QUERIES, candidates=dense)
 
 
