@@ -2,7 +2,7 @@
 
 import itertools
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -159,6 +159,10 @@ class LateInteractionEmbedder(GroupTask):
         """Yield the vectors of the tokens of every document that are compared, `(tokens, width)`: as `queries`."""
         return self._stream(texts, self._document_rows)
 
+    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
+        """A function as `documents`, in batches of that many tokens, padding included; None for what the device is fast with."""
+        return lambda texts: self._stream(texts, self._document_rows, batch_tokens)
+
     def scores_of(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """The score of each text for a query, `(texts,)`.
 
@@ -225,11 +229,11 @@ class LateInteractionEmbedder(GroupTask):
         inputs = [attended if name == "Input-Mask" else values for name, values in zip(names, inputs, strict=True)]
         return (inputs, padding) if len(names) == len(model.inputs) else ([*inputs, scored], [*padding, 0])
 
-    def _stream(self, texts, rows_of):
+    def _stream(self, texts, rows_of, batch_tokens=None):
         model = embedding_model(self.encoder, any_length=True, modules=tuple(self.modules))
         rows = itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts)))
         finish = lambda vectors, row: vectors[: len(row.ids)][row.scored > 0].astype("float32")  # noqa: E731
-        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length)
+        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length, batch_tokens)
 
 
 def with_padding_mask(model: keras.Model) -> keras.Model:
