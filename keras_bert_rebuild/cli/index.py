@@ -34,6 +34,9 @@ def add_arguments(parser):
         help="how int8 or binary vectors are stored a second time, to score exactly what they found (of binary ones int8)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="documents to read (all)")
+    parser.add_argument(
+        "--batch-tokens", type=positive, metavar="N", help="tokens in a batch, padding included (2048; on an accelerator 16384)"
+    )
     add_overwrite(parser, "the index that is made with other settings, and the interrupted one")
     add_device_options(parser)
 
@@ -63,6 +66,7 @@ def run(args):
                 dtype=args.dtype,
                 rescoring=args.rescoring,
                 limit=args.limit,
+                batch_tokens=args.batch_tokens,
                 model=args.model.resolve(),
                 overwrite=args.overwrite,
                 progress=bar,

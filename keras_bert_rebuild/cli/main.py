@@ -155,7 +155,7 @@ REMEDIES = {
     "predict": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "prune": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "embed": ("fewer --batch-tokens", "a shorter --max-len", "--dtype mixed_bfloat16"),
-    "index": ("a model that was fine-tuned with a shorter --max-len", "fewer other programs", "a machine with more memory"),
+    "index": ("fewer --batch-tokens", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
     "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),

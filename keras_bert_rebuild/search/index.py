@@ -1,6 +1,7 @@
 """An index: documents and their vectors on disk, and exact search in them."""
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,8 +22,7 @@ from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_r
 from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
 from keras_bert_rebuild.search.storages import storage_for
 
-# Queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB.
-_QUERIES = 256
+_QUERIES = 256  # whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 
 
 class Hit(NamedTuple):
@@ -74,8 +74,7 @@ class Index:
             retriever: the model that made it, to search for texts; None to search for vectors only.
 
         Raises:
-            ValueError: the folder is no index, or is not finished or damaged; or the index was made by another model, or with
-                vectors of another kind or width.
+            ValueError: the folder is no index, not finished or damaged; or another model made it.
         """
         return cls(path, retriever)
 
@@ -90,6 +89,7 @@ class Index:
         rescoring: str | None = None,
         limit: int | None = None,
         block: int | None = None,
+        batch_tokens: int | None = None,
         model: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: Callable[..., object] | None = None,
@@ -109,15 +109,15 @@ class Index:
                 "none", "float16", "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
             limit: the number of documents to read; None for all.
             block: documents in a block; None for 8,192, of vectors of tokens 1,024.
+            batch_tokens: as for `document_encoder`; an interrupted call may be repeated with another, and rounds differently then.
             model: where the model is, so that a later `keras-bert search` finds it.
             overwrite: replace an index that was made with other settings.
-            progress: called as `progress(stage, documents, total)` with the number of further documents, where the stage is
-                "reading", with total None, and then "indexing".
+            progress: called as `progress(stage, further_documents, total)`, at stage "reading" with total None, then "indexing".
 
         Raises:
             ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
         """
-        build_index(corpus, path, retriever, dtype, rescoring, limit, block, model, overwrite, progress)
+        build_index(corpus, path, retriever, dtype, rescoring, limit, block, batch_tokens, model, overwrite, progress)
         return cls(path, retriever)
 
     def __len__(self) -> int:
@@ -192,12 +192,12 @@ class Index:
         """
         queries = checked_queries(queries)
         check_numbers(top_k=top_k, depth=depth)
-        found = []
+        found, vectors = [], iter(self.retriever.queries(queries))
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
             rows = None if candidates is None else rows_found_by(self, candidates, part, depth, rescore, engine)
             ranked = self.search_vectors(
-                self.retriever.queries(part),
+                itertools.islice(vectors, len(part)),
                 depth if fuse or reranker is not None else top_k,
                 rescore=rescore,
                 rows=rows,
