@@ -20,7 +20,9 @@ def add_recipe_options(parser):
     )
     parser.add_argument("--vocab", type=Path, metavar="FILE", help="with --recipe, a vocabulary instead of learning one")
     parser.add_argument("--vocab-size", type=positive, metavar="N", help="with --recipe, the tokens to learn (the recipe's number)")
-    parser.add_argument("--processes", type=positive, metavar="N", help="with --recipe, processes that tokenise (one for every core)")
+    parser.add_argument(
+        "--processes", type=positive, metavar="N", help="with --recipe, processes that tokenise (one for every core)"
+    )
     parser.add_argument(
         "--document-per-file", action="store_true", help="with --recipe, blank lines do not end a document, files do"
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.training.compile_model import compile_model
 
@@ -64,16 +65,17 @@ def score_batches(held_out: Any, seq_len: int = SEQ_LEN, max_batches: int | None
 
 
 def masked_score(
-    model: str | os.PathLike[str],
+    model: str | os.PathLike[str] | BertModel,
     held_out: Any,
     train: Any,
     seq_len: int = SEQ_LEN,
     max_batches: int | None = None,
 ) -> MaskedScore:
-    """Score a checkpoint on held-out text.
+    """Score an encoder on held-out text.
 
     Args:
-        model: a checkpoint with an MLM head, anything that `from_pretrained` reads; other heads are not read.
+        model: a checkpoint with an MLM head, anything that `from_pretrained` reads, of which other heads are not read; or a model
+            with that head alone, which is compiled anew.
         held_out: a `TokenCorpus` that was not trained on, in the ids of the model.
         train: the `TokenCorpus` that the unigram baseline is counted from.
         seq_len: tokens of an example, special ones included.
@@ -82,7 +84,7 @@ def masked_score(
     Returns:
         A `MaskedScore`.
     """
-    encoder = from_pretrained(model, heads=("mlm",))
+    encoder = model if isinstance(model, BertModel) else from_pretrained(model, heads=("mlm",))
     length = min(seq_len, encoder.config.max_length)
     batches = score_batches(held_out, length, max_batches, segments=encoder.config.type_vocab_size > 0)
     compile_model(encoder, max_predictions=batches.max_predictions)

@@ -1,13 +1,10 @@
 """From text files to a pretrained encoder by a recipe: vocabulary, tokens, plan, training and score, resumed at any stage."""
 
-import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
-
-import keras
 
 from keras_bert_rebuild.data.corpora.held_out import split_documents
 from keras_bert_rebuild.data.corpora.mixed import MixedCorpus
@@ -20,12 +17,12 @@ from keras_bert_rebuild.files.output import claimed_run
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.recipes.pretraining.masked_score import MaskedScore, masked_score
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
-from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
-from keras_bert_rebuild.recipes.pretraining.recipe import NOT_OF_A_RECIPE, Recipe, read_recipe
+from keras_bert_rebuild.recipes.pretraining.recipe import Recipe, read_recipe
 from keras_bert_rebuild.recipes.pretraining.recipe_budget import UTILISATION, RecipePlan, choose_size, plan_of
 from keras_bert_rebuild.recipes.pretraining.recipe_folder import RecipeFolder
+from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
 from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
-from keras_bert_rebuild.text.vocabulary import load_vocabulary, save_vocabulary, train_vocabulary
+from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
 from keras_bert_rebuild.training.distributed.distribution import choose_devices
 
 # Settings that a recipe has no place for, and why.
@@ -33,38 +30,13 @@ REFUSED = {
     "decay_from": "continues a run with its own settings",
     "decay_step": "is a step of the run in decay_from",
     **dict.fromkeys(
-        ("hosts", "host_index", "coordinator"), "is for tokens that all hosts see: prepare them, and give every host the same settings"
+        ("hosts", "host_index", "coordinator"),
+        "is for tokens that all hosts see: prepare them, and give every host the same settings",
     ),
 }
 
 # With other objectives nothing of the result fills masks.
 _SCORED = {"mlm": "model", "electra": "generator"}
-
-
-class Quiet:
-    """What is told about a training by a recipe while it goes on; this one tells nothing."""
-
-    def reading(self, what: str, file_bytes: int) -> contextlib.AbstractContextManager[Any]:
-        """A context manager for the reading of files, whose value has `advance(file_bytes, text_bytes)`."""
-        return contextlib.nullcontext(_Nothing())
-
-    def vocabulary(self, tokens: int, words: int) -> None:
-        """A vocabulary was learned from this number of words."""
-
-    def prepared(self, prepared: Any) -> None:
-        """A corpus was tokenised, `Prepared`."""
-
-    def planned(self, plan: RecipePlan) -> None:
-        """The run is planned; it begins now."""
-
-    def training(self, steps: int | None) -> contextlib.AbstractContextManager[Any]:
-        """A context manager for the training, whose value is called with every row of the curve."""
-        return contextlib.nullcontext(lambda row: None)
-
-
-class _Nothing:
-    def advance(self, file_bytes, text_bytes):
-        """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +105,15 @@ def pretrain_recipe(
         raise ValueError(f"vocab_size is for a vocabulary to learn; got {vocab_size} and the vocabulary {vocabulary}.")
     if mix is not None and len(mix) != len(corpora):
         raise ValueError(f"mix must have a weight for every corpus; got {len(mix)} for {len(corpora)}.")
-    share = (recipe_share := chosen.settings(*_any_size(given))).held_out
+    split = chosen.settings(*_any_size(given))
     inputs = [*corpora, *(path for path in (vocabulary, given.get("init")) if path is not None)]
     with claimed_run(output, RECIPE, inputs):
         folder = RecipeFolder(output, chosen, given, corpora, vocabulary, mix, document_per_file)
         if stores:
             prepared = corpora
         else:
-            words = (share, recipe_share.seed, document_per_file)
-            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, chosen, corpora, vocab_size, words, tell)
+            words = (split.held_out, split.seed, document_per_file)
+            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, chosen, corpora, words, tell)
             cased = None if vocabulary is not None else chosen.cased
             prepared = [
                 _tokens(corpus, path, learned, cased, processes, document_per_file, tell)
@@ -204,7 +176,7 @@ def _check_text_options(stores, **given):
         raise ValueError(f"{names[0]} is for text; the corpora are folders of tokens, which have a vocabulary.")
 
 
-def _vocabulary(folder, recipe, corpora, vocab_size, words_of, tell):
+def _vocabulary(folder, recipe, corpora, words_of, tell):
     """The file of the vocabulary of the training text, learned now or before."""
     path = folder.vocabulary
     if path.is_file():
@@ -241,8 +213,7 @@ def _plan(folder, recipe, given, corpus):
         rate = UTILISATION * matrix_ceiling(products) * devices
         size = choose_size(recipe, given, len(corpus.vocabulary), rate)
         folder.decide(size, rate)
-    own = {name: value for name, value in given.items()}
-    settings = recipe.settings(size, own)
+    settings = recipe.settings(size, given)
     config = settings.model_config(len(corpus.vocabulary), 0) if settings.init is None else _config_of(settings.init)
     return plan_of(settings, config, corpus.num_tokens, rate, devices)
 

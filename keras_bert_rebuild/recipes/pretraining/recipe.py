@@ -1,16 +1,14 @@
 """A recipe: everything a pretraining decides before it sees a corpus and a budget, as a YAML file."""
 
 import importlib.resources
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
-from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.recipes.run_folder import read_yaml
 from keras_bert_rebuild.recipes.settings import parse_yaml, settings_from_dict, size_fields
@@ -95,7 +93,8 @@ class Recipe:
         if values.get("phases") and "phases" not in given:
             own = {name: values.pop(name) for name in OF_PHASES if name in values}
             own = {name: value for name, value in own.items() if name in given}
-            values["phases"] = _phases(values["phases"], own, values.pop("steps", None))
+            steps = values.get("steps") if values.get("minutes") is not None else values.pop("steps", None)
+            values["phases"] = _phases(values["phases"], own, steps)
         return settings_from_dict(PretrainSettings, values, "a pretraining run")
 
     def size_like(self, parameters: int, params_of: Any) -> int:

@@ -82,7 +82,9 @@ def choose_size(recipe: Recipe, given: Mapping[str, Any], vocab_size: int, flops
     return max((size for size in range(len(recipe.sizes)) if enough(size)), default=0)
 
 
-def plan_of(settings: PretrainSettings, config: BertConfig, corpus_tokens: int, flops_per_second: float, devices: int) -> RecipePlan:
+def plan_of(
+    settings: PretrainSettings, config: BertConfig, corpus_tokens: int, flops_per_second: float, devices: int
+) -> RecipePlan:
     """The plan of a run.
 
     Args:
@@ -124,9 +126,7 @@ def _budget(settings, config, flops_per_second):
         seconds = sum(count * of for count, of in zip(counts, flops, strict=True)) / flops_per_second
     else:
         seconds = 60 * settings.minutes
-        counts = [
-            int(seconds * phase.steps / total * flops_per_second / of) for phase, of in zip(phases, flops, strict=True)
-        ]
+        counts = [int(seconds * phase.steps / total * flops_per_second / of) for phase, of in zip(phases, flops, strict=True)]
     tokens = sum(count * phase.batch_size * phase.seq_len for count, phase in zip(counts, phases, strict=True))
     return max(sum(counts), 1), tokens, seconds
 
