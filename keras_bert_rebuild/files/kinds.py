@@ -126,6 +126,7 @@ INDEX = FolderKind(
     ("search.json", "search-progress.json", "documents.*", "block-??????.*"),
 )
 RUN = FolderKind("a training run", ("settings.yaml",), ())
+RECIPE = FolderKind("a training by a recipe", ("recipe.yaml",), ())
 CHECKPOINTS = FolderKind("checkpoints of a training", ("step-*",), ())
 EXPORT = FolderKind(
     "an exported model",
@@ -156,7 +157,7 @@ MODEL = FolderKind(
 )
 
 # Kinds with more specific marks first: a run has a model in it, an export sometimes a config.
-FOLDERS = (RUN, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
+FOLDERS = (RUN, RECIPE, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
 
 
 def folder_kind(path):

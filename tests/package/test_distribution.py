@@ -121,6 +121,11 @@ def test_the_installed_package_is_whole_without_the_tree(python, tmp_path):
     run(python, "-m", "pip", "check", cwd=tmp_path)
 
 
+def test_the_installed_package_has_its_recipes(python, tmp_path):
+    script = "from keras_bert_rebuild.recipes.pretraining import recipe; [recipe.read_recipe(name) for name in recipe.PRESETS]"
+    run(python, "-c", script, cwd=tmp_path)
+
+
 def test_the_command_is_installed(python, tmp_path):
     command = python.with_name("keras-bert" + python.suffix)
     assert "finetune" in run(command, "--help", cwd=tmp_path)
