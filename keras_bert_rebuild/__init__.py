@@ -97,7 +97,7 @@ _OLDER = (
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
 )
 
-# Submodules that keras_bert has as attributes, and `explain` and `export`, which can be called.
+# Submodules that keras_bert has as attributes, `explain` and `export`, which can be called, and `interpret`, which has names of its own.
 _SUBMODULES = (
     "activations",
     "backend",
@@ -105,6 +105,7 @@ _SUBMODULES = (
     "datasets",
     "explain",
     "export",
+    "interpret",
     "layers",
     "loader",
     "optimizers",

@@ -1,0 +1,28 @@
+"""Why a model answers as it does: attributions, interventions, what every block knows. Names are imported when first used."""
+
+import importlib
+from typing import Any
+
+# Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
+_LAZY = (
+    ("attribute_texts", ("attribute",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
+)
+
+_MODULE_OF = {name: module for module, names in _LAZY for name in names}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'keras_bert_rebuild.interpret' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"keras_bert_rebuild.interpret.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})
