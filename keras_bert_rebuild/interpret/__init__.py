@@ -7,8 +7,13 @@ from typing import Any
 _LAZY = (
     ("attribute_texts", ("attribute",)),
     ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
+    ("head_importance_of_task", ("HeadImportance", "head_importance")),
+    ("head_pruning", ("prune_heads",)),
+    ("intervene_in_model", ("intervene",)),
     ("masked_words", ("MaskedWords",)),
     ("methods", ("METHODS",)),
+    ("recording", ("Recording", "record", "record_means")),
+    ("sites", ("Block", "Head", "Neuron", "Position")),
 )
 
 _MODULE_OF = {name: module for module, names in _LAZY for name in names}

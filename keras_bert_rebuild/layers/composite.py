@@ -22,6 +22,10 @@ class CompositeLayer(keras.layers.Layer):
     With `output_initializer` the kernel of the layer called `output` starts from other values.
     """
 
+    edit: Any = None
+    """Changes what the layer called `output` reads: a function of those values and of the mask. None, except where something
+    intervenes in the model; see `interpret.seams`."""
+
     def __init__(self, activation: Any, use_bias: bool, *options: Any, output_initializer: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.output_initializer = keras.initializers.get(output_initializer)
@@ -33,6 +37,10 @@ class CompositeLayer(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
+
+    def read_by_output(self, values: Any, mask: Any = None) -> Any:
+        """What the layer called `output` reads of values `(batch, length, width)`: the values, unless there is an `edit`."""
+        return values if self.edit is None else self.edit(values, mask)
 
     def dense_config(self) -> dict[str, Any]:
         """What the config of the layer says of its `Dense` layers."""

@@ -6,11 +6,17 @@ function drawCurves(canvas, width, height, series, { mark, pad = 3, grid = false
   const steps = SOURCES.map(({ step }) => step);
   const [first, last] = [steps[0], steps[LAST]];
   const across = (i) => pad + ((width - 2 * pad) * (last > first ? (steps[i] - first) / (last - first) : 0.5));
-  const down = (value) => height - pad - (height - 2 * pad) * value;
-  const { line, ink } = palette();
+  const top = grid ? 18 : pad; // room for the highest number
+  const down = (value) => height - pad - (height - pad - top) * value;
+  const { line, soft, ink } = palette();
   if (grid) {
-    ctx.fillStyle = css(line);
-    for (const value of [0, 0.5, 1]) ctx.fillRect(pad, Math.round(down(value)), width - 2 * pad, 1);
+    ctx.font = LABEL_FONT;
+    for (const value of [0, 0.5, 1]) {
+      ctx.fillStyle = css(line);
+      ctx.fillRect(pad, Math.round(down(value)), width - 2 * pad, 1);
+      ctx.fillStyle = css(soft);
+      ctx.fillText(String(value), pad, down(value) - 4);
+    }
   }
   ctx.fillStyle = css(ink, 0.28);
   if (mark !== undefined) ctx.fillRect(across(mark) - 0.5, pad, 1, height - 2 * pad);

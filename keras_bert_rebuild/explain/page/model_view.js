@@ -124,7 +124,11 @@ function modelView(panel) {
     const { layer, head } = aboutHead();
     const width = Math.min(side.clientWidth, 420);
     if (!width) return;
-    for (const map of maps) map.draw(layer, head, width, at);
+    const two = shownSources().length > 1;
+    // Two maps beside each other above their difference, where the room is not that of a telephone.
+    const half = two && window.innerWidth > 560;
+    large.classList.toggle("two", half);
+    maps.forEach((map, i) => map.draw(layer, head, half && i < 2 ? Math.floor((width - 12) / 2) : width, at));
     const shares = at ? shownSources().map((source) => number(share(layer, head, at.query, at.key, source), 4)).join(" \u2192 ") : "";
     pair.textContent = at ? `${labels[at.query]} \u2192 ${labels[at.key]}  ${shares}` : "\u00a0";
   };
