@@ -30,6 +30,7 @@ VERBS = (
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
     ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
+    ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head says of a text after every block of a model"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 

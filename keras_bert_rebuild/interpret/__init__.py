@@ -10,6 +10,8 @@ _LAZY = (
     ("head_importance_of_task", ("HeadImportance", "head_importance")),
     ("head_pruning", ("prune_heads",)),
     ("intervene_in_model", ("intervene",)),
+    ("lens_of_text", ("logit_lens",)),
+    ("lens_record", ("LogitLens",)),
     ("masked_words", ("MaskedWords",)),
     ("methods", ("METHODS",)),
     ("recording", ("Recording", "record", "record_means")),
