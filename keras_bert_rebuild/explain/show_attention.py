@@ -12,7 +12,7 @@ from keras_bert_rebuild.explain.aligned_maps import aligned_maps, same_tokens
 from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.attention_page import page_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder, heads_present
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource
 from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
 from keras_bert_rebuild.explain.page_sizes import heads_that_fit
@@ -141,11 +141,11 @@ def show_attention(
 
 
 def attention_sizes(model):
-    """How many layers and heads a model has, the width of a head, and how many terms are added to query · key."""
+    """How many layers and heads a model has, pruned heads counted, the width of a head, and how many terms are added to query · key."""
     encoder = find_encoder(model)
-    blocks = [encoder.layers[ATTENTION.format(number)] for number in encoder.blocks]
-    width = blocks[0].query_dense.units // blocks[0].head_num
-    return len(blocks), min(block.head_num for block in blocks), width, len(getattr(blocks[0], "terms", ()))
+    head_count = 1 + max(max(heads) for heads in heads_present(encoder))
+    first = encoder.layers[ATTENTION.format(encoder.blocks[0])]
+    return len(encoder.blocks), head_count, first.query_dense.units // first.head_num, len(getattr(first, "terms", ()))
 
 
 def maps_of_text(model, tokenizer, texts, layers, heads, max_len=None, vectors=False):
