@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.regular import read_text
 
 # Checkpoints of a run that a page shows unless the user says otherwise.
 CHECKPOINTS = 12
@@ -30,7 +32,22 @@ def add_arguments(parser):
         type=positive,
         nargs="?",
         const=CHECKPOINTS,
+        metavar="N",
         help=f"a slider over at most so many checkpoints of the run, spread evenly ({CHECKPOINTS})",
+    )
+    parser.add_argument(
+        "--why",
+        nargs="?",
+        const="integrated_gradients",
+        metavar="METHOD",
+        help="of a fine-tuned task: under the words how much each carried its answer (integrated_gradients)",
+    )
+    parser.add_argument("--lens", action="store_true", help="of a model with an MLM head: what it says after every block")
+    parser.add_argument(
+        "--importance",
+        type=Path,
+        metavar="FILE",
+        help="JSON with a list for every layer of a number for every head, to order the heads",
     )
 
 
@@ -50,6 +67,9 @@ def _check_together(args):
     """Refuse options that mean nothing together."""
     if args.checkpoints and args.other:
         raise ValueError("--checkpoints and --other cannot be used together: on the page any two checkpoints can be compared.")
+    for name in ("why", "lens", "importance"):
+        if getattr(args, name) and (args.checkpoints or args.other):
+            raise ValueError(f"--{name} is for a page of one model; leave out --checkpoints and --other.")
     if args.other_tokenizer and not args.other:
         raise ValueError("--other-tokenizer is that of --other, which is not given.")
 
@@ -68,7 +88,47 @@ def _page(args, chosen):
             "other_tokenizer": load_tokenizer(args.other_tokenizer or args.other),
             "other_name": _name(args.other),
         }
+    if args.why:
+        chosen["attributions"] = [_token_scores(args)]
+    if args.lens:
+        chosen["lens"] = _lens_rows(args, model, tokenizer)
+    if args.importance:
+        chosen["importance"] = _importance(args.importance)
     return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **chosen)
+
+
+def _token_scores(args):
+    """The attribution of the task's own answer, as the page shows it."""
+    from keras_bert_rebuild.explain.page_panels import TokenScores
+    from keras_bert_rebuild.interpret.attribute_texts import attribute
+    from keras_bert_rebuild.tasks.saved_task import load_task
+
+    pairs = None if args.pair is None else [args.pair]
+    (found,) = attribute(load_task(args.model), [args.text], pairs, method=args.why)
+    if any(token.row for token in found.tokens):
+        raise ValueError("--why is for a text that the task reads at once; this one takes several windows: shorten it.")
+    tokens, scores = zip(*((token.token, token.score) for token in found.tokens), strict=True)
+    return TokenScores(tokens, scores, found.method, found.target, found.value, found.value_at_baseline)
+
+
+def _lens_rows(args, model, tokenizer):
+    from keras_bert_rebuild.explain.page_panels import LensRows
+    from keras_bert_rebuild.interpret.lens_of_text import logit_lens
+
+    lens = logit_lens(model, tokenizer, args.text, args.pair, max_len=args.max_len)
+    return LensRows(lens.depths, lens.top_tokens, lens.top_probabilities)
+
+
+def _importance(path):
+    """The numbers of a JSON file: lists of lists, alone or as `values`."""
+    import numpy as np
+
+    found = parse_json(read_text(path, "json_bytes", "JSON"), path)
+    values = found.get("values") if isinstance(found, dict) else found
+    try:
+        return np.array(values, "float64")
+    except (TypeError, ValueError):
+        raise ValueError(f"{path} must hold a list for every layer, each with a number for every head.") from None
 
 
 def _training(args, chosen):

@@ -79,7 +79,7 @@ def _groups(one, other, offsets, other_offsets):
     tokens = [(*offsets[i].tolist(), 0, i) for i in one] + [(*other_offsets[i].tolist(), 1, i) for i in other]
     groups: list = []
     for begin, end, which, place in sorted(tokens, key=lambda token: (token[0], token[1])):
-        # A token without characters, and one whose characters only one model has, joins what stands before it.
+        # A token without characters joins what stands before it, one whose characters only one model has what follows.
         complete = groups and groups[-1][0] and groups[-1][1]
         if complete and begin >= groups[-1][2][1] and end > begin:
             groups.append(([], [], (begin, end)))

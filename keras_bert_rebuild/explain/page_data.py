@@ -11,7 +11,7 @@ from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_pa
 from keras_bert_rebuild.explain.embedding_anatomy import EmbeddingAnatomy
 from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
 from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores, attribution_data, importance_data, lens_data
-from keras_bert_rebuild.explain.page_sizes import PAGE_BYTES, REST, check_page_size, precision_that_fits
+from keras_bert_rebuild.explain.page_sizes import PAGE_BYTES, REST, precision_that_fits, too_large
 
 # What the terms of disentangled attention are called on the page (He et al., 2021, section 3.1).
 TERM_WORDS = {
@@ -135,17 +135,17 @@ def _sources(sources):
         made.append({**_source(source), "suffix": suffix})
         found = {} if training else _arrays(source, precision)
         arrays |= {f"{name}{suffix}": array for name, array in found.items()}
-    if training:
-        for precision in ("uint16", "root8", "root5"):
-            maps = {
-                f"probabilities{place or ''}": pack(source.maps.probabilities[:, 0], precision)
-                for place, source in enumerate(sources)
-            }
-            if sum(len(array["data"]) for array in maps.values()) <= PAGE_BYTES - REST:
-                break
-        check_page_size(maps.values(), len(sources), sources[0].maps.probabilities[:, 0].shape)
-        arrays |= maps
-    return made, arrays
+    return made, arrays | _maps_of_steps(sources) if training else arrays
+
+
+def _maps_of_steps(sources):
+    """The maps of all checkpoints, as finely as they fit."""
+    for precision in ("uint16", "root8", "root5"):
+        maps = {f"probabilities{i or ''}": pack(source.maps.probabilities[:, 0], precision) for i, source in enumerate(sources)}
+        size = sum(len(array["data"]) for array in maps.values())
+        if size <= PAGE_BYTES - REST:
+            return maps
+    raise too_large(size, len(sources), sources[0].maps.probabilities[:, 0].shape)
 
 
 def _precision(sources):

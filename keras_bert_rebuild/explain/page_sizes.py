@@ -49,21 +49,16 @@ def _spread(count, maximum):
     return tuple(round(i * (count - 1) / max(chosen - 1, 1)) for i in range(chosen))
 
 
-def check_page_size(arrays, steps, shape):
-    """Refuse the maps of a training that are more than a page holds.
+def too_large(size, steps, shape):
+    """The error for maps of a training that are more than a page holds; it says what makes them smaller.
 
     Args:
-        arrays: those of the page, from `pack`.
+        size: characters of the arrays.
         steps: number of checkpoints.
         shape: `(layers, heads, length, length)` of the maps of each.
-
-    Raises:
-        ValueError: they are too large; the sentence says what makes them smaller.
     """
-    size = sum(len(array["data"]) for array in arrays)
-    if size > PAGE_BYTES - REST:
-        layers, heads, length, _ = shape
-        raise ValueError(
-            f"a page holds 10 MB; the maps of {steps} checkpoints, {layers} layers, {heads} heads and {length} tokens need "
-            f"{size / 1e6:.1f} MB: show fewer checkpoints (--checkpoints), --layers, --heads or tokens (--max-len)."
-        )
+    layers, heads, length, _ = shape
+    return ValueError(
+        f"a page holds 10 MB; the maps of {steps} checkpoints, {layers} layers, {heads} heads and {length} tokens need "
+        f"{size / 1e6:.1f} MB: show fewer checkpoints (--checkpoints), --layers, --heads or tokens (--max-len)."
+    )
