@@ -21,8 +21,8 @@ def same_tokens(first: AttentionMaps, second: AttentionMaps) -> bool:
 def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> tuple[AttentionMaps, AttentionMaps]:
     """Both maps over the same pieces of the text: the shortest that no token of either model crosses.
 
-    Attention to a piece is the sum of that to its tokens, attention from it the mean of that of its tokens, so rows still sum to one.
-    Special tokens next to each other are one piece. There are no queries and keys of pieces, so vectors are left out.
+    Attention to a piece is the sum of that to its tokens, attention from it the mean of that of its tokens, so rows still sum to
+    one. Special tokens next to each other are one piece. There are no queries and keys of pieces, so vectors are left out.
 
     Args:
         first, second: maps of one and the same text, as from `of_text`.
@@ -46,10 +46,7 @@ def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> t
     pieces: tuple[list, list] = ([], [])
     tokens, sentences, offsets = [], [], []
     for (side, one), (_, other) in zip(*runs, strict=True):
-        if side < 0:
-            groups = [(one, other, (0, 0))]
-        else:
-            groups = _groups(one, other, first.offsets[0], second.offsets[0])
+        groups = [(one, other, (0, 0))] if side < 0 else _groups(one, other, first.offsets[0], second.offsets[0])
         for one_group, other_group, (begin, end) in groups:
             pieces[0].append(one_group)
             pieces[1].append(other_group)
@@ -81,9 +78,7 @@ def _groups(one, other, offsets, other_offsets):
     for begin, end, which, place in sorted(tokens, key=lambda token: (token[0], token[1])):
         # A token without characters joins what stands before it, one whose characters only one model has what follows.
         complete = groups and groups[-1][0] and groups[-1][1]
-        if complete and begin >= groups[-1][2][1] and end > begin:
-            groups.append(([], [], (begin, end)))
-        elif not groups:
+        if (complete and begin >= groups[-1][2][1] and end > begin) or not groups:
             groups.append(([], [], (begin, end)))
         groups[-1][which].append(place)
         first, last = groups[-1][2]

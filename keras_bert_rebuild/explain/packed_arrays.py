@@ -22,9 +22,9 @@ PRECISIONS = {
 def pack(array, precision):
     """An array as a dictionary for JSON.
 
-    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small; "root5" is
-    the same with 32 values, which compress to five bits or fewer. The bytes of the numbers are separated, all low ones first: the
-    high ones are similar and compress well. "int8" has a scale for every row of the last axis.
+    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small; "root5"
+    is the same with 32 values, which compress to five bits or fewer. The bytes of the numbers are separated, all low ones first:
+    the high ones are similar and compress well. "int8" has a scale for every row of the last axis.
 
     Args:
         array: a float array.

@@ -102,8 +102,8 @@ def show_attention(
         An `AttentionPage`.
 
     Raises:
-        ValueError: the model has no encoder, a layer or head does not exist, the text is not a string or is too long, the other model
-            has other numbers of layers or heads, or a panel is that of another text.
+        ValueError: the model has no encoder, a layer or head does not exist, the text is not a string or is too long, the other
+            model has other numbers of layers or heads, or a panel is that of another text.
         MemoryError: the arrays do not fit into memory.
         OSError: the file cannot be written.
 
@@ -141,7 +141,7 @@ def show_attention(
 
 
 def attention_sizes(model):
-    """How many layers and heads a model has, pruned heads counted, the width of a head, and how many terms are added to query · key."""
+    """The number of layers and of heads, pruned ones counted, the width of a head, and how many terms are added to query · key."""
     encoder = find_encoder(model)
     head_count = 1 + max(max(heads) for heads in heads_present(encoder))
     first = encoder.layers[ATTENTION.format(encoder.blocks[0])]

@@ -90,7 +90,7 @@ def test_maps_of_a_long_training_are_coarser_and_those_that_do_not_fit_are_refus
         data = data_of(show_training(steps_of(seeds), PIECES, TEXT))
         assert {array["precision"] for array in data["arrays"].values()} == {precision}
     monkeypatch.setattr(page_data, "PAGE_BYTES", size - 1 + page_data.REST)
-    message = r"2 checkpoints, 2 layers, 2 heads and 7 tokens need 0\.0 MB: show fewer checkpoints \(--checkpoints\), --layers, --heads or"
+    message = r"2 checkpoints, 2 layers, 2 heads and 7 tokens need 0\.0 MB: show fewer checkpoints \(--checkpoints\), --layers"
     with pytest.raises(ValueError, match=message):
         show_training(steps_of(seeds), PIECES, TEXT)
 

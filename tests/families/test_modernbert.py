@@ -29,8 +29,8 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig

@@ -42,7 +42,8 @@ def steps_of_run(run: str | os.PathLike[str], maximum: int | None = None) -> lis
 def models_of_run(run: str | os.PathLike[str], steps: list[int] | None = None) -> Iterator[tuple[int, keras.Model]]:
     """Pairs of an optimizer step and the model as it was after it.
 
-    It is one model, which gets the weights of the next checkpoint when that is asked for, or their averages if the run averages them.
+    It is one model, which gets the weights of the next checkpoint when that is asked for, or their averages if the run
+    has any.
 
     Args:
         run: the folder of a pretraining that is over, with its `model/`.
