@@ -98,6 +98,9 @@ class AttentionMaps:
     thetas: tuple | None = None
     """For each layer the base of its rotary positions, by which `queries` and `keys` are rotated; None for one without."""
 
+    offsets: np.ndarray | None = None
+    """Where the characters of a token begin and end in their own text, `(batch, length, 2)`; None where `surfaces` is."""
+
     def of_text(self, row: int) -> Self:
         """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
 
@@ -117,7 +120,7 @@ class AttentionMaps:
                 for axis in axes:
                     array = np.take(array, keep, axis=axis)
                 changes[name] = array
-        for name in ("ids", "mask", "segments", "sentences", "words"):
+        for name in ("ids", "mask", "segments", "sentences", "words", "offsets"):
             array = getattr(self, name)
             changes[name] = None if array is None else array[row : row + 1, keep]
         for name in ("tokens", "surfaces"):
