@@ -44,8 +44,8 @@ class MaskedScore:
 def score_batches(held_out: Any, seq_len: int = SEQ_LEN, max_batches: int | None = None, **changes: Any) -> Any:
     """The batches that the score is made on: single segments, of whose tokens 15 % are to predict.
 
-    Of these, 80 % are `[MASK]`, 10 % another token and 10 % themselves, as in BERT. They are a function of the held-out text, of the
-    vocabulary and of the length alone.
+    Of these, 80 % are `[MASK]`, 10 % another token and 10 % themselves, as in BERT. They depend on the held-out text, the
+    vocabulary and the length alone.
 
     Args:
         held_out: a `TokenCorpus` that was not trained on.
