@@ -21,7 +21,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_reci
 from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
-# Whole trainings, which are traced anew.
+# Whole trainings.
 pytestmark = pytest.mark.compiles_long
 
 trained = functools.partial(pretrain_recipe, steps=4, processes=1, evaluate_steps=2)
