@@ -134,12 +134,18 @@ def peer(job):
     torch.set_num_threads(job["threads"])
     folder, output = Path(job["folder"]), Path(job["output"])
     shutil.rmtree(output, ignore_errors=True)
-    tokenizer = BertTokenizerFast(vocab_file=str(folder / "vocab.txt"), do_lower_case=True)
+    tokenizer = BertTokenizerFast.from_pretrained(str(folder), do_lower_case=True)
     lines = [line for line in (folder / "train.txt").read_text(encoding="utf-8").splitlines() if line.strip()]
     texts = datasets.Dataset.from_dict({"text": lines})
     encoded = texts.map(
         lambda batch: tokenizer(batch["text"], return_special_tokens_mask=True), batched=True, remove_columns=["text"]
     )
+
+    # transformers 5 ignores `vocab_file=` without a word, and then knows no token.
+    ids = [i for row in encoded["input_ids"] for i in row]
+    unknown = ids.count(tokenizer.unk_token_id) / len(ids)
+    if unknown > 0.01:
+        sys.exit(f"transformers' tokenizer knows {1 - unknown:.1%} of the tokens: it has not read {folder / 'vocab.txt'}")
 
     def grouped(batch):
         joined = {name: [item for row in rows for item in row] for name, rows in batch.items()}

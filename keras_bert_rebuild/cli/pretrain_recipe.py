@@ -15,8 +15,8 @@ def add_recipe_options(parser):
     parser.add_argument(
         "--recipe",
         metavar="NAME|YAML",
-        help="bert, modern or a file: text files become a vocabulary, tokens, a run of --minutes or --steps and a score; options win "
-        "over the recipe",
+        help="bert, modern or a file: text files become a vocabulary, tokens, a run of --minutes or --steps and a score; options "
+        "win over the recipe",
     )
     parser.add_argument("--vocab", type=Path, metavar="FILE", help="with --recipe, a vocabulary instead of learning one")
     parser.add_argument("--vocab-size", type=positive, metavar="N", help="with --recipe, the tokens to learn (the recipe's number)")

@@ -1,6 +1,7 @@
 """A recipe whose training takes a second, and a text for it."""
 
 import yaml
+
 from helpers import small_runs
 
 RECIPE = {

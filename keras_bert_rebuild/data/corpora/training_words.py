@@ -21,9 +21,9 @@ def count_training_words(
 ) -> int:
     """Count the words of all documents but those that `split_documents` will hold out.
 
-    What is held out is decided by the number of a document in the token store, which has no documents without words. So a vocabulary
-    from these words knows nothing of the text that it is evaluated on, and that text needs no file of its own. The corpus is read
-    twice: first to count its documents.
+    What is held out is decided by the number of a document in the token store, which has no documents without words. So a
+    vocabulary from these words knows nothing of the text that it is evaluated on, and that text needs no file of its own. The
+    corpus is read twice: first to count its documents.
 
     Args:
         corpus: a file or folder: see `CorpusReader`.
@@ -42,9 +42,8 @@ def count_training_words(
     advance = progress or (lambda file_bytes, text_bytes: None)
     count, held_out = 0, set()
     if share:
-        for count, _ in _documents(corpus, document_per_file, words.cased, advance):
-            pass
-        held_out = set(chosen_documents(count, share, seed).tolist())
+        numbers = (number for number, _ in _documents(corpus, document_per_file, words.cased, advance))
+        held_out = set(chosen_documents(max(numbers, default=0), share, seed).tolist())
     for count, passages in _documents(corpus, document_per_file, words.cased, advance):
         if count - 1 not in held_out:
             for passage in passages:

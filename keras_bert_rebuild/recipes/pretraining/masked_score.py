@@ -44,8 +44,8 @@ class MaskedScore:
 def score_batches(held_out: Any, seq_len: int = SEQ_LEN, max_batches: int | None = None, **changes: Any) -> Any:
     """The batches that the score is made on: single segments, of whose tokens 15 % are to predict.
 
-    Of these, 80 % are `[MASK]`, 10 % another token and 10 % themselves, as in BERT. They are a function of the held-out text, of the
-    vocabulary and of the length alone.
+    Of these, 80 % are `[MASK]`, 10 % another token and 10 % themselves, as in BERT. They depend on the held-out text, the
+    vocabulary and the length alone.
 
     Args:
         held_out: a `TokenCorpus` that was not trained on.
@@ -75,7 +75,7 @@ def masked_score(
 
     Args:
         model: a checkpoint with an MLM head, anything that `from_pretrained` reads, of which other heads are not read; or a model
-            with that head alone, which is compiled anew.
+            with that head alone, which is compiled again.
         held_out: a `TokenCorpus` that was not trained on, in the ids of the model.
         train: the `TokenCorpus` that the unigram baseline is counted from.
         seq_len: tokens of an example, special ones included.
@@ -103,7 +103,7 @@ def masked_score(
 def unigram_of(corpus: Any) -> np.ndarray:
     """The log probability of every token by its count in a corpus, with one added to each (Laplace), `(vocabulary,)`.
 
-    Of a corpus of more than 2²⁵ tokens, about so many are counted, in stretches at equal distances.
+    Of a corpus of more than 2²⁵ tokens, about that many are counted, in spans at equal distances.
     """
     counts = np.ones(len(corpus.vocabulary))
     looks = -(-corpus.num_tokens // _LOOK)

@@ -97,27 +97,27 @@ def pretrain_recipe(
         StoppedError: a signal stopped the training; the last step is in a checkpoint.
     """
     tell = tell or Quiet()
-    corpora = [Path(corpus) for corpus in ([corpora] if isinstance(corpora, (str, os.PathLike)) else corpora)]
+    paths = [Path(corpus) for corpus in ([corpora] if isinstance(corpora, (str, os.PathLike)) else corpora)]
     chosen, given = _checked(recipe, settings, vocab_size)
-    stores = _are_stores(corpora)
+    stores = _are_stores(paths)
     _check_text_options(stores, vocabulary=vocabulary, vocab_size=vocab_size, document_per_file=document_per_file or None)
     if vocabulary is not None and vocab_size is not None:
         raise ValueError(f"vocab_size is for a vocabulary to learn; got {vocab_size} and the vocabulary {vocabulary}.")
-    if mix is not None and len(mix) != len(corpora):
-        raise ValueError(f"mix must have a weight for every corpus; got {len(mix)} for {len(corpora)}.")
+    if mix is not None and len(mix) != len(paths):
+        raise ValueError(f"mix must have a weight for every corpus; got {len(mix)} for {len(paths)}.")
     split = chosen.settings(*_any_size(given))
-    inputs = [*corpora, *(path for path in (vocabulary, given.get("init")) if path is not None)]
+    inputs = [*paths, *(path for path in (vocabulary, given.get("init")) if path is not None)]
     with claimed_run(output, RECIPE, inputs):
-        folder = RecipeFolder(output, chosen, given, corpora, vocabulary, mix, document_per_file)
+        folder = RecipeFolder(output, chosen, given, paths, vocabulary, mix, document_per_file)
         if stores:
-            prepared = corpora
+            prepared = paths
         else:
             words = (split.held_out, split.seed, document_per_file)
-            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, chosen, corpora, words, tell)
+            learned = Path(vocabulary) if vocabulary is not None else _vocabulary(folder, chosen, paths, words, tell)
             cased = None if vocabulary is not None else chosen.cased
             prepared = [
                 _tokens(corpus, path, learned, cased, processes, document_per_file, tell)
-                for corpus, path in zip(corpora, folder.stores(len(corpora)), strict=True)
+                for corpus, path in zip(paths, folder.stores(len(paths)), strict=True)
             ]
         corpus = prepared[0] if len(prepared) == 1 else MixedCorpus(prepared, mix)
         opened = TokenStore(corpus) if isinstance(corpus, Path) else corpus

@@ -54,7 +54,7 @@ class RecipeFolder:
         )
         self._decided = None
         file = self.path / "recipe.yaml"
-        if file.is_file():
+        if file.is_file() and any((self.path / name).exists() for name in ("vocab.txt", "tokens", "run")):
             known = read_yaml(file)
             _check_same(known, self.asked, self.path)
             self._decided = _decision(known.get("decided"), len(recipe.sizes), file)

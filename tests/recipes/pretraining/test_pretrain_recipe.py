@@ -21,7 +21,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_reci
 from keras_bert_rebuild.recipes.pretraining.recipe_progress import Quiet
 from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
 
-# Whole trainings, which are traced anew.
+# Whole trainings.
 pytestmark = pytest.mark.compiles_long
 
 trained = functools.partial(pretrain_recipe, steps=4, processes=1, evaluate_steps=2)
@@ -275,9 +275,16 @@ def test_a_folder_of_something_else_is_refused(corpus, recipe, whole, tmp_path):
 
 def test_a_decision_that_was_damaged_is_refused(corpus, recipe, whole, tmp_path):
     values = yaml.safe_load((whole[0] / "recipe.yaml").read_text())
+    (tmp_path / "vocab.txt").write_text("")
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({**values, "decided": {"size": 9, "flops_per_second": 1.0}}))
     with pytest.raises(ValueError, match="written by a training by a recipe"):
         trained(corpus, tmp_path, recipe)
+
+
+def test_a_training_that_made_nothing_yet_may_be_another_one(corpus, recipe, tmp_path):
+    with pytest.raises(ValueError, match="size must be at least"):
+        trained(corpus, tmp_path / "out", recipe, vocab_size=105)
+    trained(corpus, tmp_path / "out", recipe, steps=1)
 
 
 @pytest.mark.slow
