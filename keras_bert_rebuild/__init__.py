@@ -58,7 +58,6 @@ _LAZY = (
     ),
     ("keras_bert_rebuild.recipes.finetuning.finetune", ("finetune",)),
     ("keras_bert_rebuild.recipes.planning.plan", ("plan",)),
-    ("keras_bert_rebuild.recipes.pretraining.distill", ("distill",)),
     ("keras_bert_rebuild.recipes.finetuning.predict", ("predict",)),
     ("keras_bert_rebuild.recipes.pretraining.pretrain", ("pretrain",)),
     ("keras_bert_rebuild.search.index", ("Index",)),

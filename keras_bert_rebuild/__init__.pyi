@@ -40,7 +40,6 @@ from keras_bert_rebuild.pretrained import save_pretrained as save_pretrained
 from keras_bert_rebuild.recipes.finetuning.finetune import finetune as finetune
 from keras_bert_rebuild.recipes.finetuning.predict import predict as predict
 from keras_bert_rebuild.recipes.planning.plan import plan as plan
-from keras_bert_rebuild.recipes.pretraining.distill import distill as distill
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain as pretrain
 from keras_bert_rebuild.search.index import Index as Index
 from keras_bert_rebuild.tasks.embedding_stream import EmbeddingStream as EmbeddingStream
