@@ -16,9 +16,9 @@ from keras_bert_rebuild.recipes.pretraining.distill_settings import OF_TEACHER, 
 CHOICES = {**pretrain_verb.CHOICES, "start": STARTS, "hidden_measure": MEASURES}
 # Lists of words and numbers.
 LISTS = {
-    **dict.fromkeys(("hidden_layers", "relation_layers"), {"nargs": "+", "metavar": "last|uniform|TEACHER:STUDENT"}),
+    **{name: {"nargs": "+", "metavar": "last|uniform|TEACHER:STUDENT"} for name in ("hidden_layers", "relation_layers")},
     "relations": {"nargs": "+", "choices": RELATIONS, "metavar": "PAIR"},
-    **dict.fromkeys(("start_blocks", "lengths", "batch_warmup"), {"type": int, "nargs": "*", "metavar": "N"}),
+    **{name: {"type": int, "nargs": "*", "metavar": "N"} for name in ("start_blocks", "lengths", "batch_warmup")},
 }
 # What a command line cannot express, what it has as an argument, and what a distillation does not have.
 WITHOUT_OPTION = ("phases", "student", "teacher", *OF_TEACHER)

@@ -13,7 +13,7 @@ def relation_losses(
 ) -> Any:
     """How far the relations of a student are from its teacher's, of every token.
 
-        R_xy = log softmax(X_h Y_hᵀ / √K)        X, Y = queries, keys or values of a block, split into heads h of width K = D / heads
+        R_xy = softmax(X_h Y_hᵀ / √K)        X, Y = queries, keys or values of a block, in heads h of width K = D / heads
         loss(token) = Σ_xy mean_h KL(R_xy of the teacher ‖ R_xy of the student)[token]
 
     The heads of relations are not those of attention: vectors of all heads are concatenated and split again, so that models with

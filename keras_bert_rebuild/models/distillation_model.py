@@ -147,7 +147,7 @@ class DistillationGraph(PretrainingGraph):
         remat = plan.remat and step is not None and step.kind == TRAIN
         states = block_states(self.model, first, mask, shared, training=training, remat=remat)
         features = self.features(at_positions(states[-1], slots[0]))
-        outputs = self.answers(plan, step, everywhere, slots, features, table)
+        outputs = self.answers(plan, None if step is None else step.labels, everywhere, slots, features, table)
         has_logits = plan.gives_logits and plan.chunk is None
         student = Seen(self, states, mask, table, features, outputs[MLM] if has_logits else None)
         teacher = self.teacher.seen(ids, slots[0], self.reads_head)

@@ -117,14 +117,14 @@ class SoftTargets(Objective):
         if not is_number(self.temperature) or self.temperature <= 0:
             raise ValueError(f"temperature must be a number above 0; got {self.temperature!r}.")
 
-    def last_block(self, teacher):
+    def last_block(self, teacher: Any) -> int:
         return teacher.num_hidden_layers
 
-    def losses(self, teacher, student, projection=None, chunk=None):
+    def losses(self, teacher: Seen, student: Seen, projection: Any = None, chunk: int | None = None) -> Any:
         if chunk is None:
             return soft_target_losses(teacher.all_logits(), student.all_logits(), self.temperature)
-        parts = (seen.graph.factors(seen.features, seen.table) for seen in (teacher, student))
-        losses = chunked_soft_target_losses(*parts, chunk, self.temperature)
+        theirs, mine = (seen.graph.factors(seen.features, seen.table) for seen in (teacher, student))
+        losses = chunked_soft_target_losses(theirs, mine, chunk, self.temperature)
         return ops.reshape(losses, ops.shape(student.features)[:-1])
 
 
@@ -151,20 +151,20 @@ class HiddenStates(Objective):
         if self.measure not in MEASURES:
             raise ValueError(f"the measure of hidden states must be one of {', '.join(MEASURES)}; got {self.measure!r}.")
 
-    def last_block(self, teacher):
+    def last_block(self, teacher: Any) -> int:
         return max(theirs for theirs, _ in self.layers)
 
-    def check(self, teacher, student):
+    def check(self, teacher: Any, student: Any) -> None:
         check_pairs("hidden states", self.layers, teacher, student, lowest=0)
 
-    def projection(self, teacher, student):
+    def projection(self, teacher: Any, student: Any) -> Any:
         if teacher.hidden_size == student.hidden_size:
             return None
         layer = keras.layers.Dense(teacher.hidden_size, name="Distillation-Projection")
         layer.build((None, None, student.hidden_size))
         return layer
 
-    def losses(self, teacher, student, projection=None, chunk=None):
+    def losses(self, teacher: Seen, student: Seen, projection: Any = None, chunk: int | None = None) -> Any:
         total: Any = 0.0
         for theirs, mine in self.layers:
             x = student.states[mine]
@@ -199,24 +199,24 @@ class AttentionRelations(Objective):
         if not self.relations or any(len(pair) != 2 or any(part not in VECTORS for part in pair) for pair in self.relations):
             raise ValueError(f"relations must be pairs of {', '.join(VECTORS)}; got {list(self.relations)!r}.")
 
-    def last_block(self, teacher):
+    def last_block(self, teacher: Any) -> int:
         return max(theirs for theirs, _ in self.layers)
 
-    def check(self, teacher, student):
+    def check(self, teacher: Any, student: Any) -> None:
         check_pairs("attention relations", self.layers, teacher, student, lowest=1)
         for whose, config in (("teacher", teacher), ("student", student)):
             if self.heads < 1 or config.hidden_size % self.heads:
                 raise ValueError(f"relation heads must divide the width of the {whose}, {config.hidden_size}; got {self.heads}.")
 
-    def losses(self, teacher, student, projection=None, chunk=None):
+    def losses(self, teacher: Seen, student: Seen, projection: Any = None, chunk: int | None = None) -> Any:
         names = list(dict.fromkeys(name for pair in self.relations for name in pair))
         total: Any = 0.0
         for theirs, mine in self.layers:
-            vectors = [
+            of_teacher, of_student = (
                 projections(blocks_of(seen.graph.model)[number - 1], seen.states[number - 1], names)
                 for seen, number in ((teacher, theirs), (student, mine))
-            ]
-            total = total + relation_losses(*vectors, self.relations, self.heads, student.mask)
+            )
+            total = total + relation_losses(of_teacher, of_student, self.relations, self.heads, student.mask)
         return total / len(self.layers)
 
 

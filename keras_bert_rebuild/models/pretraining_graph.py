@@ -92,7 +92,7 @@ class PretrainingGraph:
         everywhere = self.labelled(inputs)
         slots = slots_of(everywhere, plan.max_predictions)
         hidden, table, *others = self.hidden_at(slots[0], plan, step, inputs, training)
-        return self.answers(plan, step, everywhere, slots, self.features(hidden), table, others)
+        return self.answers(plan, step.labels, everywhere, slots, self.features(hidden), table, others)
 
     def features(self, hidden: Any) -> Any:
         """What is compared with the token table, from what the MLM head reads: `(batch, slots, embedding)`."""
@@ -101,7 +101,7 @@ class PretrainingGraph:
     def answers(
         self,
         plan: StepPlan,
-        step: RunningStep,
+        labels: Any,
         everywhere: Any,
         slots: tuple[Any, Any],
         features: Any,
@@ -111,7 +111,8 @@ class PretrainingGraph:
         """The outputs of the heads from what their last layers read; the result is that of `outputs`.
 
         Args:
-            plan, step: as for `outputs`.
+            plan: as for `outputs`.
+            labels: those of the step, `(batch, length)` or with a last axis of 1; None without a `plan.chunk`.
             everywhere: where there are labels, as from `labelled`.
             slots: as from `slots_of`.
             features: those of the MLM head, as from `features`.
@@ -123,7 +124,7 @@ class PretrainingGraph:
         if plan.chunk is None:
             mlm = self.model.get_layer("MLM-Sim")([features, table], return_logits=takes_logits["MLM"])
         else:
-            labels = at_positions(ops.reshape(step.labels, ops.shape(everywhere)), positions)
+            labels = at_positions(ops.reshape(labels, ops.shape(everywhere)), positions)
             mlm = self._columns(features, table, labels, plan.chunk)
         if positions is not None:
             mlm = mlm + nan_if_left_out(everywhere, labelled)

@@ -181,7 +181,7 @@ def test_missing_write_permission_is_reported_before_the_work(verb, capsys, tmp_
     ],
 )
 def test_a_folder_of_another_kind_stays(verb, capsys, tmp_path, output, message):
-    if (verb, output) in (("prepare", "tokens"), ("pretrain", "run"), ("finetune", "run")):
+    if (verb, output) in (("prepare", "tokens"), ("pretrain", "run"), ("distill", "run"), ("finetune", "run")):
         return  # its own kind, which is resumed where it is the same run
     assert message in refused(verb, capsys, tmp_path, tmp_path / output)
 

@@ -31,6 +31,7 @@ VERBS = {
     "export": (("model", "--format", "huggingface"), "out"),
     "prepare": (("corpus.txt", "--vocab", "model/vocab.txt", "--workers", 1), "out"),
     "pretrain": (("tokens", "--config", "pretrain.yaml"), "out"),
+    "distill": (("model", "tokens", "--config", "distill.yaml"), "out"),
     "finetune": (("classification", "--model", "model", "--train", "in.jsonl", "--dev", "in.jsonl", *STEPS), "out"),
     "demo": (("--corpus", "corpus.txt", "--steps", 2), "out"),
 }
@@ -50,6 +51,7 @@ def inputs(tmp_path_factory):
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     settings = {"model": sizes, "seq_len": 16, "held_out": 0, "steps": 2, "batch_size": 2}
     (folder / "pretrain.yaml").write_text(json.dumps(settings))  # JSON is YAML
+    (folder / "distill.yaml").write_text(json.dumps({name: value for name, value in settings.items() if name != "model"}))
     (folder / "run").mkdir()
     (folder / "run" / "settings.yaml").write_text("steps: 1\n")
     (folder / "run" / "metrics.csv").write_text("step,loss\n1,2.0\n2,1.0\n")

@@ -85,7 +85,7 @@ def check_vocabulary(path, config, vocabulary, pad_id):
     if tokenizer is None:
         return
     for i, token in enumerate(vocabulary):
-        theirs = tokenizer.tokens[i] if i in tokenizer.tokens else token
+        theirs = tokenizer.tokens.get(i, token)
         if (theirs or "[PAD]") != (token or "[PAD]"):  # keras_bert's vocabularies pad with the empty string
             raise ValueError(
                 f"the store must have the teacher's vocabulary: token {i} of {path} is {theirs!r}; the store's {token!r}."

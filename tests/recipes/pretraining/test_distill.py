@@ -224,7 +224,9 @@ def test_a_store_with_other_tokens_is_refused(teacher, corpus, tmp_path):
 def test_a_teacher_without_a_head_has_no_soft_targets(teacher, corpus, tmp_path):
     encoder = tmp_path / "encoder"
     save_pretrained(from_pretrained(teacher, heads=()), encoder, vocabulary=list(corpus.vocabulary))
-    with pytest.raises(ValueError, match="soft targets need a teacher with an MLM head, and .*encoder has none: use soft_weight=0"):
+    with pytest.raises(
+        ValueError, match=r"soft targets need a teacher with an MLM head, and .*encoder has none: use soft_weight=0"
+    ):
         distill(encoder, corpus, tmp_path / "run", SETTINGS)
     with pytest.raises(ValueError, match="there is no file or folder nowhere"):
         distill("nowhere", corpus, tmp_path / "run", SETTINGS)
