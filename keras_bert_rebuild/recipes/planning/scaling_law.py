@@ -65,6 +65,25 @@ class ScalingLaw:
                 found = found + factor / np.asarray(values, "float64") ** exponent
         return found
 
+    def optimum(self, operations: float) -> tuple[float, float]:
+        """The parameters and tokens of the least loss for a number of operations of training, 6 N D.
+
+            N = G (C / 6)^(β / (α + β)),   D = (C / 6) / N,   G = (α A / (β B))^(1 / (α + β))
+
+        Args:
+            operations: C.
+
+        Raises:
+            ValueError: the law has no term of parameters, or none of tokens.
+
+        Reference: Hoffmann et al., 2022, section 3.3, equation 4.
+        """
+        a, alpha, b, beta = self.size_factor, self.size_exponent, self.token_factor, self.token_exponent
+        if a is None or alpha is None or b is None or beta is None:
+            raise ValueError("an optimum needs a law with a term of parameters and one of tokens.")
+        logs = (np.log(alpha * a / (beta * b)) + beta * np.log(operations / 6)) / (alpha + beta)
+        return float(np.exp(logs)), float(np.exp(np.log(operations / 6) - logs))
+
 
 def fit_law(
     parameters: npt.ArrayLike,

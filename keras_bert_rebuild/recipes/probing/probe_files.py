@@ -139,9 +139,7 @@ def _labels(files: ProbeFiles, parts: dict[str, list[Any]]) -> tuple[str, ...]:
         raise ValueError(f"a probe must have examples to be scored on; {files.dev} has none.")
     unknown = next((example for example in parts["dev"] if example.label not in labels), None)
     if unknown is not None:
-        raise ValueError(
-            f"a probe must have its labels in {files.train}; {unknown.where} has {unknown.label!r}."
-        )
+        raise ValueError(f"a probe must have its labels in {files.train}; {unknown.where} has {unknown.label!r}.")
     return labels
 
 

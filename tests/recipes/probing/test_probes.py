@@ -52,7 +52,10 @@ def probes(corpus, tmp_path_factory):
 
 def rows_of(folder):
     with (folder / "metrics.csv").open(newline="") as file:
-        return [{name: value for name, value in row.items() if "second" not in name and "flop" not in name} for row in csv.DictReader(file)]
+        return [
+            {name: value for name, value in row.items() if "second" not in name and "flop" not in name}
+            for row in csv.DictReader(file)
+        ]
 
 
 @pytest.fixture(scope="module")
