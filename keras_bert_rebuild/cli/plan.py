@@ -33,7 +33,7 @@ def add_arguments(parser):
         "--orders",
         type=above_zero,
         metavar="X",
-        help="with --loss, orders of magnitude beyond the runs for which to say a loss (1)",
+        help="with --loss, orders of magnitude beyond the runs to say a loss for (1)",
     )
     parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")

@@ -65,7 +65,11 @@ def test_runs_of_one_size_give_the_term_of_tokens_and_the_other_way_round():
 @pytest.mark.parametrize(
     ("sizes", "tokens", "said"),
     [
-        ([1e6, 1e6], [1e7, 1.01e7], r"runs of different sizes or with different numbers of tokens; got 1 size and 1 number of tokens"),
+        (
+            [1e6, 1e6],
+            [1e7, 1.01e7],
+            r"runs of different sizes or with different numbers of tokens; got 1 size and 1 number of tokens",
+        ),
         ([1e6, 2e6] * 3, [1e7, 1e7, 2e7, 2e7, 4e7, 4e7], r"at least 3 different sizes, or all of one; got 2 sizes and 3 numbers"),
         ([1e6, 2e6, 4e6], [1e7, 2e7, 4e7], r"a scaling law of 5 numbers needs at least 6 runs; got 3"),
         ([1e6] * 3, [1e7, 2e7, 4e7], r"a scaling law of 3 numbers needs at least 4 runs; got 3"),
@@ -81,6 +85,7 @@ def test_losses_that_are_not_above_zero_are_errors():
         fit_law([1e6] * 4, [1e6, 2e6, 4e6, 8e6], [3.0, 2.0, np.nan, 1.0])
 
 
+@pytest.mark.slow
 def test_intervals_contain_what_is_true_and_grow_with_the_distance(rng):
     losses = KNOWN.loss(SIZES, TOKENS) * np.exp(0.004 * rng.normal(size=len(SIZES)))
     fitted = fit_with_uncertainty(SIZES, TOKENS, losses, fits=60)
@@ -98,7 +103,7 @@ def test_intervals_contain_what_is_true_and_grow_with_the_distance(rng):
 def test_the_optimum_has_the_least_loss_of_all_sizes_for_its_operations():
     size, tokens = KNOWN.optimum(1e18)
     assert 6 * size * tokens == pytest.approx(1e18)
-    sizes = size * np.geomspace(0.3, 3, 61)
+    sizes = size * np.geomspace(1 / 3, 3, 61)
     assert np.argmin(KNOWN.loss(sizes, 1e18 / 6 / sizes)) == 30
     with pytest.raises(ValueError, match="a term of parameters and one of tokens"):
         ScalingLaw(1.0, None, None, 2.0, 0.3).optimum(1e18)
