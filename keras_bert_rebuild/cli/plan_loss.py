@@ -32,10 +32,9 @@ def _runs_table(planned):
     table = _table("run", "parameters", "tokens", "held out", "law", "without it")
     law = planned.fitted.law
     for run, without in zip(planned.runs, planned.fitted.without, strict=True):
-        said = f"{float(law.loss(run.parameters, run.tokens)):.3f}"
-        table.add_row(
-            printable(Path(run.folder).name), f"{run.parameters:,}", f"{run.tokens:,}", f"{run.loss:.3f}", said, f"{without:.3f}"
-        )
+        losses = (run.loss, float(law.loss(run.parameters, run.tokens)), without)
+        name = printable(Path(run.folder).name)
+        table.add_row(name, f"{run.parameters:,}", f"{run.tokens:,}", *(f"{loss:.3f}" for loss in losses))
     return table
 
 

@@ -89,22 +89,14 @@ class LossPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        law, names = self.fitted.law, [name for name in NAMES if getattr(self.fitted.law, name) is not None]
-        predicted = zip(self.runs, self.fitted.without, strict=True)
-        runs = [
-            {**asdict(run), "law": float(law.loss(run.parameters, run.tokens)), "without": float(loss)} for run, loss in predicted
-        ]
-        numbers = {name: {"value": getattr(law, name), "interval": list(self.fitted.interval_of(name))} for name in names}
-        rows = [asdict(row) for row in self.rows]
-        return {
-            "runs": runs,
-            "law": numbers,
-            "rows": rows,
-            "best": self.best,
-            "optimal": self.optimal,
-            "devices": self.devices,
-            "notes": list(self.notes),
-        }
+        law, runs, numbers = self.fitted.law, [], {}
+        for run, without in zip(self.runs, self.fitted.without, strict=True):
+            runs.append({**asdict(run), "law": float(law.loss(run.parameters, run.tokens)), "without": float(without)})
+        for name in NAMES:
+            if (value := getattr(law, name)) is not None:
+                numbers[name] = {"value": value, "interval": list(self.fitted.interval_of(name))}
+        others = {"best": self.best, "optimal": self.optimal, "devices": self.devices, "notes": list(self.notes)}
+        return {"runs": runs, "law": numbers, "rows": [asdict(row) for row in self.rows], **others}
 
 
 def loss_plan(
@@ -235,12 +227,13 @@ def _notes(measured, fitted, rows, orders):
     for has, name, count in zip(law.terms, ("size_exponent", "token_exponent"), _sides(measured), strict=True):
         if has and max(count) / min(count) < 10:
             what = "parameters" if name == "size_exponent" else "tokens"
-            yield f"The runs span a factor of {max(count) / min(count):.1f} in {what}, less than an order of magnitude: {NAMES[name]} is loose."
+            span = f"{max(count) / min(count):.1f} in {what}, less than an order of magnitude"
+            yield f"The runs span a factor of {span}: {NAMES[name]} is loose."
     far = [row.model for row in rows if row.beyond is not None and row.beyond > orders]
     if far:
-        yield f"No loss is given for {', '.join(far)}: they are more than {orders:g} orders of magnitude beyond the runs (--orders)."
+        yield f"No loss is given for {', '.join(far)}: more than {orders:g} orders of magnitude beyond the runs (--orders)."
     beyond = max((row.beyond for row in rows if row.loss is not None and row.beyond is not None), default=0.0)
     if beyond > 0:
         yield f"Rows reach up to {beyond:.1f} orders of magnitude beyond the runs, where intervals assume that the law holds."
     if any(row.passes > 4 for row in rows):
-        yield "More than about four passes over a corpus teach less than new text, which the law does not know (Muennighoff et al., 2023)."
+        yield "Beyond four passes over a corpus text teaches less (Muennighoff et al., 2023), which the law does not know."

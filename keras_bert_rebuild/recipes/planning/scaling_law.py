@@ -2,9 +2,9 @@
 
     L(N, D) = E + A / N^α + B / D^β
 
-with N parameters and D tokens of training. E is what no model of this kind learns, the second term what a model of this size leaves,
-the third what so few tokens leave. Runs of one size tell nothing of the second term and runs with equal tokens nothing of the third:
-the law is then fitted without it, and E contains it.
+with N parameters and D tokens of training. E is what no model of this kind learns, the second term what a model of this size
+leaves, the third what so few tokens leave. Runs of one size tell nothing of the second term and runs with equal tokens nothing of
+the third: the law is then fitted without it, and E contains it.
 
 Reference: Hoffmann et al., 2022, section 3.3 and appendix D.3 (https://arxiv.org/abs/2203.15556).
 """
@@ -158,8 +158,8 @@ def identified(parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> tuple[bool, 
     for has, count, what in zip(terms, different, ("sizes", "numbers of tokens"), strict=True):
         if has and count < LEAST:
             raise ValueError(
-                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave some out, or train "
-                "others."
+                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave some out, or "
+                "train others."
             )
     needed = 2 + 2 * sum(terms)
     if len(np.asarray(parameters)) < needed:
