@@ -17,10 +17,10 @@ from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 RUNS = {
     (1, 32): (250_000, 500_000, 1_000_000, 2_000_000),
     (2, 48): (250_000, 500_000, 1_000_000, 2_000_000),
-    (2, 64): (250_000, 500_000, 1_000_000),
+    (2, 96): (250_000, 500_000, 1_000_000),
 }
 # The run that the law does not see.
-LARGER = ((2, 96), 2_000_000)
+LARGER = ((3, 128), 2_000_000)
 HEAD = 16
 SETTINGS = {
     "batch_size": 32,

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
-from keras_bert_rebuild.recipes.planning.law_uncertainty import FittedLaw, fit_with_uncertainty
+from keras_bert_rebuild.recipes.planning.law_uncertainty import COVERAGE, FittedLaw, fit_with_uncertainty
 from keras_bert_rebuild.recipes.planning.measured_runs import MeasuredRun, measured_runs
 from keras_bert_rebuild.recipes.planning.plan import SETTINGS, plan
-from keras_bert_rebuild.recipes.planning.scaling_law import ScalingLaw
+from keras_bert_rebuild.recipes.planning.scaling_law import SAME, ScalingLaw
 from keras_bert_rebuild.recipes.run_folder import read_yaml
 
 # Orders of magnitude, in parameters or tokens, beyond the runs for which a loss is given if nothing is said.
@@ -39,8 +41,9 @@ class LossRow:
     passes: float
     """How often it sees the corpus."""
 
-    beyond: float
-    """Orders of magnitude that its parameters or tokens, the larger of the two, are above those of all runs or below; 0 within."""
+    beyond: float | None
+    """Orders of magnitude that its parameters or tokens, the larger of the two, are above those of all runs or below; 0 within,
+    None where the law says nothing of other sizes or of other tokens."""
 
     loss: float | None
     """Held-out loss that the law says, in nats; None if it is too far beyond the runs."""
@@ -74,6 +77,10 @@ class LossPlan:
     best: str | None
     """With hours, the model of the least loss among those that fit; None without."""
 
+    optimal: dict[str, Any] | None
+    """With hours and a law of both terms, the compute-optimal size: operations of the devices in that time, parameters with their
+    interval, and tokens; by 6 operations for each parameter and token, whatever models there are. None otherwise."""
+
     devices: str
     """The devices of the rows."""
 
@@ -82,14 +89,14 @@ class LossPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        law, names = self.fitted.law, [name for name in NAMES if getattr(self.fitted.law, name) is not None]
-        predicted = zip(self.runs, self.fitted.without, strict=True)
-        runs = [
-            {**asdict(run), "law": float(law.loss(run.parameters, run.tokens)), "without": float(loss)} for run, loss in predicted
-        ]
-        numbers = {name: {"value": getattr(law, name), "interval": list(self.fitted.interval_of(name))} for name in names}
-        rows = [asdict(row) for row in self.rows]
-        return {"runs": runs, "law": numbers, "rows": rows, "best": self.best, "devices": self.devices, "notes": list(self.notes)}
+        law, runs, numbers = self.fitted.law, [], {}
+        for run, without in zip(self.runs, self.fitted.without, strict=True):
+            runs.append({**asdict(run), "law": float(law.loss(run.parameters, run.tokens)), "without": float(without)})
+        for name in NAMES:
+            if (value := getattr(law, name)) is not None:
+                numbers[name] = {"value": value, "interval": list(self.fitted.interval_of(name))}
+        others = {"best": self.best, "optimal": self.optimal, "devices": self.devices, "notes": list(self.notes)}
+        return {"runs": runs, "law": numbers, "rows": [asdict(row) for row in self.rows], **others}
 
 
 def loss_plan(
@@ -137,16 +144,31 @@ def loss_plan(
     given |= {"vocab_size": vocabulary, "packing": known.packing, "utilisation": utilisation}
     given |= {"tpu": tpu, "gpus": gpus, "gpu": gpu, "cpu": here}
     corpus = _corpus_tokens(runs[0])
-    rows, devices = [], ""
-    for model in models or COMPARED:
-        planned = plan(model, **given)
-        count = _tokens(planned, tokens, hours)
-        rows.append(_row(str(model), planned, count, corpus, measured, fitted, orders))
-        devices = planned.devices
+    plans = {str(model): plan(model, **given) for model in models or COMPARED}
+    rows = [
+        _row(name, planned, _tokens(planned, tokens, hours), corpus, measured, fitted, orders) for name, planned in plans.items()
+    ]
     usable = [row for row in rows if row.fits and row.loss is not None]
     best = min(usable, key=lambda row: row.loss or math.inf).model if hours is not None and usable else None
     notes = tuple(_notes(measured, fitted, rows, orders))
-    return LossPlan(runs=tuple(measured), fitted=fitted, rows=tuple(rows), best=best, devices=devices, notes=notes)
+    middle = list(plans.values())[len(plans) // 2]
+    return LossPlan(
+        runs=tuple(measured),
+        fitted=fitted,
+        rows=tuple(rows),
+        best=best,
+        optimal=_optimal(fitted, middle, hours) if hours is not None and all(fitted.law.terms) else None,
+        devices=middle.devices,
+        notes=notes,
+    )
+
+
+def _optimal(fitted, planned, hours):
+    operations = planned.flops / planned.step_seconds * 3600 * hours
+    parameters, tokens = fitted.law.optimum(operations)
+    sizes = [law.optimum(operations)[0] for law in fitted.others]
+    interval = np.quantile(sizes, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2]).tolist()
+    return {"operations": operations, "parameters": parameters, "interval": interval, "tokens": tokens}
 
 
 def _tokens(planned, tokens, hours):
@@ -162,7 +184,7 @@ def _corpus_tokens(folder):
 def _row(name, planned, tokens, corpus, measured, fitted, orders):
     beyond = _beyond(planned.num_parameters, tokens, measured, fitted.law)
     loss = low = high = None
-    if beyond <= orders:
+    if beyond is not None and beyond <= orders:
         loss = float(fitted.law.loss(planned.num_parameters, tokens))
         low, high = fitted.interval(planned.num_parameters, tokens)
     return LossRow(
@@ -180,11 +202,13 @@ def _row(name, planned, tokens, corpus, measured, fitted, orders):
 
 
 def _beyond(parameters, tokens, measured, law):
-    """Orders of magnitude outside of the runs; without a term of parameters, those of another size are infinitely far."""
+    """Orders of magnitude outside of the runs; None if the law has no term that would tell."""
     found = []
     for has, value, values in zip(law.terms, (parameters, tokens), _sides(measured), strict=True):
         distance = max(math.log10(value / max(values)), math.log10(min(values) / value), 0.0)
-        found.append(distance if has or distance < math.log10(1.1) else math.inf)
+        if not has and distance > math.log10(SAME):
+            return None
+        found.append(distance)
     return max(found)
 
 
@@ -203,12 +227,13 @@ def _notes(measured, fitted, rows, orders):
     for has, name, count in zip(law.terms, ("size_exponent", "token_exponent"), _sides(measured), strict=True):
         if has and max(count) / min(count) < 10:
             what = "parameters" if name == "size_exponent" else "tokens"
-            yield f"The runs span a factor of {max(count) / min(count):.1f} in {what}, less than an order of magnitude: {NAMES[name]} is loose."
-    far = [row.model for row in rows if row.loss is None]
+            span = f"{max(count) / min(count):.1f} in {what}, less than an order of magnitude"
+            yield f"The runs span a factor of {span}: {NAMES[name]} is loose."
+    far = [row.model for row in rows if row.beyond is not None and row.beyond > orders]
     if far:
         yield f"No loss is given for {', '.join(far)}: more than {orders:g} orders of magnitude beyond the runs (--orders)."
-    beyond = max((row.beyond for row in rows if row.loss is not None), default=0.0)
+    beyond = max((row.beyond for row in rows if row.loss is not None and row.beyond is not None), default=0.0)
     if beyond > 0:
         yield f"Rows reach up to {beyond:.1f} orders of magnitude beyond the runs, where intervals assume that the law holds."
     if any(row.passes > 4 for row in rows):
-        yield "More than about four passes over a corpus teach less than new text, which the law does not know (Muennighoff et al., 2023)."
+        yield "Beyond four passes over a corpus text teaches less (Muennighoff et al., 2023), which the law does not know."

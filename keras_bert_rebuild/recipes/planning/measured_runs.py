@@ -51,7 +51,7 @@ def measured_runs(folders: Sequence[str | os.PathLike[str]]) -> tuple[list[Measu
     if len({Path(folder).resolve() for folder in folders}) < len(read):
         raise ValueError("a scaling law needs every run once; got a folder twice.")
     first = read[0]
-    for run, settings, facts in read[1:]:
+    for run, _, facts in read[1:]:
         differing = [name for name in COMPARED if facts[name] != first[2][name]]
         if differing:
             listed = "; ".join(f"{name} is {printable(facts[name])} and {printable(first[2][name])}" for name in differing)

@@ -2,9 +2,9 @@
 
     L(N, D) = E + A / N^α + B / D^β
 
-with N parameters and D tokens of training. E is what no model of this kind learns, the second term what a model of this size leaves,
-the third what so few tokens leave. Runs of one size tell nothing of the second term and runs with equal tokens nothing of the third:
-the law is then fitted without it, and E contains it.
+with N parameters and D tokens of training. E is what no model of this kind learns, the second term what a model of this size
+leaves, the third what so few tokens leave. Runs of one size tell nothing of the second term and runs with equal tokens nothing of
+the third: the law is then fitted without it, and E contains it.
 
 Reference: Hoffmann et al., 2022, section 3.3 and appendix D.3 (https://arxiv.org/abs/2203.15556).
 """
@@ -64,6 +64,25 @@ class ScalingLaw:
             if factor is not None and exponent is not None:
                 found = found + factor / np.asarray(values, "float64") ** exponent
         return found
+
+    def optimum(self, operations: float) -> tuple[float, float]:
+        """The parameters and tokens of the least loss for a number of operations of training, 6 N D.
+
+            N = G (C / 6)^(β / (α + β)),   D = (C / 6) / N,   G = (α A / (β B))^(1 / (α + β))
+
+        Args:
+            operations: C.
+
+        Raises:
+            ValueError: the law has no term of parameters, or none of tokens.
+
+        Reference: Hoffmann et al., 2022, section 3.3, equation 4.
+        """
+        a, alpha, b, beta = self.size_factor, self.size_exponent, self.token_factor, self.token_exponent
+        if a is None or alpha is None or b is None or beta is None:
+            raise ValueError("an optimum needs a law with a term of parameters and one of tokens.")
+        logs = (np.log(alpha * a / (beta * b)) + beta * np.log(operations / 6)) / (alpha + beta)
+        return float(np.exp(logs)), float(np.exp(np.log(operations / 6) - logs))
 
 
 def fit_law(
@@ -139,8 +158,8 @@ def identified(parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> tuple[bool, 
     for has, count, what in zip(terms, different, ("sizes", "numbers of tokens"), strict=True):
         if has and count < LEAST:
             raise ValueError(
-                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave some out, or train "
-                "others."
+                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave some out, or "
+                "train others."
             )
     needed = 2 + 2 * sum(terms)
     if len(np.asarray(parameters)) < needed:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.finite import is_number
 from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import read_yaml, write_yaml
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, host_index
@@ -41,6 +42,12 @@ def read_baselines(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """
     file = Path(folder) / FILE
     found = read_yaml(file).get("probes", []) if file.is_file() else []
-    if not isinstance(found, list) or not all(isinstance(facts, dict) and {"name", "column"} <= set(facts) for facts in found):
-        raise ValueError(f"{file} must have a list of probes with their names and columns.")
+    if not isinstance(found, list) or not all(_is_described(facts) for facts in found):
+        raise ValueError(f"{file} must have a list of probes with names, columns and numbers.")
     return found
+
+
+def _is_described(facts):
+    if not isinstance(facts, dict) or not all(isinstance(facts.get(name), str) for name in ("name", "column")):
+        return False
+    return all(is_number(facts[key]) for key in BASELINES if key in facts)

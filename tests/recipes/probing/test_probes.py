@@ -4,6 +4,7 @@ import csv
 import os
 import random
 import shutil
+from xml.etree import ElementTree
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ from helpers.small import small_model
 from helpers.small_corpus import FIRST, small_corpus
 
 from keras_bert_rebuild import from_pretrained
+from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.recipes.metrics_table import read_curves
 from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
 from keras_bert_rebuild.recipes.probing.encoder_copy import EncoderCopy
@@ -51,8 +53,10 @@ def probes(corpus, tmp_path_factory):
 
 
 def rows_of(folder):
+    """The table of a run without what depends on its speed."""
     with (folder / "metrics.csv").open(newline="") as file:
-        return [{name: value for name, value in row.items() if "second" not in name and "flop" not in name} for row in csv.DictReader(file)]
+        rows = list(csv.DictReader(file))
+    return [{name: value for name, value in row.items() if not name.startswith(("tokens_per", "flop"))} for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +160,14 @@ def test_files_that_cannot_be_probes_leave_no_folder(corpus, tmp_path):
         pretrain(corpus, tmp_path / "run", small_runs.FOUR_STEPS, probes=[f"a={tmp_path}/gone.tsv,{tmp_path}/dev.tsv"])
     assert os.listdir(tmp_path) in ([], ["run"])
     assert not (tmp_path / "run" / "settings.yaml").exists()
+
+
+def test_the_picture_has_a_chart_of_each_probe_with_its_baselines(whole, tmp_path, capsys):
+    folder, _, _, _ = whole
+    assert main(["curves", str(folder), "--output", str(tmp_path / "curves.svg")]) == 0
+    capsys.readouterr()
+    svg = (tmp_path / "curves.svg").read_text()
+    for said in ("Probe parity: accuracy", "Probe near: spearman", "most frequent label", "before training"):
+        assert said in svg
+    assert svg.count("stroke-dasharray") == 5
+    ElementTree.fromstring(svg)
