@@ -30,6 +30,7 @@ VERBS = (
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
     ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
+    ("why", "keras_bert_rebuild.cli.why", "show which words of a text carried an answer of a model"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 
@@ -151,6 +152,7 @@ REMEDIES = {
     "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
     "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
+    "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
     "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),
     "prepare": ("fewer --workers", "fewer other programs", "a machine with more memory"),
