@@ -35,6 +35,7 @@ VERBS = (
     ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head says of a text after every block of a model"),
     ("probe", "keras_bert_rebuild.cli.probe", "show what every block of a model knows of some labels, by linear probes"),
     ("cka", "keras_bert_rebuild.cli.cka", "show how alike the blocks of a model are, or those of two models"),
+    ("why", "keras_bert_rebuild.cli.why", "show which words of a text carried an answer of a model"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 
@@ -159,6 +160,7 @@ REMEDIES = {
     "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
     "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
+    "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
     "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),
     "prepare": ("fewer --workers", "fewer other programs", "a machine with more memory"),

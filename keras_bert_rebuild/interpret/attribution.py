@@ -1,12 +1,14 @@
 """What an attribution is: scores of the words and tokens of texts for one number that a model gives."""
 
+import html
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.output import check_file
 
 
 @dataclass(frozen=True)
@@ -108,25 +110,28 @@ class Attribution:
 
         return attribution_page([self])
 
-    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
-        """Write the page of `to_html` to a file.
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page of `to_html`, completely or not at all.
 
         Args:
-            path: the file, .html.
-            overwrite: replace an earlier page.
+            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
+
+        Returns:
+            The path.
 
         Raises:
-            ValueError: the name has another suffix, or the file exists and may not be replaced.
+            ValueError: another suffix, or the file holds something else.
+            OSError: the file cannot be written.
         """
-        from keras_bert_rebuild.files.durable import write_durably
-
-        with claimed_file(path, PAGE, [], overwrite):
-            write_durably(Path(path), self.to_html().encode("utf-8"))
+        path = Path(path)
+        check_file(path, PAGE)
+        write_text(path, self.to_html())
+        return path
 
     def _repr_html_(self) -> str:
-        from keras_bert_rebuild.interpret.attribution_page import notebook_view
-
-        return notebook_view(self)
+        # In a frame with its own origin: styles of page and notebook stay separate.
+        frame = 'sandbox="" style="width:100%;height:420px;border:0"'
+        return f'<iframe title="Which words carried the answer" {frame} srcdoc="{html.escape(self.to_html())}"></iframe>'
 
 
 PARTS: dict[str, Any] = {"words": AttributedWord, "tokens": AttributedToken}
