@@ -180,7 +180,9 @@ def attention_maps(
             query, key, value = (_by_heads(array, present[i], chosen_heads) for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
             scale = layer.divisor(query.shape[-1])
-            scaled = np.broadcast_arrays(*(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values()))
+            scaled = np.broadcast_arrays(
+                *(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values())
+            )
             added = np.stack(scaled, 1) if terms else None
             summed = None if added is None else added.sum(1)
             probabilities = attention_probabilities(query, key, rows.mask, visible, scale, summed)

@@ -50,8 +50,7 @@ def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertM
     axes = _axes_of_heads(config, heads_of(model))
     present = {block.number: block.attention.present for block in model.config.encoder().blocks}
     kept = {
-        block.number: np.flatnonzero(np.isin(present[block.number], block.attention.present))
-        for block in config.encoder().distinct
+        block.number: np.flatnonzero(np.isin(present[block.number], block.attention.present)) for block in config.encoder().distinct
     }
 
     def value_of(path, variable):

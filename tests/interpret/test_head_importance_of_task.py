@@ -101,7 +101,9 @@ def test_importances_order_heads_as_switching_each_of_them_off_does():
     assert importance.order()[0] == divmod(int(importance.values.argmin()), 4)
     per_block = head_importance(task, PETS, batch_size=2, per_block=True)
     np.testing.assert_allclose(np.linalg.norm(per_block.values, axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(per_block.values[1] / per_block.values[1, 0], importance.values[1] / importance.values[1, 0], rtol=1e-4)
+    np.testing.assert_allclose(
+        per_block.values[1] / per_block.values[1, 0], importance.values[1] / importance.values[1, 0], rtol=1e-4
+    )
 
 
 def test_nothing_of_the_model_is_changed_and_no_weight_has_a_gradient():
