@@ -38,8 +38,8 @@ class AttentionMaps:
     """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
 
     probabilities: np.ndarray
-    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding, and for heads that
-    were pruned."""
+    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding and
+    for heads that were pruned."""
 
     layers: tuple
     """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_present
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, heads_present
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import HEADS
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
@@ -34,7 +34,7 @@ class HeadImportance:
     """The heads that every block has."""
 
     blocks: tuple[int, ...]
-    """The number of the block with the weights of every row, from 0, as `prune_heads` counts; shared blocks have it several times."""
+    """The block whose weights every row has, from 0, as `prune_heads` counts; shared blocks have it several times."""
 
     per_block: bool
     """Whether every row was divided by its Euclidean length."""
@@ -166,7 +166,7 @@ def _loss_of(task: Any) -> keras.losses.Loss:
     """The loss of a task, if it is one of single examples."""
     if not isinstance(task, Task) or isinstance(task, (VectorTask, GroupTask)):
         raise ValueError(
-            f"head_importance expected a task with a loss for every example; that of {type(task).__name__} compares the examples of "
-            "a batch."
+            f"head_importance expected a task with a loss for every example; that of {type(task).__name__} compares the examples "
+            "of a batch."
         )
     return task.loss()

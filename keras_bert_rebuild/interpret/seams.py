@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, find_encoder, models_in
+from keras_bert_rebuild.explain.encoder_walk import Encoder, find_encoder, models_in
 from keras_bert_rebuild.interpret.sites import HEADS, OUTPUT, UNITS
 from keras_bert_rebuild.kernels.interventions import intervening
 from keras_bert_rebuild.models.compiled_functions import follow_interventions

@@ -36,7 +36,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Neuron:
-    """Units of the feed-forward half of a block after their activation, and their gate if there is one, `(batch, length, units)`."""
+    """Units of the feed-forward half of a block after activation, and gate if there is one, `(batch, length, units)`."""
 
     block: int
     units: int | tuple[int, ...]

@@ -83,7 +83,8 @@ def test_maps_and_names_count_heads_as_before_they_were_pruned():
         assert not here[~there].any()
     names = {row.path: row for row in weight_names(pruned.config, [])}
     query = names["Encoder-2-MultiHeadSelfAttention/query/kernel"]
-    assert query.their_shape == (12, 24) and query.heads == "rows 0–5 head 1, … 6–11 head 2"
+    assert query.their_shape == (12, 24)
+    assert query.heads == "rows 0–5 head 1, … 6–11 head 2"
     assert query.of_head(2)[0] == slice(6, 12)
     with pytest.raises(ValueError, match="3 was pruned"):
         query.of_head(3)
@@ -96,7 +97,7 @@ def test_what_is_not_of_the_heads_stays_and_vocabularies_can_still_be_changed():
     assert not pruned.get_layer("Encoder-1-FeedForward").trainable
     smaller, _ = resize_vocabulary(pruned, {token: i for i, token in enumerate(TOKENIZER.vocabulary)}, 20)
     assert smaller.config.pruned_heads == pruned.config.pruned_heads
-    with pytest.raises(ValueError, match="Google's bert_config.json cannot represent pruned_heads"):
+    with pytest.raises(ValueError, match=r"Google's bert_config\.json cannot represent pruned_heads"):
         save_pretrained(pruned, "unwritten", "google")
 
 
@@ -125,11 +126,13 @@ def test_families_of_other_attention_are_refused():
 def test_a_task_loses_its_least_important_heads_and_says_what_that_costs(tmp_path):
     task = small_task(TextClassifier, labels=["cat", "dog"])
     done = prune_task(task, PETS, 0.5, batch_size=4)
-    assert done.heads == done.importance.least(0.5) and sum(map(len, done.heads.values())) == 2
+    assert done.heads == done.importance.least(0.5)
+    assert sum(map(len, done.heads.values())) == 2
     texts = [pet.text for pet in PETS]
     with intervene(task, [Head(block, head) for block, heads in done.heads.items() for head in heads]):
         expected = task(texts)
     np.testing.assert_allclose([a.probability for a in done.task(texts)], [a.probability for a in expected], atol=1e-6)
-    assert done.before == task.scores(PETS, task(texts)) and done.after == task.scores(PETS, expected)
+    assert done.before == task.scores(PETS, task(texts))
+    assert done.after == task.scores(PETS, expected)
     done.task.save(tmp_path / "pruned")
     assert load_task(tmp_path / "pruned")(texts) == done.task(texts)

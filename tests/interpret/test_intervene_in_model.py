@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-
 from helpers.small import random_model, spread
 from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
 from helpers.tiny_families import heads_of, modules, name_of_module, tiny_config
+
 from keras_bert_rebuild import SentenceEmbedder, TextClassifier, build_model
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.interpret import Block, Head, Neuron, Position, intervene, record
@@ -51,7 +51,8 @@ def test_every_way_of_asking_gives_the_altered_answer_and_afterwards_the_old_one
     with intervene(classifier, [site]):
         altered = answers()
     after = answers()
-    assert np.abs(altered[0] - before[0]).max() > 1e-3 and np.abs(np.subtract(altered[1], before[1])).max() > 1e-3
+    assert np.abs(altered[0] - before[0]).max() > 1e-3
+    assert np.abs(np.subtract(altered[1], before[1])).max() > 1e-3
     np.testing.assert_array_equal(after[0], before[0])
     assert after[1] == before[1]
     assert (model.predict_function, model.test_function) == functions
