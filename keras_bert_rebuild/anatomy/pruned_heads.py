@@ -25,7 +25,10 @@ def with_heads(attention, count, before, bias):
         attention,
         name=f"Attention, {count} of {before} heads",
         weights=tuple(map(of_weight, attention.weights)),
-        spelling=f"{count}·D·{HEAD_WIDTH}·3" + (f" + {count}·{HEAD_WIDTH}·3" if bias else "") + f" + {narrow}·D" + (" + D" if bias else ""),
+        spelling=f"{count}·D·{HEAD_WIDTH}·3"
+        + (f" + {count}·{HEAD_WIDTH}·3" if bias else "")
+        + f" + {narrow}·D"
+        + (" + D" if bias else ""),
         operations=f"8·B·S·D·{narrow} + 4·B·S·S·{narrow}",
         kept=f"B·S·D + 4·B·S·{narrow} + {count}·B·S·S",
         held=(

@@ -15,10 +15,16 @@ def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("model", type=Path, help="a folder that `keras-bert finetune` wrote, RUN/model")
     parser.add_argument(
-        "--heads", type=float, required=True, metavar="SHARE", help="share of the heads to take away, such as 0.3; every block keeps one"
+        "--heads",
+        type=float,
+        required=True,
+        metavar="SHARE",
+        help="share of the heads to take away, such as 0.3; every block keeps one",
     )
     parser.add_argument("--data", type=Path, required=True, help="labelled examples that decide which heads matter least")
-    parser.add_argument("--measure-on", type=Path, metavar="FILE", help="labelled examples to score before and after (those of --data)")
+    parser.add_argument(
+        "--measure-on", type=Path, metavar="FILE", help="labelled examples to score before and after (those of --data)"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the folder of the smaller model to write")
     parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
     parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the examples")

@@ -38,8 +38,8 @@ class AttentionMaps:
     """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
 
     probabilities: np.ndarray
-    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding, and for heads that
-    were pruned."""
+    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding and
+    for heads that were pruned."""
 
     layers: tuple
     """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""
@@ -183,7 +183,9 @@ def attention_maps(
             query, key, value = (_by_heads(array, present[i], chosen_heads) for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
             scale = layer.divisor(query.shape[-1])
-            scaled = np.broadcast_arrays(*(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values()))
+            scaled = np.broadcast_arrays(
+                *(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values())
+            )
             added = np.stack(scaled, 1) if terms else None
             summed = None if added is None else added.sum(1)
             probabilities = attention_probabilities(query, key, rows.mask, visible, scale, summed)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_present
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, heads_present
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import HEADS
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
@@ -34,7 +34,7 @@ class HeadImportance:
     """The heads that every block has."""
 
     blocks: tuple[int, ...]
-    """The number of the block with the weights of every row, from 0, as `prune_heads` counts; shared blocks have it several times."""
+    """The block whose weights every row has, from 0, as `prune_heads` counts; shared blocks have it several times."""
 
     per_block: bool
     """Whether every row was divided by its Euclidean length."""
@@ -59,10 +59,10 @@ class HeadImportance:
         for block, head in self.order():  # a head of a shared block is in all its runs
             key = self.blocks[block], head
             totals[key] = totals.get(key, 0.0) + float(self.values[block, head])
-        wanted, chosen = round(share * len(totals)), {}
+        chosen: dict[int, list[int]] = {}
         best = {block: max((of, head) for (at, head), of in totals.items() if at == block)[1] for block in set(self.blocks)}
         candidates = [(block, head) for block, head in sorted(totals, key=totals.__getitem__) if best[block] != head]
-        for block, head in candidates[:wanted]:
+        for block, head in candidates[: round(share * len(totals))]:
             chosen.setdefault(block, []).append(head)
         return {block: sorted(chosen[block]) for block in sorted(chosen)}
 
@@ -166,7 +166,7 @@ def _loss_of(task: Any) -> keras.losses.Loss:
     """The loss of a task, if it is one of single examples."""
     if not isinstance(task, Task) or isinstance(task, (VectorTask, GroupTask)):
         raise ValueError(
-            f"head_importance expected a task with a loss for every example; that of {type(task).__name__} compares the examples of "
-            "a batch."
+            f"head_importance expected a task with a loss for every example; that of {type(task).__name__} compares the examples "
+            "of a batch."
         )
     return task.loss()

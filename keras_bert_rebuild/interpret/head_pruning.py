@@ -15,9 +15,9 @@ from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, re
 def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertModel:
     """A model without some of its attention heads: it answers as with these heads switched off, and is smaller and faster.
 
-    The kernels of queries, keys and values lose the columns of a head, that of the output its rows. `config.pruned_heads` has what
-    was taken away, as Hugging Face's `config.json` does up to transformers 4; it is saved and loaded in every format of this library
-    but Google's.
+    The kernels of queries, keys and values lose the columns of a head, that of the output its rows. `config.pruned_heads` says what
+    was taken away; it is saved in every format but Google's. In Hugging Face's it is the key and the layout of transformers 2 to 4,
+    which read such folders; transformers 5 has no pruning of heads any more and refuses the shapes.
 
     Args:
         model: of a family with the attention of BERT (BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT), with a config; not changed.
@@ -50,8 +50,7 @@ def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertM
     axes = _axes_of_heads(config, heads_of(model))
     present = {block.number: block.attention.present for block in model.config.encoder().blocks}
     kept = {
-        block.number: np.flatnonzero(np.isin(present[block.number], block.attention.present))
-        for block in config.encoder().distinct
+        block.number: np.flatnonzero(np.isin(present[block.number], block.attention.present)) for block in config.encoder().distinct
     }
 
     def value_of(path, variable):

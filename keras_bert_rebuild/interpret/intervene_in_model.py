@@ -66,7 +66,7 @@ def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) 
 
 
 class Replacement:
-    """What is put in the place of a site: values at some columns and tokens of `(batch, length, width)`.
+    """What is put in place of a site: values at some columns and tokens of `(batch, length, width)`.
 
     Args:
         found: the site.
@@ -78,7 +78,7 @@ class Replacement:
     def __init__(self, found: Found, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
         self.found, self.real, self.skips = found, real, skips
         self.columns = np.isin(np.arange(found.width), found.columns)
-        self.values = None
+        self.values: Any = None
         if values is not None:
             self.values = np.zeros((*values.shape[:2], found.width), "float32")
             self.values[:, :, found.columns] = values

@@ -115,9 +115,10 @@ def record_means(subject: Any, inputs: Any, sites: Sequence[Site], batch_size: i
     count = 0
     for start in range(0, rows, batch_size):
         recording = record(subject, part(slice(start, start + batch_size)), sites)
-        count += int(recording.mask.sum())
+        real = np.asarray(recording.mask)
+        count += int(real.sum())
         for site, array in recording.values.items():
-            totals[site] = totals.get(site, 0.0) + array[recording.mask].sum(0, dtype="float64")
+            totals[site] = totals.get(site, 0.0) + array[real].sum(0, dtype="float64")
     return Recording({site: (total / count).astype("float32")[None, None] for site, total in totals.items()}, None)
 
 

@@ -1,8 +1,8 @@
 """The places of a live model where values are read and changed. Nothing of it is left behind, and nothing is paid elsewhere.
 
-A layer has one attribute for it, `edit`, which is None; the output of a block is changed at its last layer, whose `call` is replaced
-on the instance. No weight, no row of the graph and no path changes. What backends compiled before stays, and is used again
-afterwards; in between they compile what they need anew (`models/compiled_functions.py`).
+The layers of an encoder have one attribute for it, `edit`. No weight, no row of the graph and no path changes. What backends
+compiled before stays, and is used again afterwards; in between they compile what they need under the changes
+(`models/compiled_functions.py`).
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 
 import keras
 
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, find_encoder, models_in
+from keras_bert_rebuild.explain.encoder_walk import Encoder, find_encoder, models_in
 from keras_bert_rebuild.interpret.sites import HEADS, OUTPUT, UNITS
 from keras_bert_rebuild.kernels.interventions import intervening
 from keras_bert_rebuild.models.compiled_functions import follow_interventions
@@ -64,25 +64,28 @@ def changed(subject: Any, encoder: Encoder, changes: Mapping[tuple[str, int], Ch
     known, here = [subject, *(getattr(subject, name, None) for name in ("model", "encoder"))], Pass()
     models = [part for model in known if isinstance(model, keras.Model) for part in models_in(model)]
     with contextlib.ExitStack() as stack:
-        stack.callback(lambda: [follow_interventions(model) for model in models])
+        stack.callback(_follow, models)
         stack.enter_context(intervening())
-        for model in models:
-            follow_interventions(model)
+        _follow(models)
         _install(stack, encoder, changes, here)
         yield
 
 
+def _follow(models):
+    for model in models:
+        follow_interventions(model)
+
+
 def _install(stack, encoder, changes, here):
     """Replace what the layers of the changed blocks do, and register on the stack how it was."""
-    tokens = encoder.layers["Embedding-Token"]
     numbers = {encoder.blocks[run] for _, run in changes}
     of_runs = {n: [run for run, number in enumerate(encoder.blocks) if number == n] for n in numbers}
 
-    def begin(call, *args, **kwargs):
+    def begin(values, _):
         here.run = -1
-        return call(*args, **kwargs)
+        return values
 
-    stack.enter_context(_replaced_call(tokens, begin))
+    stack.enter_context(_edited(encoder.layers["Embedding-Token"], begin))
     for number in numbers:
         block, runs = block_of(encoder.layers, number, encoder.order), of_runs[number]
         attention, feed_forward = block.halves[0], block.halves[1]
@@ -90,9 +93,8 @@ def _install(stack, encoder, changes, here):
         if any((UNITS, run) in changes for run in runs):
             stack.enter_context(_edited(feed_forward.sub_layer, _at(UNITS, changes, here)))
         if any((OUTPUT, run) in changes for run in runs):
-            last = _last_layer(block)
-            stack.enter_context(_replaced_call(attention.add, _noting_input(here)))
-            stack.enter_context(_replaced_call(last, _at_output(changes, here)))
+            stack.enter_context(_edited(attention.add, _noting_input(here)))
+            stack.enter_context(_edited(_last_layer(block), _at(OUTPUT, changes, here)))
 
 
 def _last_layer(block):
@@ -103,7 +105,7 @@ def _last_layer(block):
 
 
 def _at(kind, changes, here):
-    def edit(values, mask):
+    def edit(values, _):
         change = changes.get((kind, here.run))
         return values if change is None else change(values, here)
 
@@ -122,24 +124,19 @@ def _at_heads(changes, here, runs):
     return edit
 
 
-def _at_output(changes, here):
-    at_output = _at(OUTPUT, changes, here)
-    return lambda call, *args, **kwargs: at_output(call(*args, **kwargs), here.mask)
-
-
 def _noting_input(here):
-    def call_and_note(call, inputs, *args, **kwargs):
-        here.entered = inputs[0]  # the first half adds what it computes to what the block reads
-        return call(inputs, *args, **kwargs)
+    def edit(values, summands):
+        here.entered = summands[0]  # the first half adds what it computes to what the block reads
+        return values
 
-    return call_and_note
+    return edit
 
 
 @contextlib.contextmanager
 def _edited(layer, edit):
-    """Let a layer change what its output projection reads, after what it already does."""
+    """Let a layer change its values, after what it already changes."""
     before = layer.edit
-    layer.edit = edit if before is None else lambda values, mask: edit(before(values, mask), mask)
+    layer.edit = edit if before is None else lambda values, beside: edit(before(values, beside), beside)
     try:
         yield
     finally:
@@ -147,17 +144,3 @@ def _edited(layer, edit):
             del layer.edit
         else:
             layer.edit = before
-
-
-@contextlib.contextmanager
-def _replaced_call(layer, function):
-    """Let a layer do something else than its `call`, which the function gets as its first argument."""
-    own, before = vars(layer).get("call"), layer.call
-    layer.call = lambda *args, **kwargs: function(before, *args, **kwargs)
-    try:
-        yield
-    finally:
-        if own is None:
-            del layer.call
-        else:
-            layer.call = own

@@ -13,7 +13,8 @@ from keras_bert_rebuild.explain.encoder_walk import ATTENTION, Encoder, heads_pr
 HEADS, UNITS, OUTPUT = "heads", "units", "output"
 
 
-def _numbers(values: Any) -> tuple[int, ...]:
+def numbers_of(values: Any) -> tuple[int, ...]:
+    """One number or several as a tuple."""
     return tuple(int(value) for value in (values if isinstance(values, Iterable) else [values]))
 
 
@@ -35,7 +36,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Neuron:
-    """Units of the feed-forward half of a block after their activation, and their gate if there is one, `(batch, length, units)`."""
+    """Units of the feed-forward half of a block after activation, and gate if there is one, `(batch, length, units)`."""
 
     block: int
     units: int | tuple[int, ...]
@@ -45,7 +46,7 @@ class Neuron:
     """See `Head`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "units", _numbers(self.units))
+        object.__setattr__(self, "units", numbers_of(self.units))
         _settle_positions(self)
 
 
@@ -75,7 +76,7 @@ def _settle_positions(site: Any) -> None:
     """Make a tuple of the positions of a site, and refuse negative ones: what is last differs between the rows of a batch."""
     if site.positions is None:
         return
-    positions = _numbers(site.positions)
+    positions = numbers_of(site.positions)
     if not positions or min(positions) < 0:
         raise ValueError(f"positions must be numbers from 0, at least one; got {site.positions!r:.80}.")
     object.__setattr__(site, "positions", positions)
@@ -126,10 +127,11 @@ def found_in(encoder: Encoder, site: Site) -> Found:
         return Found(HEADS, run, np.arange(first, first + width), layer.head_num * width, positions)
     if isinstance(site, Neuron):
         units = encoder.layers[f"Encoder-{encoder.blocks[run]}-FeedForward"].units
-        wrong = [unit for unit in site.units if not 0 <= unit < units]
-        if wrong or not site.units:
+        chosen = numbers_of(site.units)
+        wrong = [unit for unit in chosen if not 0 <= unit < units]
+        if wrong or not chosen:
             raise ValueError(f"units must be numbers from 0 to {units - 1}, those of block {run}; got {wrong or 'none'}.")
-        return Found(UNITS, run, np.array(site.units), units, positions)
+        return Found(UNITS, run, np.array(chosen), units, positions)
     width = encoder.embedding.outputs[0].shape[-1]
     return Found(OUTPUT, run, np.arange(width), width, positions)
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.layers.editable import Editable
+
 # What `Dense` layers have of their kernel and bias, and the module of Keras that it comes from.
 OPTIONS = {
     f"{weight}_{kind}": module
@@ -16,15 +18,11 @@ OPTIONS = {
 }
 
 
-class CompositeLayer(keras.layers.Layer):
+class CompositeLayer(Editable, keras.layers.Layer):
     """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract.
 
-    With `output_initializer` the kernel of the layer called `output` starts from other values.
+    With `output_initializer` the kernel of the layer called `output` starts from other values. What that layer reads is editable.
     """
-
-    edit: Any = None
-    """Changes what the layer called `output` reads: a function of those values and of the mask. None, except where something
-    intervenes in the model; see `interpret.seams`."""
 
     def __init__(self, activation: Any, use_bias: bool, *options: Any, output_initializer: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,10 +35,6 @@ class CompositeLayer(keras.layers.Layer):
 
     def compute_output_shape(self, input_shape):
         return tuple(input_shape)
-
-    def read_by_output(self, values: Any, mask: Any = None) -> Any:
-        """What the layer called `output` reads of values `(batch, length, width)`: the values, unless there is an `edit`."""
-        return values if self.edit is None else self.edit(values, mask)
 
     def dense_config(self) -> dict[str, Any]:
         """What the config of the layer says of its `Dense` layers."""

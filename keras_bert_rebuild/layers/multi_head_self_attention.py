@@ -158,7 +158,7 @@ class MultiHeadSelfAttention(CompositeLayer):
             dropout=self.attention_dropout if training else 0.0,
             seeds=self.dropout.seed_generator if self.attention_dropout else None,
         )
-        return kernels.dense(self.output_dense, self.read_by_output(self._merge_heads(attended), mask))
+        return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
 
     def get_config(self):
         return {

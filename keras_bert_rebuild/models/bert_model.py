@@ -11,8 +11,8 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, is_arrays
-from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.compiled_functions import follow_interventions, forget_functions, traced_again
+from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
 from keras_bert_rebuild.models.label_means import LabelMeans, noted_means

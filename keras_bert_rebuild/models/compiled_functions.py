@@ -46,14 +46,14 @@ def follow_interventions(model: keras.Model) -> None:
 
 
 def forget_functions(model: keras.Model) -> None:
-    """Forget what a model has from before the running interventions; it is compiled anew, and has no functions."""
+    """Forget what a model has from before the running interventions; it is compiled again, and has no functions."""
     if hasattr(model, _ATTRIBUTE):
         getattr(model, _ATTRIBUTE).others.clear()
 
 
 @contextlib.contextmanager
 def traced_again(model: keras.Model, step: str) -> Iterator[None]:
-    """Let a step be compiled anew under interventions. JAX takes the same method of the same model for the function that it knows.
+    """Let a step be compiled again under interventions. JAX takes the same method of the same model for the function that it knows.
 
     Args:
         model: any Keras model.

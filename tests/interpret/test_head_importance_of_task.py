@@ -101,7 +101,9 @@ def test_importances_order_heads_as_switching_each_of_them_off_does():
     assert importance.order()[0] == divmod(int(importance.values.argmin()), 4)
     per_block = head_importance(task, PETS, batch_size=2, per_block=True)
     np.testing.assert_allclose(np.linalg.norm(per_block.values, axis=1), 1, rtol=1e-6)
-    np.testing.assert_allclose(per_block.values[1] / per_block.values[1, 0], importance.values[1] / importance.values[1, 0], rtol=1e-4)
+    np.testing.assert_allclose(
+        per_block.values[1] / per_block.values[1, 0], importance.values[1] / importance.values[1, 0], rtol=1e-4
+    )
 
 
 def test_nothing_of_the_model_is_changed_and_no_weight_has_a_gradient():
@@ -117,13 +119,15 @@ def test_a_shared_block_has_an_importance_for_every_run_and_is_pruned_by_their_s
     config = CONFIG.replace(family="albert", num_hidden_layers=3, num_hidden_groups=1, num_attention_heads=4, labels=("cat", "dog"))
     task = TextClassifier(spread(build_model(config, ["classification"]), np.random.default_rng(1)), TOKENIZER)
     importance = head_importance(task, PETS)
-    assert importance.values.shape == (3, 4) and importance.blocks == (0, 0, 0)
+    assert importance.values.shape == (3, 4)
+    assert importance.blocks == (0, 0, 0)
     least = np.argsort(importance.values.sum(0))
     assert importance.least(0.5) == {0: sorted(least[:2].tolist())}
     pruned = TextClassifier(prune_heads(task.model, importance.least(0.5)), TOKENIZER)
     again = head_importance(pruned, PETS)
     assert again.present[0] == tuple(sorted(least[2:].tolist()))
-    assert not again.values[:, least[:2]].any() and again.values[:, least[2:]].all()
+    assert not again.values[:, least[:2]].any()
+    assert again.values[:, least[2:]].all()
 
 
 def test_the_least_important_heads_leave_every_block_its_best():

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from helpers.small import spread
 from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
+from helpers.tiny_families import tiny_config
 
 from keras_bert_rebuild import TextClassifier, attention_maps, build_model, from_pretrained, load_task, save_pretrained
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.explain.weight_names import weight_names
+from keras_bert_rebuild.families import FAMILIES
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
 from keras_bert_rebuild.interpret import Head, intervene, prune_heads, prune_task, record
 from keras_bert_rebuild.pretrained.vocabulary_surgery import resize_vocabulary
@@ -21,18 +24,13 @@ OFF = [Head(0, 1), Head(1, 0), Head(1, 3)]
 
 
 def asked(model, inputs=INPUTS):
-    outputs = model(inputs[: len(model.inputs)], training=False)
+    outputs = model(bare_if_one(inputs[: len(model.inputs)]), training=False)
     return keras.ops.convert_to_numpy(outputs[0] if isinstance(outputs, list) else outputs)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra", "distilbert", "albert"])
 def test_a_pruned_model_answers_as_with_its_heads_switched_off(family, tmp_path):
-    own = {
-        "distilbert": {"type_vocab_size": 0},
-        "albert": {"num_hidden_groups": 2},
-        "roberta": {"position_offset": 1, "mlm_act": "gelu_erf", "dropout_before_pooler": True},
-    }.get(family, {})
-    config = CONFIG.replace(family=family, hidden_act="gelu_erf", layer_norm_eps=1e-5, **SIZES, **own)
+    config = tiny_config(FAMILIES[family], **SIZES, **({"num_hidden_groups": 2} if family == "albert" else {}))
     model = spread(build_model(config), np.random.default_rng(4))
     pruned = prune_heads(model, PRUNED)
     with intervene(model, OFF):
@@ -50,7 +48,9 @@ def test_a_pruned_model_answers_as_with_its_heads_switched_off(family, tmp_path)
 
 
 def test_a_shared_block_is_pruned_once():
-    model = spread(build_model(CONFIG.replace(family="albert", num_hidden_layers=3, num_hidden_groups=1, **SIZES)), np.random.default_rng(4))
+    model = spread(
+        build_model(CONFIG.replace(family="albert", num_hidden_layers=3, num_hidden_groups=1, **SIZES)), np.random.default_rng(4)
+    )
     with intervene(model, [Head(run, 2) for run in range(3)]):
         off = asked(model)
     np.testing.assert_allclose(asked(prune_heads(model, {0: [2]})), off, atol=1e-6)
@@ -83,7 +83,8 @@ def test_maps_and_names_count_heads_as_before_they_were_pruned():
         assert not here[~there].any()
     names = {row.path: row for row in weight_names(pruned.config, [])}
     query = names["Encoder-2-MultiHeadSelfAttention/query/kernel"]
-    assert query.their_shape == (12, 24) and query.heads == "rows 0–5 head 1, … 6–11 head 2"
+    assert query.their_shape == (12, 24)
+    assert query.heads == "rows 0–5 head 1, … 6–11 head 2"
     assert query.of_head(2)[0] == slice(6, 12)
     with pytest.raises(ValueError, match="3 was pruned"):
         query.of_head(3)
@@ -96,7 +97,7 @@ def test_what_is_not_of_the_heads_stays_and_vocabularies_can_still_be_changed():
     assert not pruned.get_layer("Encoder-1-FeedForward").trainable
     smaller, _ = resize_vocabulary(pruned, {token: i for i, token in enumerate(TOKENIZER.vocabulary)}, 20)
     assert smaller.config.pruned_heads == pruned.config.pruned_heads
-    with pytest.raises(ValueError, match="Google's bert_config.json cannot represent pruned_heads"):
+    with pytest.raises(ValueError, match=r"Google's bert_config\.json cannot represent pruned_heads"):
         save_pretrained(pruned, "unwritten", "google")
 
 
@@ -115,7 +116,9 @@ def test_heads_that_are_not_there_are_refused(heads, words):
 
 
 def test_families_of_other_attention_are_refused():
-    config = ModernBertConfig(vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, pad_token_id=0)
+    config = ModernBertConfig(
+        vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, pad_token_id=0
+    )
     with pytest.raises(ValueError, match="pruned_heads are for families with the attention of BERT; got modernbert"):
         prune_heads(build_model(config), {0: [1]})
 
@@ -123,11 +126,13 @@ def test_families_of_other_attention_are_refused():
 def test_a_task_loses_its_least_important_heads_and_says_what_that_costs(tmp_path):
     task = small_task(TextClassifier, labels=["cat", "dog"])
     done = prune_task(task, PETS, 0.5, batch_size=4)
-    assert done.heads == done.importance.least(0.5) and sum(map(len, done.heads.values())) == 2
+    assert done.heads == done.importance.least(0.5)
+    assert sum(map(len, done.heads.values())) == 2
     texts = [pet.text for pet in PETS]
     with intervene(task, [Head(block, head) for block, heads in done.heads.items() for head in heads]):
         expected = task(texts)
     np.testing.assert_allclose([a.probability for a in done.task(texts)], [a.probability for a in expected], atol=1e-6)
-    assert done.before == task.scores(PETS, task(texts)) and done.after == task.scores(PETS, expected)
+    assert done.before == task.scores(PETS, task(texts))
+    assert done.after == task.scores(PETS, expected)
     done.task.save(tmp_path / "pruned")
     assert load_task(tmp_path / "pruned")(texts) == done.task(texts)

@@ -44,7 +44,8 @@ def test_means_over_batches_are_the_mean_over_all_tokens():
     for site in sites:
         np.testing.assert_allclose(batches.of(site), whole.of(site), atol=1e-6)
         np.testing.assert_allclose(arrays.of(site), record(task, texts[:1], sites).mean().of(site), atol=1e-6)
-    assert whole.mask is None and whole.mean() is whole
+    assert whole.mask is None
+    assert whole.mean() is whole
 
 
 def test_pairs_of_texts_are_one_row_each():
@@ -58,7 +59,8 @@ def test_a_recording_within_an_intervention_has_the_altered_values():
     inputs = [np.array([[2, 5, 6, 3]]), np.zeros((1, 4), int)]
     with intervene(model, [Head(0, 1)]):
         recording = record(model, inputs, [Head(0, 1), Head(0, 0)])
-    assert not recording.of(Head(0, 1)).any() and recording.of(Head(0, 0)).any()
+    assert not recording.of(Head(0, 1)).any()
+    assert recording.of(Head(0, 0)).any()
     assert keras.ops.convert_to_numpy(model(inputs)).any()
 
 
