@@ -97,7 +97,7 @@ _OLDER = (
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
 )
 
-# Submodules that keras_bert has as attributes, `explain` and `export`, which can be called, and `interpret`, which has names of its own.
+# Submodules that keras_bert has as attributes; `explain` and `export`, which can be called; `interpret`, with names of its own.
 _SUBMODULES = (
     "activations",
     "backend",

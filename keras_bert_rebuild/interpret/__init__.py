@@ -6,11 +6,13 @@ from typing import Any
 # Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
 _LAZY = (
     ("attribute_texts", ("attribute",)),
-    ("attribution", ("Attribution",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
     ("block_pictures", ("draw_probing", "draw_similarity")),
     ("block_similarity", ("BlockSimilarity", "cka")),
     ("lens_of_text", ("logit_lens",)),
     ("lens_record", ("LogitLens",)),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
     ("probe_blocks", ("probe",)),
     ("probing", ("Probing",)),
 )

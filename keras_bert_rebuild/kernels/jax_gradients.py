@@ -12,3 +12,8 @@ def value_and_gradient(function, tensors):
     """
     (value, more), gradient = jax.value_and_grad(function, has_aux=True)(tensors)
     return value, more, gradient
+
+
+def without_history(function, *arguments):
+    """What a function returns: nothing is retained outside of a gradient."""
+    return function(*arguments)

@@ -14,3 +14,8 @@ def value_and_gradient(function, tensors):
         tape.watch(tensors)
         value, more = function(tensors)
     return value, more, tape.gradient(value, tensors, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+
+def without_history(function, *arguments):
+    """What a function returns: nothing is retained outside of a gradient."""
+    return function(*arguments)

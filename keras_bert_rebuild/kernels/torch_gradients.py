@@ -20,3 +20,9 @@ def value_and_gradient(function, tensors):
     gradients = [torch.zeros_like(x) if gradient is None else gradient for gradient, x in zip(found, flat, strict=True)]
     detached = keras.tree.map_structure(lambda tensor: tensor.detach(), more)
     return value.detach(), detached, keras.tree.pack_sequence_as(inputs, gradients)
+
+
+def without_history(function, *arguments):
+    """What a function returns, without a graph for a backward pass."""
+    with torch.no_grad():
+        return function(*arguments)
