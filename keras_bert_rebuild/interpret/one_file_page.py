@@ -34,7 +34,7 @@ def one_file_page(title, body, name, values):
     Args:
         title: of the window, any text.
         body: HTML of this library, no text of others.
-        name: that of its style and its script in the folder `pages`, after the common ones.
+        name: that of its style and its script in the folder `page`, after the common ones.
         values: what the script reads, for JSON; texts in it stay texts.
     """
     style = "\n" + _part("page.css") + _part(f"{name}.css")
@@ -53,7 +53,7 @@ def one_file_page(title, body, name, values):
 
 
 def _part(name):
-    return (resources.files("keras_bert_rebuild.interpret") / "pages" / name).read_text(encoding="utf-8")
+    return (resources.files("keras_bert_rebuild.interpret") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text):

@@ -29,7 +29,7 @@ def cut(model, blocks):
     short = build_model(model.config.replace(num_hidden_layers=blocks), ["mlm"])
     values = {variable.path: variable for variable in model.weights}
     for variable in short.weights:
-        variable.assign(values[variable.path].value)
+        variable.assign(np.array(values[variable.path]))
     return short
 
 
