@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from compared_pages import HOSTILE, STEPS, write_pages
+from helpers.compared_pages import HOSTILE, STEPS, write_pages
 
 from keras_bert_rebuild.explain.divergence import attention_divergence
 
@@ -54,7 +54,7 @@ def test_heads_can_be_ordered_by_their_divergence(browser, pages):
     found = [number(browser.text(".heads .named", i).split()[-1]) for i in range(12)]
     np.testing.assert_allclose(found, np.sort(expected[layer])[::-1], atol=6e-4)
     browser.tab("model")
-    first = browser.js("return [...document.querySelectorAll('.gridbox .grid')].map((g) => g.querySelector('.cell').dataset.item)")
+    first = browser.js("return [...document.querySelectorAll('.gridbox:not([hidden]) .grid')].map((g) => g.querySelector('.cell').dataset.item)")
     assert first[:2] == [f"{layer} {head}"] * 2
     browser.check_quiet()
 
@@ -82,17 +82,18 @@ def test_the_difference_of_two_maps_has_a_colour_for_each_sign(browser, pages):
     browser.open(folder / "two.html")
     browser.tab("model")
     layer, head = (int(i) for i in browser.one(".cell.current").get_attribute("data-item").split())
-    pixels = browser.js(
-        "const c = [...document.querySelectorAll('.large')][2]; const { left, top, size } = c.dataset; const n = 19;"
-        "const x = c.getContext('2d'); return Array.from({ length: n * n }, (_, i) => [...x.getImageData("
-        "Number(left) + ((i % n) + 0.5) * size / n, Number(top) + (Math.floor(i / n) + 0.5) * size / n, 1, 1).data])"
+    size, picture = browser.js(
+        "const c = [...document.querySelectorAll('.large')][2]; const { left, top, size } = c.dataset;"
+        "return [Number(size), [...c.getContext('2d').getImageData(left, top, size, size).data]]"
     )
+    middle = ((np.arange(21) + 0.5) * size / 21).astype(int)
+    pixels = np.reshape(picture, (int(size), int(size), 4))[np.ix_(middle, middle)].reshape(-1, 4)
     shares = [maps.probabilities[layer, 0, head] for maps in shown["maps"]]
-    assert len(shares[0]) == 19
+    assert len(shares[0]) == 21
     difference = (shares[1] - shares[0]).ravel()
     clear = np.abs(difference) > 0.05
     assert clear.sum() > 5
-    red, _, blue, _ = np.array(pixels).T
+    red, _, blue, _ = pixels.T
     np.testing.assert_array_equal((blue > red)[clear], (difference > 0)[clear])
     browser.click("#panel-model [data-item='difference']")
     assert browser.all(".gridbox:not([hidden])")[0].find_elements("css selector", ".cell")

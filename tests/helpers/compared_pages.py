@@ -2,8 +2,8 @@
 
 import keras
 import numpy as np
-from helpers import minilm
 
+from helpers import minilm
 from keras_bert_rebuild import attention_maps, from_pretrained, show_attention
 from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
 from keras_bert_rebuild.explain.show_training import show_training
