@@ -49,12 +49,13 @@ def show_training(
     """
     layers, heads = (None if chosen is None else tuple(chosen) for chosen in (layers, heads))
     sources: list[PageSource] = []
+    steps: list[int] = []
     blocks = head_count = None
     for step, model in checkpoints:
+        steps.append(int(step))
         blocks, head_count, _, _ = attention_sizes(model)
         maps = maps_of_text(model, tokenizer, (text, pair), layers, heads, max_len)
         sources.append(PageSource(maps, None, model.name if name is None else name, int(step)))
-    steps = [source.step for source in sources]
     if not steps or steps != sorted(set(steps)):
         raise ValueError(f"checkpoints must be pairs of a step and a model, one or more, with ascending steps; got steps {steps}.")
     page = AttentionPage(page_of(PageContents(sources, (text, pair), blocks, head_count)))

@@ -130,7 +130,7 @@ function builtEmbeddingsView(panel, found) {
       made.forEach((field, b) => {
         const value = b < count ? found.cosines[(i * count + a) * count + b] : found.cosines_summed[a * LENGTH + i];
         field.textContent = number(value, 2);
-        field.style.backgroundColor = signed(a === b ? 0 : 0.5 * value, 1);
+        field.style.backgroundColor = signed(a === b ? 0 : 0.3 * value, 1);
       });
     });
   };

@@ -56,7 +56,7 @@ function builtLensView(panel, chances) {
       const current = r === row && t === token;
       button.dataset.current = current;
       button.classList.toggle("looked", current);
-      if (drawn !== isDark()) button.style.setProperty("--tint", css(palette().positive, 0.5 * chance(r, t, 0) ** 0.8));
+      if (drawn !== isDark()) button.style.setProperty("--tint", css(palette().positive, 0.42 * chance(r, t, 0) ** 0.8));
     }
     drawn = isDark();
     settle();

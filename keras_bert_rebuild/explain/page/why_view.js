@@ -41,7 +41,7 @@ function whyView(panel) {
     title.textContent = seen(attribution.target);
     method.textContent = seen(attribution.method);
     cells.forEach(({ cell, bar, value }, i) => {
-      cell.style.setProperty("--tint", signed(0.45 * scores[i], most));
+      cell.style.setProperty("--tint", signed(0.3 * scores[i], most));
       bar.style.width = `${(100 * Math.abs(scores[i])) / most}%`;
       bar.style.background = signed(scores[i] < 0 ? -most : most, most);
       value.textContent = number(scores[i], 3);
