@@ -18,7 +18,10 @@ def add_arguments(parser):
         "also as .gz or .xz",
     )
     parser.add_argument(
-        "--model", type=Path, required=True, help="the folder of a model that makes vectors: dense, sparse or one for each token"
+        "--model",
+        type=Path,
+        required=True,
+        help="the folder of a model that makes vectors: dense, sparse or one for each token; or of keras-bert export for OpenVINO",
     )
     parser.add_argument(
         "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
@@ -54,8 +57,8 @@ def run(args):
                 f"expected a file of a corpus; {'a folder' if args.corpus.is_dir() else 'nothing'} is at {args.corpus}."
             )
 
+        from keras_bert_rebuild.cli.retriever import load_retriever
         from keras_bert_rebuild.search.index import Index
-        from keras_bert_rebuild.search.retrievers import load_retriever
 
         retriever = load_retriever(args.model)
         with IndexingBar(Console(stderr=True)) as bar:

@@ -124,7 +124,7 @@ def _with_model(path, model=None):
 
 
 def _model_of(index, given):
-    from keras_bert_rebuild.search.retrievers import load_retriever
+    from keras_bert_rebuild.cli.retriever import load_retriever
 
     path = given or index.model
     if path is None:
