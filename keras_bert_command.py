@@ -1,9 +1,18 @@
-"""The command `keras-bert` until Keras is imported: outside of the package, whose import is what can fail or be interrupted."""
+"""The command `keras-bert` until Keras is imported: outside of the package, whose import takes seconds and can fail.
 
+A help, a version and a mistake in the options are answered from `cli/parser.json`, in which all options are plain data.
+"""
+
+import argparse
+import contextlib
+import importlib.util
+import json
 import os
 import shlex
 import signal
 import sys
+import tempfile
+from pathlib import Path
 
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -16,9 +25,13 @@ def main():
     backend = os.environ.get("KERAS_BACKEND")
     if backend and backend not in BACKENDS:
         return _refuse(f"KERAS_BACKEND must be {', '.join(BACKENDS[:-1])} or {BACKENDS[-1]}; got {backend!a}.")
+    known = answered_early(sys.argv[1:])
+    if known is not None:
+        return known
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
     try:
-        from keras_bert_rebuild.cli.main import main as run
+        with contextlib.nullcontext() if "--verbose" in sys.argv else _without_notes():
+            from keras_bert_rebuild.cli.main import main as run
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         others = [other for other in BACKENDS if other != name]
@@ -29,6 +42,98 @@ def main():
         return _refuse(f"the backend cannot be imported: {' '.join(str(error).split())}")
     signal.signal(signal.SIGINT, before)
     return run()
+
+
+def answered_early(arguments):
+    """Print a help, the version or the mistake in the arguments, if that is the answer.
+
+    Args:
+        arguments: those of the command.
+
+    Returns:
+        None if a verb is to run with them, else the exit code. A help and a mistake end the process as argparse does.
+    """
+    folder = Path(next(iter(importlib.util.find_spec("keras_bert_rebuild").submodule_search_locations)))
+    parser = parser_of(json.loads((folder / "cli" / "parser.json").read_text(encoding="utf-8")), folder / "cli" / "option_kinds.py")
+    for stream in (sys.stdout, sys.stderr):  # a terminal may not know every character
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    given = parser.parse_args(arguments)
+    if given.version:
+        print(f"keras-bert {_module(folder / 'version.py').__version__}")
+        return 0
+    if given.verb is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return None
+
+
+def parser_of(table, kinds):
+    """The parser of all verbs, with the same help as that of the package.
+
+    Args:
+        table: the content of `parser.json`.
+        kinds: the file with the functions that check values.
+    """
+    parser = argparse.ArgumentParser(prog="keras-bert", description=table["description"])
+    checks = {"int": int, "float": float, **vars(_module(kinds))}
+    _declare(parser, table, checks)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    for verb, found in table["verbs"].items():
+        _declare(verbs.add_parser(verb, help=found["help"], description=found["description"]), found, checks)
+    return parser
+
+
+def _declare(parser, table, checks):
+    groups = {dest: names for names in table.get("alternatives", []) for dest in names}
+    made = {}
+    for option in table["options"]:
+        option = dict(option)
+        names = option.pop("names")
+        if "type" in option:
+            option["type"] = checks[option["type"]]
+        alternatives = groups.get(option.get("dest", names[0].lstrip("-").replace("-", "_")))
+        where = parser
+        if alternatives is not None:
+            where = made.setdefault(tuple(alternatives), None) or parser.add_mutually_exclusive_group()
+            made[tuple(alternatives)] = where
+        if option.get("action") == "store_const":
+            option["const"] = None
+        where.add_argument(*names, **option)
+
+
+def _module(file):
+    """A module of the package that imports nothing of it, without the import of the package."""
+    spec = importlib.util.spec_from_file_location(f"_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _without_notes():
+    """Keep from standard error what the libraries of a backend write there before the level of their log can be set.
+
+    It is shown after all if the import fails.
+    """
+    try:
+        error = os.dup(2)
+    except OSError:  # closed
+        yield
+        return
+    with tempfile.TemporaryFile() as notes:
+        sys.stderr.flush()
+        os.dup2(notes.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            os.dup2(error, 2)
+            notes.seek(0)
+            os.write(2, notes.read())
+            raise
+        finally:
+            os.dup2(error, 2)
+            os.close(error)
 
 
 def _refuse(sentence):

@@ -98,7 +98,7 @@ _OLDER = (
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),
 )
 
-# Submodules that keras_bert has as attributes, and `explain` and `export`, which can be called.
+# Submodules that keras_bert has as attributes; `explain` and `export`, which can be called; `interpret`, with names of its own.
 _SUBMODULES = (
     "activations",
     "backend",
@@ -106,6 +106,7 @@ _SUBMODULES = (
     "datasets",
     "explain",
     "export",
+    "interpret",
     "layers",
     "loader",
     "optimizers",
@@ -116,6 +117,16 @@ _SUBMODULES = (
 _MODULE_OF = {name: module for module, names in (*_LAZY, *_OLDER) for name in names}
 
 __all__ = [*(name for _, names in _LAZY for name in names), "__version__", "explain", "export"]
+
+try:
+    importlib.import_module("keras")
+except ModuleNotFoundError as error:
+    if error.name not in ("tensorflow", "jax", "torch"):
+        raise
+    raise ImportError(
+        f"Keras's backend {error.name} is not installed: install it, or set the environment variable KERAS_BACKEND to the one that "
+        "is, tensorflow, jax or torch, before Python starts."
+    ) from error
 
 for _module in _REGISTERED:
     importlib.import_module(_module)

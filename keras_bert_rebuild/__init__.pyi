@@ -4,6 +4,7 @@ from keras_bert_rebuild import activations as activations
 from keras_bert_rebuild import backend as backend
 from keras_bert_rebuild import bert as bert
 from keras_bert_rebuild import datasets as datasets
+from keras_bert_rebuild import interpret as interpret
 from keras_bert_rebuild import layers as layers
 from keras_bert_rebuild import loader as loader
 from keras_bert_rebuild import optimizers as optimizers

@@ -1,6 +1,7 @@
 """The architecture of one model as data."""
 
 import numbers
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -87,6 +88,10 @@ class BertConfig:
 
     num_attention_heads: int = 12
     """Heads of a block; must divide `hidden_size`."""
+
+    pruned_heads: Mapping[int, Sequence[int]] | Sequence[tuple[int, Sequence[int]]] = ()
+    """Heads that were taken away, by the number of their block; both are counted from 0. The others are as wide as they were. Kept
+    as a tuple of pairs, in their order."""
 
     intermediate_size: int = 3072
     """Width inside the feed-forward block."""
@@ -198,9 +203,35 @@ class BertConfig:
             raise ValueError(
                 f"position_offset must be below max_position_embeddings={self.max_position_embeddings}; got {self.position_offset}."
             )
+        object.__setattr__(self, "pruned_heads", self._pruned_heads())
         groups = self.num_hidden_groups
         if groups is not None and self.num_hidden_layers % groups:
             raise ValueError(f"num_hidden_groups must divide num_hidden_layers={self.num_hidden_layers}; got {groups}.")
+
+    def _pruned_heads(self):
+        """The pruned heads as a tuple of pairs of a block and its heads, in order; a ValueError if there are no such heads."""
+        given, found = self.pruned_heads, {}
+        if not given:
+            return ()
+        try:
+            for block, heads in given.items() if isinstance(given, Mapping) else given:
+                number = int(block) if isinstance(block, str) else operator.index(block)  # the keys of JSON are strings
+                found[number] = tuple(sorted({operator.index(head) for head in heads}))
+        except (TypeError, ValueError):
+            raise ValueError(f"pruned_heads must map numbers of blocks to lists of heads; got {given!r:.80}.") from None
+        for block, heads in found.items():
+            if not 0 <= block < self.num_distinct_blocks:
+                raise ValueError(f"pruned_heads must name blocks from 0 to {self.num_distinct_blocks - 1}; got {block}.")
+            if heads and not 0 <= heads[0] <= heads[-1] < self.num_attention_heads:
+                raise ValueError(f"pruned_heads must name heads from 0 to {self.num_attention_heads - 1}; got {list(heads)!s:.80}.")
+            if len(heads) == self.num_attention_heads:
+                raise ValueError(f"pruned_heads must leave every block a head; of block {block} all are named.")
+        found = {block: heads for block, heads in sorted(found.items()) if heads}
+        if found and self.hidden_size % self.num_attention_heads:
+            raise ValueError(f"num_attention_heads must divide hidden_size={self.hidden_size}; got {self.num_attention_heads}.")
+        if found and type(self).encoder is not BertConfig.encoder:
+            raise ValueError(f"pruned_heads are for families with the attention of BERT; got {self.family}.")
+        return tuple(found.items())
 
     @property
     def embedding_width(self) -> int:

@@ -1,7 +1,7 @@
 """The parts that an encoder is made of, and BERT's. A family turns its config into an `Encoder`; everything else reads that."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keras_bert_rebuild.anatomy.heads import HEADS, heads_with_dropout_before_pooler
@@ -33,6 +33,17 @@ class Attention:
 
     relative: Positions | None = None
     """Disentangled or relative positions, whose table the blocks share."""
+
+    pruned: tuple[int, ...] = ()
+    """Heads that were taken away, of those that are counted from 0; the others are as wide as they were."""
+
+    head_width: int | None = None
+    """Width of a head if some were taken away; None for the width of the block, divided by the heads."""
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """The heads that are there."""
+        return tuple(head for head in range(self.heads) if head not in self.pruned)
 
 
 @dataclass(frozen=True)
@@ -194,7 +205,10 @@ def bert_encoder(config):
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Lan et al., 2020, section 3.1
     (https://arxiv.org/abs/1909.11942), for shared blocks and narrow tables.
     """
-    norm = Norm(config.layer_norm_eps)
+    norm, pruned = Norm(config.layer_norm_eps), dict(config.pruned_heads)
+    head_width = config.hidden_size // config.num_attention_heads
+    attention = Attention(config.num_attention_heads, config.attention_act, config.attention_probs_dropout_prob)
+    narrower = {block: replace(attention, pruned=heads, head_width=head_width) for block, heads in pruned.items()}
     return Encoder(
         width=config.hidden_size,
         embedding=Embedding(
@@ -211,7 +225,7 @@ def bert_encoder(config):
         blocks=tuple(
             Block(
                 number=config.block_of_layer(layer) + 1,
-                attention=Attention(config.num_attention_heads, config.attention_act, config.attention_probs_dropout_prob),
+                attention=narrower.get(config.block_of_layer(layer), attention),
                 feed_forward=FeedForward(config.intermediate_size, config.hidden_act),
                 norm=norm,
                 dropout=config.hidden_dropout_prob,

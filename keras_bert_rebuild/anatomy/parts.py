@@ -8,6 +8,7 @@ from keras_bert_rebuild.anatomy.formulas import letters_of, value
 from keras_bert_rebuild.anatomy.heads import CRF_PART, HEADS, MLM_PARTS, POOLER_PART
 from keras_bert_rebuild.anatomy.part import BLOCK, COMPUTE, EMBEDDING, FLOAT32, MODEL, PRODUCT, Held, Part, Weight, in_letters
 from keras_bert_rebuild.anatomy.positions import Positions
+from keras_bert_rebuild.anatomy.pruned_heads import with_heads
 from keras_bert_rebuild.anatomy.windows import in_window
 
 # The halves of a block, and what may be added to both, by the ends of the names of their layers.
@@ -154,6 +155,8 @@ def block_parts(block):
     inner, relative = block.feed_forward, block.attention.relative
     attention, feed_forward = _halves(inner.gated, block.attention.bias, inner.bias, relative, inner.output_bias)
     attention = attention if block.attention.window is None else in_window(attention)
+    if block.attention.pruned:
+        attention = with_heads(attention, len(block.attention.present), block.attention.heads, block.attention.bias)
     for half, article in ((attention, 7), (feed_forward, 9)):
         norm = _norm(article, BLOCK, "Normalisation", f"{half.layer}-Norm", block.norm)
         has_norm = half is feed_forward or block.first_norm

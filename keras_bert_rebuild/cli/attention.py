@@ -3,31 +3,75 @@
 from pathlib import Path
 
 from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.json_text import parse_json
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import claimed_file
+from keras_bert_rebuild.files.regular import read_text
+
+# Checkpoints of a run that a page shows unless the user says otherwise.
+CHECKPOINTS = 12
 
 
 def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("text", help="a text")
     parser.add_argument("pair", nargs="?", help="a second text")
-    parser.add_argument("--model", required=True, help="a folder or file that from_pretrained reads")
+    parser.add_argument(
+        "--model", required=True, help="a folder or file that from_pretrained reads; with --checkpoints the folder of a pretraining"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the HTML file to write")
     add_overwrite(parser, "the page")
     parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--layers", help="numbers of layers from 0, separated by commas (all, or as many as fit for a long text)")
     parser.add_argument("--heads", help="numbers of heads from 0, separated by commas (all, or as many as fit for a long text)")
     parser.add_argument("--max-len", type=positive, help="tokens to cut the text to")
+    parser.add_argument("--other", help="another model, shown beside the first: the heads in which they differ most can come first")
+    parser.add_argument("--other-tokenizer", type=Path, help="folder or file of its tokenizer, if it is not in its folder")
+    parser.add_argument(
+        "--checkpoints",
+        type=positive,
+        nargs="?",
+        const=CHECKPOINTS,
+        metavar="N",
+        help=f"a slider over at most so many checkpoints of the run, spread evenly ({CHECKPOINTS})",
+    )
+    parser.add_argument(
+        "--why",
+        nargs="?",
+        const="integrated_gradients",
+        metavar="METHOD",
+        help="of a fine-tuned task: under the words how much each carried its answer (integrated_gradients)",
+    )
+    parser.add_argument("--lens", action="store_true", help="of a model with an MLM head: what it says after every block")
+    parser.add_argument(
+        "--importance",
+        type=Path,
+        metavar="FILE",
+        help="JSON with a list for every layer of a number for every head, to order the heads",
+    )
 
 
 def run(args):
     """Write the page and return the exit code."""
     chosen = {name: _numbers(name, getattr(args, name)) for name in ("layers", "heads")}
-    with claimed_file(args.output, PAGE, [args.model, args.tokenizer], args.overwrite):
-        page = _page(args, chosen)
+    _check_together(args)
+    inputs = [args.model, args.tokenizer, args.other, args.other_tokenizer]
+    with claimed_file(args.output, PAGE, inputs, args.overwrite):
+        page = _training(args, chosen) if args.checkpoints else _page(args, chosen)
         page.save(args.output)
     print(f"Wrote {args.output}, {len(page.html) / 1e6:.1f} MB: open it in a browser.")
     return 0
+
+
+def _check_together(args):
+    """Refuse options that mean nothing together."""
+    if args.checkpoints and args.other:
+        raise ValueError("--checkpoints and --other cannot be used together: on the page any two checkpoints can be compared.")
+    for name in ("why", "lens", "importance"):
+        if getattr(args, name) and (args.checkpoints or args.other):
+            raise ValueError(f"--{name} is for a page of one model; leave out --checkpoints and --other.")
+    if args.other_tokenizer and not args.other:
+        raise ValueError("--other-tokenizer is that of --other, which is not given.")
 
 
 def _page(args, chosen):
@@ -37,8 +81,69 @@ def _page(args, chosen):
 
     tokenizer = load_tokenizer(args.tokenizer or args.model)
     model = from_pretrained(args.model)
-    name = Path(args.model).resolve().name
-    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=name, **chosen)
+    if args.other:
+        chosen = {
+            **chosen,
+            "other": from_pretrained(args.other),
+            "other_tokenizer": load_tokenizer(args.other_tokenizer or args.other),
+            "other_name": _name(args.other),
+        }
+    if args.why:
+        chosen["attributions"] = [_token_scores(args)]
+    if args.lens:
+        chosen["lens"] = _lens_rows(args, model, tokenizer)
+    if args.importance:
+        chosen["importance"] = _importance(args.importance)
+    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **chosen)
+
+
+def _token_scores(args):
+    """The attribution of the task's own answer, as the page shows it."""
+    from keras_bert_rebuild.explain.page_panels import TokenScores
+    from keras_bert_rebuild.interpret.attribute_texts import attribute
+    from keras_bert_rebuild.tasks.saved_task import load_task
+
+    pairs = None if args.pair is None else [args.pair]
+    (found,) = attribute(load_task(args.model), [args.text], pairs, method=args.why)
+    if any(token.row for token in found.tokens):
+        raise ValueError("--why is for a text that the task reads at once; this one takes several windows: shorten it.")
+    tokens, scores = zip(*((token.token, token.score) for token in found.tokens), strict=True)
+    return TokenScores(tokens, scores, found.method, found.target, found.value, found.value_at_baseline)
+
+
+def _lens_rows(args, model, tokenizer):
+    from keras_bert_rebuild.explain.page_panels import LensRows
+    from keras_bert_rebuild.interpret.lens_of_text import logit_lens
+
+    lens = logit_lens(model, tokenizer, args.text, args.pair, max_len=args.max_len)
+    return LensRows(lens.depths, lens.top_tokens, lens.top_probabilities)
+
+
+def _importance(path):
+    """The numbers of a JSON file: lists of lists, alone or as `values`."""
+    import numpy as np
+
+    found = parse_json(read_text(path, "json_bytes", "JSON"), path)
+    values = found.get("values") if isinstance(found, dict) else found
+    try:
+        return np.array(values, "float64")
+    except (TypeError, ValueError):
+        raise ValueError(f"{path} must hold a list for every layer, each with a number for every head.") from None
+
+
+def _training(args, chosen):
+    from keras_bert_rebuild.explain.show_training import show_training
+    from keras_bert_rebuild.recipes.pretraining.models_of_run import models_of_run, steps_of_run
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+    steps = steps_of_run(args.model, args.checkpoints)
+    models = models_of_run(args.model, steps)
+    tokenizer = load_tokenizer(args.tokenizer or Path(args.model) / "model")
+    return show_training(models, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **chosen)
+
+
+def _name(path):
+    return Path(path).resolve().name
 
 
 def _numbers(name, text):

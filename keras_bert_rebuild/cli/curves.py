@@ -18,11 +18,15 @@ def add_arguments(parser):
 def run(args):
     """Draw the curves and return the exit code."""
     from keras_bert_rebuild.recipes.metrics_table import draw_curves, read_curves
+    from keras_bert_rebuild.recipes.probing.baselines import BASELINES, read_baselines
 
     folder = args.folder if args.folder.is_dir() else args.folder.parent
     output = args.output or folder / "curves.svg"
     curves = read_curves(args.folder)
+    levels = {
+        facts["column"]: {words: facts[key] for key, words in BASELINES.items() if key in facts} for facts in read_baselines(folder)
+    }
     with claimed_file(output, CURVES, [folder / "metrics.csv", args.folder if args.folder.is_file() else None], args.overwrite):
-        write_text(output, draw_curves(curves, folder.resolve().name))
+        write_text(output, draw_curves(curves, folder.resolve().name, levels))
     print(f"Wrote {output}: open it in a browser.")
     return 0

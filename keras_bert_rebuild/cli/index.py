@@ -18,7 +18,10 @@ def add_arguments(parser):
         "also as .gz or .xz",
     )
     parser.add_argument(
-        "--model", type=Path, required=True, help="the folder of a model that makes vectors: dense, sparse or one for each token"
+        "--model",
+        type=Path,
+        required=True,
+        help="the folder of a model that makes vectors: dense, sparse or one for each token; or of keras-bert export for OpenVINO",
     )
     parser.add_argument(
         "--output", type=Path, required=True, help="the folder to write; called again, it resumes an interrupted run"
@@ -34,6 +37,9 @@ def add_arguments(parser):
         help="how int8 or binary vectors are stored a second time, to score exactly what they found (of binary ones int8)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="documents to read (all)")
+    parser.add_argument(
+        "--batch-tokens", type=positive, metavar="N", help="tokens in a batch, padding included (2048; on an accelerator 16384)"
+    )
     add_overwrite(parser, "the index that is made with other settings, and the interrupted one")
     add_device_options(parser)
 
@@ -51,8 +57,8 @@ def run(args):
                 f"expected a file of a corpus; {'a folder' if args.corpus.is_dir() else 'nothing'} is at {args.corpus}."
             )
 
+        from keras_bert_rebuild.cli.retriever import load_retriever
         from keras_bert_rebuild.search.index import Index
-        from keras_bert_rebuild.search.retrievers import load_retriever
 
         retriever = load_retriever(args.model)
         with IndexingBar(Console(stderr=True)) as bar:
@@ -63,6 +69,7 @@ def run(args):
                 dtype=args.dtype,
                 rescoring=args.rescoring,
                 limit=args.limit,
+                batch_tokens=args.batch_tokens,
                 model=args.model.resolve(),
                 overwrite=args.overwrite,
                 progress=bar,

@@ -21,6 +21,7 @@ VERBS = (
     ("finetune", "keras_bert_rebuild.cli.finetune", "train a model for a task on files of examples, and measure it"),
     ("predict", "keras_bert_rebuild.cli.predict", "answer a file of examples with a fine-tuned model"),
     ("curves", "keras_bert_rebuild.cli.curves", "draw the curves of a training from its folder"),
+    ("prune", "keras_bert_rebuild.cli.prune", "take the least important attention heads of a fine-tuned model away"),
     ("plan", "keras_bert_rebuild.cli.plan", "estimate memory, speed and device hours of a training before a machine is rented"),
     ("convert", "keras_bert_rebuild.cli.convert", "convert a checkpoint to another format"),
     ("embed", "keras_bert_rebuild.cli.embed", "write a vector for every line of a file"),
@@ -31,6 +32,10 @@ VERBS = (
     ("inspect", "keras_bert_rebuild.cli.inspect", "show the format, the config and every name of a checkpoint"),
     ("explain", "keras_bert_rebuild.cli.explain", "show where the parameters and the work of a model are, step by step"),
     ("explain-text", "keras_bert_rebuild.cli.explain_text", "show the words that carry a text, by a sparse vector of it"),
+    ("lens", "keras_bert_rebuild.cli.lens", "show what the MLM head says of a text after every block of a model"),
+    ("probe", "keras_bert_rebuild.cli.probe", "show what every block of a model knows of some labels, by linear probes"),
+    ("cka", "keras_bert_rebuild.cli.cka", "show how alike the blocks of a model are, or those of two models"),
+    ("why", "keras_bert_rebuild.cli.why", "show which words of a text carried an answer of a model"),
     ("attention", "keras_bert_rebuild.cli.attention", "show which tokens of a text attend to which, as one HTML file"),
 )
 
@@ -46,14 +51,14 @@ def main(argv=None):
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow's notes on the processor are not the user's concern
     _escape_unprintable_names()
-    args = _parser().parse_args(argv)
+    args = make_parser().parse_args(argv)
     if args.version:
         from keras_bert_rebuild import __version__
 
         print(f"keras-bert {__version__}")
         return 0
     if args.verb is None:
-        _parser().print_help(sys.stderr)
+        make_parser().print_help(sys.stderr)
         return 2
     now_doing(f"`keras-bert {args.verb}`")
     try:
@@ -84,13 +89,15 @@ def main(argv=None):
         return 130
 
 
-def _parser():
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command with all verbs and their options."""
     parser = argparse.ArgumentParser(prog="keras-bert", description="BERT for Keras 3.")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     for verb, module, text in VERBS:
         sub = verbs.add_parser(verb, help=text, description=f"{text[0].upper()}{text[1:]}.")
         importlib.import_module(module).add_arguments(sub)
+        sub.add_argument("--verbose", action="store_true", help="show what the libraries of the backend write to their log")
     return parser
 
 
@@ -147,11 +154,16 @@ REMEDIES = {
     ),
     "finetune": ("a smaller --batch-size", "a shorter --max-len", "--lora-rank 8 or --dtype mixed_bfloat16"),
     "predict": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
+    "prune": ("a smaller --batch-size", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "embed": ("fewer --batch-tokens", "a shorter --max-len", "--dtype mixed_bfloat16"),
-    "index": ("a model that was fine-tuned with a shorter --max-len", "fewer other programs", "a machine with more memory"),
+    "index": ("fewer --batch-tokens", "a model that was fine-tuned with a shorter --max-len", "a machine with more memory"),
     "search": ("a smaller --depth", "a smaller --top-k", "a machine with more memory"),
     "mine": ("a smaller --to-rank", "fewer pairs at once", "a machine with more memory"),
     "attention": ("a shorter --max-len", "fewer --layers", "fewer --heads"),
+    "lens": ("a shorter --max-len", "fewer other programs", "a machine with more memory"),
+    "probe": ("a smaller --limit", "a smaller --batch-size", "a shorter --max-len"),
+    "cka": ("a smaller --batch-size", "a shorter --max-len", "a machine with more memory"),
+    "why": ("a smaller --batch-size", "a shorter text", "a machine with more memory"),
     "export": ("a shorter --max-len", "fewer lines to calibrate with", "a machine with more memory"),
     "convert": ("--dtype float16", "fewer other programs", "a machine with more memory"),
     "prepare": ("fewer --workers", "fewer other programs", "a machine with more memory"),

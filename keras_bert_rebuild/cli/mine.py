@@ -50,9 +50,10 @@ def _mine(args, settings):
     from rich.console import Console
 
     from keras_bert_rebuild.cli.progress import IndexingBar
+    from keras_bert_rebuild.cli.retriever import load_retriever
     from keras_bert_rebuild.data.labelled.read_labelled import read_examples
     from keras_bert_rebuild.search.mining import mine, row_of
-    from keras_bert_rebuild.search.retrievers import load_retriever, load_scorer
+    from keras_bert_rebuild.search.retrievers import load_scorer
 
     pairs = read_examples(args.pairs, "retrieval", labelled=False)
     if args.corpus is not None and not args.corpus.exists():

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from keras_bert_rebuild.cli.option_kinds import above_zero
 from keras_bert_rebuild.recipes.planning.plan_devices import GPU_CARDS, TPU_CHIPS
 from keras_bert_rebuild.recipes.pretraining.objectives import OBJECTIVES
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import DTYPES, NEXT_SENTENCE, OPTIMIZERS
@@ -19,7 +20,21 @@ def add_arguments(parser):
     """Declare the options."""
     sizes = "tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small, electra-base, electra-large"
     sizes += ", xlnet-base, xlnet-large"
-    parser.add_argument("model", type=str, help=f"a size ({sizes}) or the path of a config.json")
+    parser.add_argument("model", type=str, nargs="?", help=f"a size ({sizes}) or the path of a config.json")
+    parser.add_argument(
+        "--loss",
+        type=str,
+        nargs="+",
+        metavar="RUN",
+        help="fit a scaling law to finished runs of one corpus, and say what the model, or tiny to large, would reach and take",
+    )
+    parser.add_argument("--hours", type=above_zero, metavar="X", help="with --loss, hours of a training, instead of tokens")
+    parser.add_argument(
+        "--orders",
+        type=above_zero,
+        metavar="X",
+        help="with --loss, orders of magnitude beyond the runs to say a loss for (1)",
+    )
     parser.add_argument("--tpu", type=str, metavar="CHIP:SLICE", help=f"such as v5e:4x4; chips: {', '.join(TPU_CHIPS)}")
     parser.add_argument("--gpus", type=int, metavar="N", help="number of GPUs (1)")
     parser.add_argument("--gpu", type=str, metavar="NAME", help=f"their kind: {', '.join(GPU_CARDS)}")
@@ -42,12 +57,15 @@ def add_arguments(parser):
     parser.add_argument("--loss-chunk", type=int, metavar="N", help="positions whose logits are held at once (all)")
     parser.add_argument("--vocab-size", type=int, metavar="N", help="tokens of the vocabulary (the model's)")
     parser.add_argument(
-        "--tokens", type=_whole, default=10**9, metavar="N", help="tokens of the whole training, also as 137e9 (1e9)"
+        "--tokens",
+        type=_whole,
+        metavar="N",
+        help="tokens of the whole training, also as 137e9 (1e9; with --loss twenty for each parameter)",
     )
     parser.add_argument(
         "--utilisation", type=float, metavar="X", help="the fraction of the published rate that is reached (from measured steps)"
     )
-    parser.add_argument("--packing", choices=("yes", "no"), default="no", help="whether rows hold several sequences (no)")
+    parser.add_argument("--packing", choices=("yes", "no"), help="whether rows hold several sequences (no)")
     parser.add_argument(
         "--real-tokens", type=float, metavar="X", help="the fraction of a batch without packing that is not padding (1)"
     )
@@ -57,17 +75,42 @@ def add_arguments(parser):
 
 def run(args):
     """Print the plan and return the exit code."""
-    from keras_bert_rebuild.recipes.planning.plan import SETTINGS, plan
+    from keras_bert_rebuild.recipes.planning.plan import BILLION, SETTINGS, plan
 
     given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
     topology = {name: getattr(args, name) for name in ("tpu", "gpus", "gpu", "cpu")}
-    others = {name: getattr(args, name) for name in ("tokens", "utilisation", "real_tokens", "compile", "vocab_size")}
-    others["packing"] = args.packing == "yes"
+    if args.loss is not None:
+        return _print_losses(args, given, topology)
+    if args.model is None:
+        raise ValueError("a plan needs a model, a size or the path of a config.json; or --loss with the folders of runs.")
+    for name in ("hours", "orders"):
+        if getattr(args, name) is not None:
+            raise ValueError(f"--{name} is for --loss: leave it out, or name the folders of runs.")
+    others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "vocab_size")}
+    others |= {"packing": args.packing == "yes", "tokens": BILLION if args.tokens is None else args.tokens}
     planned = plan(args.model, **topology, **others, **given)
     if args.json:
         print(json.dumps(planned.to_dict(), indent=2))
     else:
         print_plan(planned, args.model)
+    return 0
+
+
+def _print_losses(args, given, topology):
+    """Print what a scaling law of runs says and return the exit code."""
+    from keras_bert_rebuild.cli.plan_loss import print_loss_plan
+    from keras_bert_rebuild.recipes.planning.loss_plan import ORDERS, loss_plan
+
+    for name in ("real_tokens", "compile", "vocab_size", "packing"):
+        if getattr(args, name) not in (None, False):
+            raise ValueError(f"--{name.replace('_', '-')} is not for --loss, whose plans are those of the runs: leave it out.")
+    models = [] if args.model is None else [args.model]
+    times = {"tokens": args.tokens, "hours": args.hours, "orders": args.orders or ORDERS}
+    planned = loss_plan(args.loss, models, **times, utilisation=args.utilisation, **topology, **given)
+    if args.json:
+        print(json.dumps(planned.to_dict(), indent=2))
+    else:
+        print_loss_plan(planned, Console())
     return 0
 
 

@@ -145,6 +145,8 @@ class TrainingProgress(keras.callbacks.Callback):
         self.bar.update(self.task, advance=1, note=note)
 
 
+# Before the columns of probes, which are shown after those below.
+PROBE = "probe_"
 # Column of the curve, how it is shown.
 PRETRAINING_SHOWN = (
     ("mlm_loss", "MLM {:.3f}"),
@@ -190,7 +192,11 @@ class TrainingBar(Progress):
             self.reset(self._task, completed=row["step"])
             self._known = {}
         self._known.update({name: value for name, value in row.items() if value is not None})
-        self._note = "  ".join(shape.format(self._known[name]) for name, shape in self.shown if name in self._known)
+        scores = [
+            f"{name.removeprefix(PROBE).replace('_', ' ')} {value:.3f}" for name, value in self._known.items() if PROBE in name
+        ]
+        known = [shape.format(self._known[name]) for name, shape in self.shown if name in self._known]
+        self._note = "  ".join([*known, *scores])
         self.update(self._task, completed=row["step"])
         if not self.console.is_terminal and time.monotonic() - self._printed > EVERY_SECONDS:
             total = self.tasks[0].total

@@ -36,7 +36,15 @@ def add_arguments(parser):
         "--candidates", type=Path, metavar="INDEX", help="another index of the same documents: score only the best --depth of it"
     )
     parser.add_argument(
-        "--depth", type=positive, default=100, metavar="N", help="documents that --rerank or --candidates score (100)"
+        "--fuse",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="INDEX",
+        help="another index of the same documents, whose ranking is fused with this one's by reciprocal ranks; may be repeated",
+    )
+    parser.add_argument(
+        "--depth", type=positive, default=100, metavar="N", help="documents that --rerank, --candidates and --fuse take (100)"
     )
     parser.add_argument(
         "--rescore",
@@ -60,14 +68,14 @@ def run(args):
         raise ValueError("--queries is for --output FILE, --judgements FILE or both.")
     claim = contextlib.nullcontext()
     if args.output is not None:
-        inputs = [args.index, args.queries, args.judgements, args.model, args.rerank, args.candidates]
+        inputs = [args.index, args.queries, args.judgements, args.model, args.rerank, args.candidates, *args.fuse]
         claim = claimed_file(args.output, RANKING, inputs, args.overwrite)
     with claim:
         return _search_one(args) if args.queries is None else _search_file(args)
 
 
 def _search_one(args):
-    index = _open(args)
+    index = _with_model(args.index, args.model)
     _show(index, index.search([args.query], args.top_k or ON_SCREEN, **_options(args))[0])
     return 0
 
@@ -94,7 +102,7 @@ def _search_file(args):
             )
         if args.output is None:
             queries = {name: queries[name] for name in judgements}
-    index, top_k = _open(args), args.top_k or IN_RUN
+    index, top_k = _with_model(args.index, args.model), args.top_k or IN_RUN
     with progress_bar(Console(stderr=True)) as bar:
         task = bar.add_task("searching", total=len(queries), unit="queries", note="")
         options = {**_options(args), "progress": lambda count: bar.advance(task, count)}
@@ -108,16 +116,15 @@ def _search_file(args):
     return 0
 
 
-def _open(args):
-    """The index with its model."""
+def _with_model(path, model=None):
+    """An index with its model, from where it was or is now."""
     from keras_bert_rebuild.search.index import Index
 
-    index = Index.open(args.index)
-    return Index.open(args.index, _model_of(index, args.model))
+    return Index.open(path, _model_of(Index.open(path), model))
 
 
 def _model_of(index, given):
-    from keras_bert_rebuild.search.retrievers import load_retriever
+    from keras_bert_rebuild.cli.retriever import load_retriever
 
     path = given or index.model
     if path is None:
@@ -128,13 +135,13 @@ def _model_of(index, given):
 
 
 def _options(args):
-    from keras_bert_rebuild.search.index import Index
     from keras_bert_rebuild.search.retrievers import load_scorer
 
     options = {"rescore": args.rescore, "depth": args.depth, "engine": args.engine}
     if args.candidates is not None:
-        candidates = Index.open(args.candidates)
-        options["candidates"] = Index.open(args.candidates, _model_of(candidates, None))
+        options["candidates"] = _with_model(args.candidates)
+    if args.fuse:
+        options["fuse"] = [_with_model(path) for path in args.fuse]
     if args.rerank is not None:
         options["reranker"] = load_scorer(args.rerank)
     return options

@@ -219,7 +219,7 @@ _BLOCKS = (
         lambda encoder: over_blocks(encoder, lambda block: _norm(block.norm)),
         (f"{ATTENTION}-Norm", f"{FEED_FORWARD}-Norm"),
     ),
-    ("attention heads", lambda encoder: over_blocks(encoder, lambda block: name_of(block.attention.heads)), (ATTENTION,)),
+    ("attention heads", lambda encoder: over_blocks(encoder, lambda block: name_of(len(block.attention.present))), (ATTENTION,)),
     ("attention to", reach_of, (ATTENTION,)),
     (
         "activation in attention",

@@ -13,6 +13,7 @@ from keras_bert_rebuild.explain.encoder_walk import (
     embed,
     encoder_inputs,
     find_encoder,
+    heads_present,
     longest_text,
     read_by_attention,
     run_encoder_block,
@@ -37,7 +38,8 @@ class AttentionMaps:
     """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
 
     probabilities: np.ndarray
-    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding."""
+    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding and
+    for heads that were pruned."""
 
     layers: tuple
     """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""
@@ -96,6 +98,9 @@ class AttentionMaps:
     thetas: tuple | None = None
     """For each layer the base of its rotary positions, by which `queries` and `keys` are rotated; None for one without."""
 
+    offsets: np.ndarray | None = None
+    """Where the characters of a token begin and end in their own text, `(batch, length, 2)`; None where `surfaces` is."""
+
     def of_text(self, row: int) -> Self:
         """The maps of one row of the batch alone, without its padding: batch 1, length that of the text.
 
@@ -115,7 +120,7 @@ class AttentionMaps:
                 for axis in axes:
                     array = np.take(array, keep, axis=axis)
                 changes[name] = array
-        for name in ("ids", "mask", "segments", "sentences", "words"):
+        for name in ("ids", "mask", "segments", "sentences", "words", "offsets"):
             array = getattr(self, name)
             changes[name] = None if array is None else array[row : row + 1, keep]
         for name in ("tokens", "surfaces"):
@@ -147,7 +152,7 @@ def attention_maps(
         texts, pairs, tokenizer: a list of texts, the second text of each or None, and the tokenizer of the model; with `inputs`
             the tokenizer names the tokens.
         layers: numbers of layers, from 0, negative from the end; None for all.
-        heads: numbers of heads, in the same way.
+        heads: numbers of heads, in the same way; in a pruned model those from before.
         vectors: also return queries, keys, values and the inputs and outputs of the layers.
         max_len: tokens to cut a text to; None to refuse those that are too long.
 
@@ -161,7 +166,8 @@ def attention_maps(
     encoder = find_encoder(model)
     chosen_layers = _chosen("layers", layers, len(encoder.blocks))
     of_layer = {i: encoder.layers[ATTENTION.format(number)] for i, number in enumerate(encoder.blocks)}
-    chosen_heads = _chosen("heads", heads, min(layer.head_num for layer in of_layer.values()))
+    present = heads_present(encoder)
+    chosen_heads = _chosen("heads", heads, 1 + max(max(heads) for heads in present))
     rows, inputs = _rows(encoder, inputs, texts, pairs, tokenizer, max_len)
     _check_memory(len(chosen_layers), len(chosen_heads), *rows.ids.shape)
     x, mask, shared = embed(encoder, inputs)
@@ -174,13 +180,16 @@ def attention_maps(
             read = read_by_attention(encoder, encoder.blocks[i], x)
             projected = layer.queries_keys_values(read)
             terms = layer.position_terms(*projected[:2], *shared)
-            query, key, value = (_by_heads(array)[:, chosen_heads] for array in projected)
+            query, key, value = (_by_heads(array, present[i], chosen_heads) for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
             scale = layer.divisor(query.shape[-1])
-            scaled = np.broadcast_arrays(*(_array(term)[:, chosen_heads] / np.float32(scale) for term in terms.values()))
+            scaled = np.broadcast_arrays(
+                *(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values())
+            )
             added = np.stack(scaled, 1) if terms else None
             summed = None if added is None else added.sum(1)
-            found["probabilities"].append(attention_probabilities(query, key, rows.mask, visible, scale, summed))
+            probabilities = attention_probabilities(query, key, rows.mask, visible, scale, summed)
+            found["probabilities"].append(probabilities * np.isin(chosen_heads, present[i])[:, None, None])
             if vectors:
                 for name, array in zip(LENGTH_AXES, (None, query, key, value, _array(x), _array(outputs), added), strict=True):
                     if array is not None:
@@ -224,8 +233,19 @@ def attention_probabilities(queries, keys, mask, visible=None, scale=None, added
     return weights / np.where(total > 0, total, 1)
 
 
-def _by_heads(tensor):
-    return _array(tensor).transpose(0, 2, 1, 3)  # (B, L, H, K) → (B, H, L, K)
+def _by_heads(tensor, present, chosen):
+    return _of_heads(_array(tensor).transpose(0, 2, 1, 3), present, chosen)  # (B, L, H, K) → (B, H, L, K)
+
+
+def _of_heads(array, present, chosen):
+    """The chosen heads of an array `(batch, heads, ...)` of those that are present; zeros for a pruned one."""
+    if set(chosen) <= set(present):
+        return array[:, [present.index(head) for head in chosen]]
+    found = np.zeros((len(array), len(chosen), *array.shape[2:]), array.dtype)
+    for i, head in enumerate(chosen):
+        if head in present:
+            found[:, i] = array[:, present.index(head)]
+    return found
 
 
 def _array(tensor):

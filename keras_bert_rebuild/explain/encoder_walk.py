@@ -110,6 +110,19 @@ def read_by_attention(encoder, number, x):
     return half.norm(x) if encoder.order == "pre" and half.norm is not None else x
 
 
+def heads_present(encoder):
+    """For every block, in the order in which they run, the numbers of its heads; where some were pruned, those from before.
+
+    Args:
+        encoder: as from `find_encoder`.
+    """
+    config = getattr(encoder.host, "config", None)
+    if config is None:
+        return [tuple(range(encoder.layers[ATTENTION.format(number)].head_num)) for number in encoder.blocks]
+    present = {block.number: block.attention.present for block in config.encoder().blocks}
+    return [present[number] for number in encoder.blocks]
+
+
 def longest_text(encoder):
     """Maximum tokens of a text: the rows of its position table, or those that its config declares."""
     of_table = getattr(encoder.layers.get("Embedding-Position"), "max_length", None)

@@ -5,10 +5,14 @@ import zlib
 
 import numpy as np
 
+# The largest code of shares whose square roots are stored.
+ROOTS = {"root8": 255, "root5": 31}
+
 # Precisions of arrays: name, the stored dtype, and the maximum error of a value v.
 PRECISIONS = {
     "uint16": ("uint16", "1/131070"),
     "root8": ("uint8", "√v/255 + 1/260100"),
+    "root5": ("uint8", "√v/31 + 1/3844"),
     "float16": ("float16", "|v|/2048 + 1e-7"),
     "float32": ("float32", "0"),
     "int8": ("int8", "the largest value of its row/254"),
@@ -18,9 +22,9 @@ PRECISIONS = {
 def pack(array, precision):
     """An array as a dictionary for JSON.
 
-    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small. The bytes
-    of the numbers are separated, all low ones first: the high ones are similar and compress well. "int8" has a scale for every row
-    of the last axis.
+    Shares in [0, 1] are "uint16", v ≈ code / 65535, or "root8", v ≈ (code / 255)², which is exact where shares are small; "root5"
+    is the same with 32 values, which compress to five bits or fewer. The bytes of the numbers are separated, all low ones first:
+    the high ones are similar and compress well. "int8" has a scale for every row of the last axis.
 
     Args:
         array: a float array.
@@ -39,8 +43,8 @@ def pack(array, precision):
     packed = {"shape": list(array.shape), "precision": precision}
     if precision == "uint16":
         codes = np.rint(array.clip(0, 1) * 65535).astype("<u2")
-    elif precision == "root8":
-        codes = np.rint(np.sqrt(array.clip(0, 1)) * 255).astype("u1")
+    elif precision in ROOTS:
+        codes = np.rint(np.sqrt(array.clip(0, 1)) * ROOTS[precision]).astype("u1")
     elif precision == "int8":
         scales = np.abs(array).max(-1, initial=0, keepdims=True) / 127
         codes = np.rint(array / np.where(scales > 0, scales, 1)).astype("i1")
@@ -64,8 +68,8 @@ def unpack(packed):
     codes = np.frombuffer(planes.T.tobytes(), dtype).reshape(packed["shape"]).astype("float32")
     if packed["precision"] == "uint16":
         return codes / 65535
-    if packed["precision"] == "root8":
-        return (codes / 255) ** 2
+    if packed["precision"] in ROOTS:
+        return (codes / ROOTS[packed["precision"]]) ** 2
     if packed["precision"] == "int8":
         return codes * unpack(packed["scales"])[..., None]
     return codes

@@ -156,12 +156,12 @@ def _block(explanation):
 
 
 def _attention(parts, x, block, hidden, details):
-    heads, rotary, window = block.attention.heads, block.attention.rotary, block.attention.window
+    heads, rotary, window = len(block.attention.present), block.attention.rotary, block.attention.window
     names = ("Query", "Key", "Value")
     thirds = [
         Box(105 + i * 190, x.below + 2 * GAP, 170, TALL, name, details[name.lower()], "attention") for i, name in enumerate(names)
     ]
-    detail = f"{heads} heads of {hidden // heads} side by side"
+    detail = f"{heads} heads of {hidden // block.attention.heads} side by side"
     detail += (", turned by position" if rotary else "") + ("" if window is None else f", within {window} tokens")
     relative = block.attention.relative
     terms = 1 if relative is None else 1 + len(relative.terms)

@@ -2,16 +2,20 @@
 
 import html
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 
+from keras_bert_rebuild.explain.aligned_maps import aligned_maps, same_tokens
 from keras_bert_rebuild.explain.attention_maps import attention_maps
-from keras_bert_rebuild.explain.attention_page import attention_page, heads_that_fit
+from keras_bert_rebuild.explain.attention_page import page_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
-from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder
+from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder, heads_present
+from keras_bert_rebuild.explain.page_data import PageContents, PageSource
+from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
+from keras_bert_rebuild.explain.page_sizes import heads_that_fit
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import PAGE
 from keras_bert_rebuild.files.output import check_file
@@ -63,29 +67,43 @@ def show_attention(
     text: str,
     pair: str | None = None,
     *,
+    other: keras.Model | None = None,
+    other_tokenizer: Any = None,
     layers: Iterable[int] | None = None,
     heads: Iterable[int] | None = None,
     max_len: int | None = None,
     name: str | None = None,
+    other_name: str | None = None,
+    attributions: Sequence[TokenScores] = (),
+    lens: LensRows | None = None,
+    importance: Any = None,
     path: str | os.PathLike[str] | None = None,
 ) -> AttentionPage:
-    """Attention and embeddings of a text as one self-contained HTML page.
+    """Attention and embeddings of a text as one self-contained HTML page, of one model or of two side by side.
 
     Args:
         model: any model with an encoder of this library in it.
         tokenizer: its tokenizer.
         text, pair: a text, and a second one or None.
+        other: a model to compare with, or the same one at another point of its training, with as many layers and heads. If it cuts
+            the text into other tokens, the attention of both is brought to the shortest pieces of the text that no token of either
+            crosses (`aligned_maps`), and the page has no neurons and embeddings.
+        other_tokenizer: its tokenizer; None for that of the first.
         layers, heads: numbers from 0; None for all, or for as many as fit into a page of 10 MB if the text is long, spread evenly
             over the model.
         max_len: tokens to cut the text to; None to refuse one that is too long.
-        name: of the model; None for its own name.
+        name, other_name: of the models; None for their own names.
+        attributions: scores of the tokens (`TokenScores`, or records with its fields), shown under the words.
+        lens: what the head would say after every block.
+        importance: a number for every head, `(layers, heads)`, by which heads can be ordered.
         path: also write the page to this file.
 
     Returns:
         An `AttentionPage`.
 
     Raises:
-        ValueError: the model has no encoder, a layer or head does not exist, or the text is not a string or is too long.
+        ValueError: the model has no encoder, a layer or head does not exist, the text is not a string or is too long, the other
+            model has other numbers of layers or heads, or a panel is that of another text.
         MemoryError: the arrays do not fit into memory.
         OSError: the file cannot be written.
 
@@ -93,25 +111,48 @@ def show_attention(
 
         show_attention(model, tokenizer, "The cat sat.", "It purred.").save("attention.html")
     """
-    encoder = find_encoder(model)
+    texts = (text, pair)
     anatomy = embedding_anatomy(model, tokenizer, text, pair, max_len)
-    blocks = [encoder.layers[ATTENTION.format(number)] for number in encoder.blocks]
-    head_count = min(block.head_num for block in blocks)
-    width = blocks[0].query_dense.units // blocks[0].head_num
-    terms = len(getattr(blocks[0], "terms", ()))
-    layers, heads = heads_that_fit(len(blocks), head_count, len(anatomy.tokens), width, layers, heads, terms)
-    maps = attention_maps(
-        model,
-        texts=[text],
-        pairs=None if pair is None else [pair],
-        tokenizer=tokenizer,
-        layers=layers,
-        heads=heads,
-        vectors=True,
-        max_len=max_len,
-    )
-    name = model.name if name is None else name
-    page = AttentionPage(attention_page(maps.of_text(0), anatomy, name=name, layer_count=len(blocks), head_count=head_count))
+    blocks, head_count, width, terms = attention_sizes(model)
+    if other is not None and attention_sizes(other)[:2] != (blocks, head_count):
+        theirs = attention_sizes(other)
+        raise ValueError(
+            f"a model to compare with must have {blocks} layers and {head_count} heads, as the first has; "
+            f"it has {theirs[0]} layers and {theirs[1]} heads."
+        )
+    copies = 1 if other is None else 2
+    layers, heads = heads_that_fit(blocks, head_count, len(anatomy.tokens), width, layers, heads, terms, copies)
+    maps = maps_of_text(model, tokenizer, texts, layers, heads, max_len, vectors=True)
+    sources = [PageSource(maps, anatomy, model.name if name is None else name)]
+    if other is not None:
+        tokens = tokenizer if other_tokenizer is None else other_tokenizer
+        name = other.name if other_name is None else other_name
+        theirs = maps_of_text(other, tokens, texts, layers, heads, max_len, vectors=True)
+        if same_tokens(maps, theirs):
+            sources.append(PageSource(theirs, embedding_anatomy(other, tokens, text, pair, max_len), name))
+        else:
+            both = aligned_maps(maps, theirs, texts)
+            sources = [PageSource(aligned, None, of) for aligned, of in zip(both, (sources[0].name, name), strict=True)]
+    contents = PageContents(sources, texts, blocks, head_count, attributions, lens, importance)
+    page = AttentionPage(page_of(contents))
     if path is not None:
         page.save(path)
     return page
+
+
+def attention_sizes(model):
+    """The number of layers and of heads, pruned ones counted, the width of a head, and how many terms are added to query · key."""
+    encoder = find_encoder(model)
+    head_count = 1 + max(max(heads) for heads in heads_present(encoder))
+    first = encoder.layers[ATTENTION.format(encoder.blocks[0])]
+    return len(encoder.blocks), head_count, first.query_dense.units // first.head_num, len(getattr(first, "terms", ()))
+
+
+def maps_of_text(model, tokenizer, texts, layers, heads, max_len=None, vectors=False):
+    """The `AttentionMaps` of one text, or of a pair if the second of `texts` is not None."""
+    text, pair = texts
+    pairs = None if pair is None else [pair]
+    found = attention_maps(
+        model, texts=[text], pairs=pairs, tokenizer=tokenizer, layers=layers, heads=heads, vectors=vectors, max_len=max_len
+    )
+    return found.of_text(0)

@@ -34,6 +34,9 @@ class TokenRows:
     surfaces: tuple | None = None
     """The characters of the text for every token, "" at special tokens and padding."""
 
+    offsets: np.ndarray | None = None
+    """Where these characters begin and end in their own text, `(batch, length, 2)`; zeros at special tokens and padding."""
+
 
 def rows_of_texts(tokenizer, texts, pairs=None, max_len=None, length=None, longest=None):
     """Encode texts or pairs of texts.
@@ -115,11 +118,12 @@ def _of_batch_tokenizer(tokenizer, texts, pairs, max_len, width):
     special = words < 0
     sentences = _sentences((ids == tokenizer.sep_id) & special, special)
     sides = (texts, pairs)
+    offsets = np.where((sentences < 0)[..., None], 0, padded(encoding.offsets, length))
     surfaces = tuple(
-        tuple("" if side < 0 else sides[side][row][begin:end] for side, (begin, end) in zip(sentences[row], offsets, strict=True))
-        for row, offsets in enumerate(padded(encoding.offsets, length).tolist())
+        tuple("" if side < 0 else sides[side][row][begin:end] for side, (begin, end) in zip(sentences[row], places, strict=True))
+        for row, places in enumerate(offsets.tolist())
     )
-    return TokenRows(ids, segments, mask, sentences, words, _names(tokenizer.tokens, ids, mask), surfaces)
+    return TokenRows(ids, segments, mask, sentences, words, _names(tokenizer.tokens, ids, mask), surfaces, offsets)
 
 
 def _of_tokenizer(tokenizer, texts, pairs, max_len, width):

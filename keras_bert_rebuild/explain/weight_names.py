@@ -38,7 +38,10 @@ class WeightName:
     """The axis of their shape along which the heads are concatenated; None if heads have no own parts."""
 
     num_heads: int
-    """Heads of the layer."""
+    """Heads of the layer, those that were pruned included."""
+
+    present: tuple[int, ...] = ()
+    """The heads that the layer has."""
 
     part: tuple[int, int, int] | None = None
     """Axis of their shape, start and stop of this weight on it, if their array holds several of ours; else None."""
@@ -49,9 +52,9 @@ class WeightName:
         weight is, or "" if it has its own array."""
         if self.head_axis is None:
             return "" if self.part is None else f"{self._unit(self.part[0])} {self.part[1]}–{self.part[2] - 1}"
-        spans = [self._span(head) for head in (0, self.num_heads - 1)]
-        first, last = (f"{start}–{stop - 1} head" for start, stop in spans)
-        return f"{self._unit(self.head_axis)} {first} 0" + (f", … {last} {self.num_heads - 1}" if self.num_heads > 1 else "")
+        spans = [(*self._span(head), head) for head in (self.present[0], self.present[-1])]
+        first, last = (f"{start}–{stop - 1} head {head}" for start, stop, head in spans)
+        return f"{self._unit(self.head_axis)} {first}" + (f", … {last}" if len(self.present) > 1 else "")
 
     def of_head(self, head: int) -> tuple[slice, ...]:
         """The part of their array that belongs to a head, as a tuple of slices; the whole weight if heads have no parts.
@@ -64,6 +67,8 @@ class WeightName:
         """
         if not 0 <= head < self.num_heads:
             raise ValueError(f"head must be from 0 to {self.num_heads - 1}, as the layer has {self.num_heads}; got {head}.")
+        if head not in self.present:
+            raise ValueError(f"head must be one that {self.path} has; {head} was pruned.")
         parts = [slice(None)] * len(self.their_shape)
         if self.part is not None:
             parts[self.part[0]] = slice(*self.part[1:])
@@ -76,8 +81,8 @@ class WeightName:
         start, stop = 0, self.their_shape[self.head_axis]
         if self.part is not None and self.part[0] == self.head_axis:
             start, stop = self.part[1:]
-        width = (stop - start) // self.num_heads
-        return start + head * width, start + (head + 1) * width
+        width, index = (stop - start) // len(self.present), self.present.index(head)
+        return start + index * width, start + (index + 1) * width
 
     def _unit(self, axis):
         return "entries" if len(self.their_shape) == 1 else ("rows", "columns")[axis]
@@ -119,8 +124,17 @@ def weight_names(config: BertConfig, heads: Sequence[str] = ("mlm", "nsp"), form
         )
     order = {path: i for i, path in enumerate(weights)}
     shapes = {path: shape for path, (_, shape) in weights.items()}
+    pruned, before = dict(config.pruned_heads), range(config.num_attention_heads)
+    of_block = {f"Encoder-{block + 1}": tuple(head for head in before if head not in heads) for block, heads in pruned.items()}
     return [
-        _weight_name(row, weights, shapes, row.name.removeprefix(prefix), config.num_attention_heads)
+        _weight_name(
+            row,
+            weights,
+            shapes,
+            row.name.removeprefix(prefix),
+            len(before),
+            of_block.get("-".join(row.path.split("-")[:2]), tuple(before)),
+        )
         for row in sorted(named, key=lambda row: (row.use == "read", order[row.path]))
     ]
 
@@ -135,7 +149,7 @@ def _table(config: BertConfig, format: str) -> NameTable:
     return bert.GOOGLE
 
 
-def _weight_name(row, weights, shapes, name, num_heads):
+def _weight_name(row, weights, shapes, name, num_heads, present):
     weight, shape = weights[row.path]
     joined, span = slice_of(row, shapes)
     axis, transposed = weight.head_axis, "transposed" in row.layout
@@ -145,4 +159,4 @@ def _weight_name(row, weights, shapes, name, num_heads):
     parameters = 0 if row.use == "read" else math.prod(shape)
     to_theirs = layout_of(row.layout).to_theirs
     theirs = joined if to_theirs is None else to_theirs(np.broadcast_to(np.float32(0), joined)).shape  # without memory
-    return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, part)
+    return WeightName(row.path, shape, name, theirs, parameters, axis, num_heads, present, part)

@@ -9,10 +9,11 @@ from keras_bert_rebuild.data.batches import Buckets, bucket_lengths
 from keras_bert_rebuild.data.retrieval.max_sim import max_sim
 from keras_bert_rebuild.export.calibration import calibration_texts
 from keras_bert_rebuild.export.evaluation import Evaluation
+from keras_bert_rebuild.export.exported_retriever import ExportedRetriever
 from keras_bert_rebuild.export.openvino import OpenVINORunner
 from keras_bert_rebuild.tasks.embedding_stream import BATCH_TOKENS
-from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 from keras_bert_rebuild.tasks.metrics import ranking_scores, regression_scores
+from keras_bert_rebuild.tasks.sentence_embedder import unit
 
 # Texts that are compared with each other.
 COMPARED = 300
@@ -90,19 +91,13 @@ def _vectors(runner, texts, of):
         of: what they are, "query" or "document".
     """
     if runner.settings["kind"] == "late_interaction":
-        rows = MarkedRows.of_settings(runner.tokenizer, **runner.settings["rows"][of])(texts)
-        return [vectors[: len(row.ids)][row.scored > 0] for vectors, row in zip(_stream(runner, rows), rows, strict=True)]
+        return list(ExportedRetriever(runner).vectors_of_tokens(texts, of))
     vectors = _answers(runner, texts)
-    if runner.settings.get("measure") == "cosine":
-        return list(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
-    return list(vectors)
+    return list(unit(vectors) if runner.settings.get("measure") == "cosine" else vectors)
 
 
 def _answers(runner, texts, pairs=None):
     """The first output for texts or pairs of texts, `(texts, ...)`."""
     encoded = runner.tokenizer.encode_batch(list(texts), None if pairs is None else list(pairs), max_len=runner.max_len)
-    return np.stack(list(_stream(runner, zip(encoded.ids, encoded.segments, strict=True))))
-
-
-def _stream(runner, rows):
-    return Buckets(runner, bucket_lengths(runner.max_len, compiled=False), BATCH_TOKENS).stream(rows)
+    buckets = Buckets(runner, bucket_lengths(runner.max_len, compiled=False), BATCH_TOKENS)
+    return np.stack(list(buckets.stream(zip(encoded.ids, encoded.segments, strict=True))))

@@ -1,6 +1,6 @@
 """Poolings, and what vectors pass behind them, as nodes of an ONNX graph."""
 
-from keras_bert_rebuild.export.onnx_graph import Value
+from keras_bert_rebuild.export.onnx_graph import Value, dense
 
 FLOAT32, INT32 = 1, 6
 
@@ -84,6 +84,13 @@ def first_features(graph, layer, inputs):
     """The nodes of a `FirstFeatures`."""
     x, mask = inputs[0]
     return [Value(graph.node("Slice", x, graph.scalars(0), graph.scalars(layer.width), graph.scalars(-1)), mask)]
+
+
+def residual_dense(graph, layer, inputs):
+    """The nodes of a `ResidualDense`."""
+    x, mask = inputs[0]
+    around = x if layer.shortcut is None else dense(graph, layer.shortcut, x)
+    return [Value(graph.node("Add", dense(graph, layer.dense, x), around), mask)]
 
 
 def _tokens(graph, x, mask):

@@ -87,7 +87,7 @@ class OpenVINORunner:
             raise ValueError(f"{folder} must hold a model for OpenVINO; {SETTINGS} says {self.settings.get('format')!r}.")
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}.")
-        self.max_len = self.settings["max_len"]
+        self.folder, self.max_len = folder, self.settings["max_len"]
         self.short_tokens = self.settings.get("short_tokens", 0) if int8 else 0
         self.tokenizer = load_tokenizer(folder)
         core = openvino.Core()

@@ -33,7 +33,7 @@ CONFIG = (
     ("num_hidden_groups", "num_hidden_groups"),
     ("classifier_dropout", "classifier_dropout_prob"),
 )
-FIXED: tuple = (("inner_group_num", 1), ("position_embedding_type", "absolute"), ("pruned_heads", {}))
+FIXED: tuple = (("inner_group_num", 1), ("position_embedding_type", "absolute"))
 
 EMBEDDINGS = {**bert.EMBEDDINGS, ours.MAPPING: "encoder.embedding_hidden_mapping_in"}
 BLOCK = {

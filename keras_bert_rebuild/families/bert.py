@@ -44,7 +44,6 @@ FIXED: tuple = (
     ("is_decoder", False),
     ("add_cross_attention", False),
     ("position_embedding_type", "absolute"),
-    ("pruned_heads", {}),
 )
 
 # The names of our modules in Hugging Face's files, those of the encoder after "bert."; {layer} counts from 0.

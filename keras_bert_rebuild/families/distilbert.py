@@ -33,7 +33,7 @@ ALIASES: tuple = (
     ("num_hidden_layers", "num_hidden_layers"),
     ("num_attention_heads", "num_attention_heads"),
 )
-FIXED: tuple = (("pruned_heads", {}),)
+FIXED: tuple = ()
 
 EMBEDDINGS = {module: name for module, name in bert.EMBEDDINGS.items() if module is not ours.SEGMENT}
 BLOCK = {

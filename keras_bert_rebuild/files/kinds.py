@@ -93,9 +93,18 @@ def _is_groups(path):
     return path.stat().st_size == 0 or _head(path).startswith(b'{"query": "')
 
 
+def _is_attribution(path):
+    head = _head(path)
+    return not head or head.lstrip().lower().startswith(
+        (b"<!doctype html", b"<html") if path.suffix.lower() != ".json" else b'[{"texts":'
+    )
+
+
 PAGE = FileKind("a page", (".html", ".htm"), _starts(b"<!doctype html", b"<html"))
 CURVES = FileKind("a picture of curves", (".svg",), _is_picture)
+DRAWING = FileKind("a drawing", (".svg",), _is_picture)
 PICTURE = FileKind("a picture", (".svg", ".png", ".pdf", ".eps", ".ps", ".jpg", ".jpeg", ".tif", ".tiff", ".webp"), _is_picture)
+ATTRIBUTIONS = FileKind("attributions", (".html", ".htm", ".json"), _is_attribution)
 VECTORS = FileKind("vectors", (".npy", ".parquet"), _is_vectors)
 ANSWERS = FileKind("answers", (".jsonl", ".tsv", ".csv", ".json"), _is_answers)
 RANKING = FileKind("a run of TREC", (".tsv", ".txt", ".run", ".trec"), _is_ranking)
@@ -125,6 +134,7 @@ INDEX = FolderKind(
     ("search.json", "search-progress.json", "documents.*", "block-??????.*"),
 )
 RUN = FolderKind("a training run", ("settings.yaml",), ())
+RECIPE = FolderKind("a training by a recipe", ("recipe.yaml",), ())
 CHECKPOINTS = FolderKind("checkpoints of a training", ("step-*",), ())
 EXPORT = FolderKind(
     "an exported model",
@@ -155,7 +165,7 @@ MODEL = FolderKind(
 )
 
 # Kinds with more specific marks first: a run has a model in it, an export sometimes a config.
-FOLDERS = (RUN, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
+FOLDERS = (RUN, RECIPE, INDEX, STORE, EXPORT, DEMO, MODEL, CHECKPOINTS)
 
 
 def folder_kind(path):

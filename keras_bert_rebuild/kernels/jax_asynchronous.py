@@ -6,7 +6,9 @@ import jax
 import keras
 import numpy as np
 
-# The compiled answer of every model; a program for every shape.
+from keras_bert_rebuild.kernels.interventions import running_interventions
+
+# The compiled answer of every model, by the interventions that it was compiled under; a program for every shape.
 _PROGRAMS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -19,10 +21,14 @@ def begin(model, inputs):
     """
     if not model.jit_compile:
         return model.predict_on_batch(inputs)
-    if model not in _PROGRAMS:
-        _PROGRAMS[model] = _program(weakref.ref(model))
+    now = running_interventions()
+    programs = _PROGRAMS.setdefault(model, {})
+    if now not in programs:
+        for ended in [key for key in programs if not key <= now]:
+            del programs[ended]
+        programs[now] = _program(weakref.ref(model))
     variables = [[variable.value for variable in part] for part in (model.trainable_variables, model.non_trainable_variables)]
-    return _PROGRAMS[model](*variables, keras.tree.map_structure(jax.numpy.asarray, inputs))
+    return programs[now](*variables, keras.tree.map_structure(jax.numpy.asarray, inputs))
 
 
 def _program(model):

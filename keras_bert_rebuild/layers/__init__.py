@@ -24,6 +24,7 @@ from keras_bert_rebuild.layers.position_embedding import PositionEmbedding
 from keras_bert_rebuild.layers.query_embedding import QueryEmbedding
 from keras_bert_rebuild.layers.relative_embedding import RelativeEmbedding
 from keras_bert_rebuild.layers.relative_self_attention import RelativeSelfAttention
+from keras_bert_rebuild.layers.residual_dense import ResidualDense
 from keras_bert_rebuild.layers.scored_tokens import ScoredTokens
 from keras_bert_rebuild.layers.segment_difference import SegmentDifference
 from keras_bert_rebuild.layers.sine_positions import TrigPosEmbedding
@@ -57,6 +58,7 @@ __all__ = [
     "RMSNormalization",
     "RelativeEmbedding",
     "RelativeSelfAttention",
+    "ResidualDense",
     "ScoredTokens",
     "SegmentDifference",
     "TaskEmbedding",

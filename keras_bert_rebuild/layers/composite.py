@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from keras_bert_rebuild.layers.editable import Editable
+
 # What `Dense` layers have of their kernel and bias, and the module of Keras that it comes from.
 OPTIONS = {
     f"{weight}_{kind}": module
@@ -16,10 +18,10 @@ OPTIONS = {
 }
 
 
-class CompositeLayer(keras.layers.Layer):
+class CompositeLayer(Editable, keras.layers.Layer):
     """A layer of several `Dense` layers with the same `OPTIONS`, whose output has the shape of its input. Abstract.
 
-    With `output_initializer` the kernel of the layer called `output` starts from other values.
+    With `output_initializer` the kernel of the layer called `output` starts from other values. What that layer reads is editable.
     """
 
     def __init__(self, activation: Any, use_bias: bool, *options: Any, output_initializer: Any = None, **kwargs: Any) -> None:

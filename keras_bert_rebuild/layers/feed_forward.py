@@ -87,13 +87,13 @@ class FeedForward(CompositeLayer):
             intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(gate) * intermediate
             if self.dropout_rate > 0:
                 intermediate = self.dropout(intermediate, training=training)
-            return kernels.dense(self.output_dense, intermediate)
-        if in_kernels and self.dropout_rate == 0:
+            return kernels.dense(self.output_dense, self.edited(intermediate))
+        if in_kernels and self.dropout_rate == 0 and self.edit is None:
             return kernels.activated_dense(self.activation, self.output_dense, intermediate, self.compute_dtype)
         intermediate = (kernels.in_one_kernel(self.activation) if in_kernels else self.activation)(intermediate)
         if self.dropout_rate > 0:
             intermediate = self.dropout(intermediate, training=training)
-        return kernels.dense(self.output_dense, intermediate)
+        return kernels.dense(self.output_dense, self.edited(intermediate))
 
     def get_config(self):
         return {

@@ -7,10 +7,11 @@ import keras
 from keras import ops
 
 from keras_bert_rebuild import kernels
+from keras_bert_rebuild.layers.editable import Editable
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class Add(keras.layers.Add):
+class Add(Editable, keras.layers.Add):
     """Sum of tensors whose mask is the conjunction of the masks that exist.
 
     `keras.layers.Add` drops the mask as soon as one input has none, and token plus segment embedding is such a sum: the padding
@@ -21,6 +22,9 @@ class Add(keras.layers.Add):
     Mask: the logical and of the masks that are not None, with the numbers of sequences if one has them; None while the graph is
         built, so that it adds no row to the summary.
     """
+
+    def call(self, inputs):
+        return self.edited(super().call(inputs), inputs)
 
     def compute_mask(self, inputs, mask=None):
         masks = [m for m in (mask or []) if m is not None]
@@ -145,7 +149,7 @@ EPSILON = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class LayerNormalization(keras.layers.LayerNormalization):
+class LayerNormalization(Editable, keras.layers.LayerNormalization):
     """`keras.layers.LayerNormalization` over the last axis with an epsilon of 1e-12 instead of Keras's 1e-3.
 
         outputs = gamma · (inputs − mean) / √(variance + epsilon) + beta
@@ -168,10 +172,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=None):
         if not training or self.gamma is None or self.beta is None or self.rms_scaling:
-            return super().call(inputs)
+            return self.edited(super().call(inputs))
         axis = tuple(self.axis) if isinstance(self.axis, (list, tuple)) else self.axis
         outputs = kernels.in_one_kernel(_normalize(axis, self.epsilon))(inputs, self.gamma.value, self.beta.value)
-        return ops.cast(outputs, self.compute_dtype)
+        return self.edited(ops.cast(outputs, self.compute_dtype))
 
 
 @functools.cache
@@ -181,7 +185,7 @@ def _normalize(axis, epsilon):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class RMSNormalization(keras.layers.RMSNormalization):
+class RMSNormalization(Editable, keras.layers.RMSNormalization):
     """`keras.layers.RMSNormalization` over the last axis that passes the mask on; Keras's own drops it.
 
         outputs = scale · inputs / √(mean(inputs²) + epsilon)
@@ -199,3 +203,6 @@ class RMSNormalization(keras.layers.RMSNormalization):
     def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
+
+    def call(self, inputs):
+        return self.edited(super().call(inputs))

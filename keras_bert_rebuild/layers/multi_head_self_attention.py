@@ -23,7 +23,7 @@ class MultiHeadSelfAttention(CompositeLayer):
 
     Goes through `kernels.attention`, so a backend that has a fused kernel uses it: always in inference, and in training unless
     `attention_dropout` is above 0. Its weights are `query`, `key`, `value` and `output`, each with a `kernel` `(D, D)` and a `bias`
-    `(D,)`.
+    `(D,)`; D is H · K on the side of the heads.
 
     Args:
         head_num: number of heads; must divide the hidden size.
@@ -37,6 +37,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         window: tokens on either side that a token attends to; None for all.
         rotary_factor: what positions are divided by before they rotate.
         output_initializer: of the kernel of `output`; None for `kernel_initializer`.
+        head_width: width K of a head, if heads were pruned and the others are as wide as they were; None for D / H.
 
     Call arguments:
         inputs: `(batch, length, hidden)`.
@@ -68,6 +69,7 @@ class MultiHeadSelfAttention(CompositeLayer):
         rotary_theta: float | None = None,
         window: int | None = None,
         rotary_factor: float = 1.0,
+        head_width: int | None = None,
         **kwargs: Any,
     ) -> None:
         if not 0 <= attention_dropout < 1:
@@ -80,17 +82,21 @@ class MultiHeadSelfAttention(CompositeLayer):
         self.rotary_theta = rotary_theta
         self.window = window
         self.rotary_factor = rotary_factor
+        self.head_width = head_width
 
     def build(self, input_shape):
         hidden_size = input_shape[-1]
-        if self.head_num < 1 or hidden_size % self.head_num:
+        if self.head_num < 1 or (self.head_width is None and hidden_size % self.head_num):
             # The type and the start of the message are keras_bert's.
             raise IndexError(
                 f"Invalid head number {self.head_num} with the given input dim {hidden_size}: "
                 f"the number of heads of {self.name} must divide its hidden size."
             )
+        self.head_size = hidden_size // self.head_num if self.head_width is None else self.head_width
+        of_heads = self.head_num * self.head_size
         for name in PROJECTIONS:
-            setattr(self, f"{name}_dense", sub_dense(self, name, hidden_size, hidden_size, self.activation))
+            sizes = (of_heads, hidden_size) if name == "output" else (hidden_size, of_heads)
+            setattr(self, f"{name}_dense", sub_dense(self, name, *sizes, self.activation))
         if self.attention_dropout > 0:
             self.dropout = Dropout(self.attention_dropout, dtype=self.dtype_policy, name="dropout")
         self.built = True
@@ -152,7 +158,7 @@ class MultiHeadSelfAttention(CompositeLayer):
             dropout=self.attention_dropout if training else 0.0,
             seeds=self.dropout.seed_generator if self.attention_dropout else None,
         )
-        return kernels.dense(self.output_dense, self._merge_heads(attended))
+        return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
 
     def get_config(self):
         return {
@@ -165,6 +171,7 @@ class MultiHeadSelfAttention(CompositeLayer):
             **({} if self.rotary_theta is None else {"rotary_theta": self.rotary_theta}),
             **({} if self.window is None else {"window": self.window}),
             **({} if self.rotary_factor == 1 else {"rotary_factor": self.rotary_factor}),
+            **({} if self.head_width is None else {"head_width": self.head_width}),
         }
 
     def _split_heads(self, x):

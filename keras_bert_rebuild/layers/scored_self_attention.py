@@ -45,7 +45,7 @@ class ScoredSelfAttention(MultiHeadSelfAttention):
         if self.attention_dropout > 0:
             probabilities = self.dropout(probabilities, training=training)
         attended = ops.einsum("bhls,bshk->blhk", probabilities, value)
-        return kernels.dense(self.output_dense, self._merge_heads(attended))
+        return kernels.dense(self.output_dense, self.edited(self._merge_heads(attended), mask))
 
     def compute_mask(self, inputs, mask=None):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.layers.editable import Editable
 from keras_bert_rebuild.layers.keras_layers import Embedding
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_rebuild")
-class TokenEmbedding(Embedding):
+class TokenEmbedding(Editable, Embedding):
     """Look up the vector of every token and return the whole table for the tied output layer.
 
         outputs[0][b, l] = embeddings[inputs[b, l]]        outputs[1] = embeddings
@@ -79,7 +80,7 @@ class TokenEmbedding(Embedding):
         valid = ops.logical_and(ids >= 0, ids < self.input_dim)
         vectors = look_up(ops.cast(ops.clip(ids, 0, self.input_dim - 1), "int32"))
         nan = ops.cast(ops.where(valid, 0.0, float("nan")), vectors.dtype)
-        return [vectors + nan[..., None], table]
+        return self.edited([vectors + nan[..., None], table])
 
 
 def _split(inputs):

@@ -11,6 +11,7 @@ from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.models.batch_check import check_inputs
 from keras_bert_rebuild.models.checked_data import CheckedPyDataset, begin_preview, checked, ending_threads, is_arrays
+from keras_bert_rebuild.models.compiled_functions import follow_interventions, forget_functions, traced_again
 from keras_bert_rebuild.models.device_logs import device_logs, stays_on_device
 from keras_bert_rebuild.models.devices_in_use import parts_of_batch, warn_of_unused_devices
 from keras_bert_rebuild.models.head_answers import answer_of, check_losses
@@ -59,6 +60,7 @@ class BertModel(keras.Model):
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, loss_weights: Any = None, *args: Any, **kwargs: Any) -> None:
         check_losses(self.output_names, loss, self._answer_of)
         super().compile(optimizer, loss, loss_weights, *args, **kwargs)
+        forget_functions(self)
         self._label_means = LabelMeans.of_compiled(self, loss, loss_weights)
 
     def compile_from_config(self, config: Mapping[str, Any]) -> None:
@@ -145,11 +147,19 @@ class BertModel(keras.Model):
 
     def make_train_function(self, force: bool = False) -> Any:
         self._end_preview()
-        return super().make_train_function(force)
+        follow_interventions(self)
+        with traced_again(self, "train_step"):
+            return super().make_train_function(force)
 
     def make_test_function(self, force: bool = False) -> Any:
         self._end_preview()
-        return super().make_test_function(force)
+        follow_interventions(self)
+        with traced_again(self, "test_step"):
+            return super().make_test_function(force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        follow_interventions(self)
+        return super().make_predict_function(force)
 
     def train_step(self, *args: Any) -> Any:
         with running(self, TRAIN, self._labels_for_call(args[-1])):

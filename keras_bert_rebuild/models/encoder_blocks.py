@@ -113,10 +113,11 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
     attention, feed_forward = block.attention, block.feed_forward
     rotary = {} if attention.rotary is None else {"rotary_theta": attention.rotary.theta, "rotary_factor": attention.rotary.factor}
     window = {} if attention.window is None else {"window": attention.window}
+    width = {} if attention.head_width is None else {"head_width": attention.head_width}
     kind = layers.MultiHeadSelfAttention if attention.relative is None else _of_distances(attention.relative, block.dropout)
     sub_layers = [
         kind(
-            attention.heads,
+            len(attention.present),
             activation=layers.get_activation(attention.activation),
             use_bias=attention.bias,
             attention_dropout=attention.dropout,
@@ -124,6 +125,7 @@ def make_block(block, kernel_settings=dict, *, name=None, adapter_act="gelu", tr
             name=f"{name}-{ATTENTION}",
             **window,
             **rotary,
+            **width,
             **kernel_settings(),
         ),
         layers.FeedForward(

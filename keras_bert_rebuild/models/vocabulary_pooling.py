@@ -58,7 +58,9 @@ class VocabularyPooling(keras.layers.Layer):
         real = ops.ones_like(features[..., 0], "float32") if mask is None else ops.cast(mask, "float32")
         if self.similarity.stop_gradient:
             table = ops.stop_gradient(table)
-        bias = ops.convert_to_tensor(self.similarity.bias) if self.similarity.use_bias else ops.zeros(table.shape[:1], "float32")
+        bias = ops.zeros(table.shape[:1], "float32")
+        if self.similarity.use_bias:  # a sum, since outside of a graph TensorFlow differentiates no function of a variable
+            bias = bias + self.similarity.bias
         if self.pooling == "max":
             # A greater logit has a greater weight, so the maximum comes first.
             return _weights(max_logits(features, table, bias, real), self.times)

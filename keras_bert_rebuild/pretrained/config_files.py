@@ -93,6 +93,7 @@ def config_from_huggingface(values, where="config.json"):
     defaults["crf"] = (
         values.get("crf") is True
     )  # our own key: transformers has no such head, and preserves keys that it does not know
+    defaults["pruned_heads"] = values.get("pruned_heads") or ()
     config = _config(defaults, (*module.ALIASES, *module.CONFIG), activations.HUGGINGFACE, values, where)
     return config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
 
@@ -120,6 +121,8 @@ def config_to_huggingface(config, heads=(), dtype="float32"):
     }
     if config.initializer_range is None:
         values["initializer_range"] = BertConfig.initializer_range
+    if config.pruned_heads:
+        values["pruned_heads"] = {str(block): list(heads) for block, heads in config.pruned_heads}
     # transformers sizes every head by the number of labels, even question answering, which always has two outputs.
     if config.labels and "question_answering" not in heads:
         values["id2label"] = {str(i): label for i, label in enumerate(config.labels)}

@@ -35,6 +35,7 @@ FIXED = (
     ("use_output_bias", None),
     ("rotary_theta", None),
     ("window", None),
+    ("head_width", None),
     ("center", True),
 )
 

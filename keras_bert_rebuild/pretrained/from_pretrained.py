@@ -19,6 +19,7 @@ from keras_bert_rebuild.models.build_model import build_model, dtype_scope, set_
 from keras_bert_rebuild.models.heads import heads_of, named_heads_of, without_implied
 from keras_bert_rebuild.pretrained.find_checkpoint import find_checkpoint
 from keras_bert_rebuild.pretrained.keras_file import load_keras_model, load_keras_weights
+from keras_bert_rebuild.pretrained.stanford_colbert import PROJECTION, is_stanford_colbert
 from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files
 
 
@@ -118,6 +119,8 @@ def _warn_of_unknown_weights(report, checkpoint):
     """Warn of weights that no head of the family has: the user's own layers, without which the outputs differ."""
     known = {row.name for row in checkpoint.table.rows(checkpoint.config.num_distinct_blocks)}
     unknown = [name for name in report.unused if checkpoint.table.canonical(name, known) not in known]
+    if unknown == [PROJECTION] and is_stanford_colbert(checkpoint.folder):
+        return  # `load_task` has it
     if unknown:
         is_whole = getattr(checkpoint.source, "model_config", None) is not None
         remedy = "; load_keras_2_model opens the whole model" if is_whole else "; load_report.unused has them all"

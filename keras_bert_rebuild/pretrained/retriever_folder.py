@@ -10,6 +10,7 @@ from keras_bert_rebuild.pretrained.late_interaction_folder import late_interacti
 from keras_bert_rebuild.pretrained.reranker_folder import is_reranker, reranker_settings
 from keras_bert_rebuild.pretrained.sentence_transformers_folder import MODULES, SETTINGS, folder_modules, folder_settings
 from keras_bert_rebuild.pretrained.sparse_folder import sparse_settings
+from keras_bert_rebuild.pretrained.stanford_colbert import is_stanford_colbert, stanford_settings
 
 # The class in sentence-transformers or PyLate, and the kind of the task.
 MODEL_TYPES = {
@@ -38,7 +39,7 @@ READERS = {
 
 @dataclass(frozen=True)
 class RetrieverFolder:
-    """A folder of sentence-transformers, of version 2 to 6, or of PyLate."""
+    """A folder of sentence-transformers, of version 2 to 6, of PyLate or of Stanford's ColBERT."""
 
     kind: str
     """The kind of the task: "embedding", "sparse_embedding", "late_interaction" or "reranking"."""
@@ -54,7 +55,7 @@ class RetrieverFolder:
 
 
 def read_retriever_folder(path: str | os.PathLike[str]) -> RetrieverFolder | None:
-    """Read what a folder computes: modules.json and the modules that it names, or the marks of a cross-encoder.
+    """Read what a folder computes: modules.json and the modules that it names, or the marks of a cross-encoder or a ColBERT.
 
     Args:
         path: the folder.
@@ -67,6 +68,8 @@ def read_retriever_folder(path: str | os.PathLike[str]) -> RetrieverFolder | Non
     """
     path = Path(path)
     if not (path / MODULES).is_file():
+        if is_stanford_colbert(path):
+            return RetrieverFolder("late_interaction", path, stanford_settings(path))
         return _read("reranking", path, []) if is_reranker(path) else None
     modules = folder_modules(path)
     if not modules:

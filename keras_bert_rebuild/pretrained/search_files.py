@@ -71,7 +71,7 @@ def late_interaction_files(
     """The files of a `MultiVectorEncoder`.
 
     Args:
-        modules: `DenseModule`, `NormModule` or `UnitModule`.
+        modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
         query_len, document_len, query_prefix, document_prefix, query_expansion, attend_to_expansion, skiplist_words: see
             `LateInteractionEmbedder`.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from safetensors.numpy import save
 
-from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, UnitModule
+from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, ResidualModule, UnitModule
 
 # Poolings of `SentenceEmbedder`, in the order in which sentence-transformers joins them, to the key up to version 5 and the name
 # in version 6.
@@ -48,7 +48,7 @@ def dense_files(
         hidden_size: numbers of a token's vector.
         max_len: maximum number of tokens in a text.
         poolings, normalize, prompts, default_prompt, include_prompt, truncate_dim, measure: see `SentenceEmbedder`.
-        modules: `DenseModule`, `NormModule` or `UnitModule`.
+        modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
     """
     behind = [*modules, *([UnitModule()] if normalize else [])]
     named = [("Transformer", "", {}), ("Pooling", "1_Pooling", pooling_files(hidden_size, poolings, include_prompt))]
@@ -108,14 +108,14 @@ def pooling_files(hidden_size: int, poolings: Sequence[str], include_prompt: boo
 
 def kind_of(module: Any) -> str:
     """The class of a module in sentence-transformers."""
-    return {DenseModule: "Dense", NormModule: "LayerNorm", UnitModule: "Normalize"}[type(module)]
+    return {DenseModule: "Dense", ResidualModule: "Dense", NormModule: "LayerNorm", UnitModule: "Normalize"}[type(module)]
 
 
 def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
     """The settings and the weights of a module.
 
     Args:
-        module: a `DenseModule`, `NormModule` or `UnitModule`.
+        module: a `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`.
         of: what it takes and gives, such as `TOKENS`; None for the vector of a text.
     """
     names = {} if of is None else {"module_input_name": of, "module_output_name": of}
@@ -131,9 +131,12 @@ def module_files(module: Any, of: str | None = None) -> dict[str, bytes]:
         "out_features": units,
         "bias": module.bias is not None,
         "activation_function": torch_name(activation),
+        **({"use_residual": True} if isinstance(module, ResidualModule) else {}),
         **names,
     }
     arrays = {"linear.weight": module.kernel.T.copy(), **({} if module.bias is None else {"linear.bias": module.bias})}
+    if getattr(module, "shortcut", None) is not None:
+        arrays["residual.weight"] = module.shortcut.T.copy()
     return {"config.json": json_bytes(values), "model.safetensors": save(arrays)}
 
 

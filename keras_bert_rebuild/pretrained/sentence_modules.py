@@ -9,6 +9,9 @@ from keras_bert_rebuild.pretrained.config_files import read_json
 # act(x · kernel + bias); bias may be None.
 DenseModule = namedtuple("DenseModule", ["kernel", "bias", "activation"])
 
+# act(x · kernel + bias) + x · shortcut; bias may be None, and so may the shortcut, which is then x itself.
+ResidualModule = namedtuple("ResidualModule", ["kernel", "bias", "activation", "shortcut"])
+
 # gamma · (x − mean) / √(variance + 1e-5) + beta, as torch computes it.
 NormModule = namedtuple("NormModule", ["gamma", "beta"])
 
@@ -28,7 +31,7 @@ def read_module(kind, folder, of="sentence_embedding"):
         of: what it must take and give.
 
     Returns:
-        A `DenseModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
+        A `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`, or None for one that changes nothing, such as dropout.
 
     Raises:
         ValueError: the module or one of its settings is not supported, or its weights are missing.
@@ -45,8 +48,6 @@ def read_module(kind, folder, of="sentence_embedding"):
 
 def _dense(folder, values):
     file = folder / "config.json"
-    if values.get("use_residual"):
-        raise ValueError(f"{file} must have use_residual false; got {values['use_residual']!r}.")
     # sentence-transformers uses Tanh by default, and for a class outside torch.
     path = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     name = str(path).rsplit(".", 1)[-1]
@@ -57,7 +58,12 @@ def _dense(folder, values):
     bias = _array(weights, "linear.bias", folder) if values.get("bias", True) else None
     if kernel.ndim != 2 or (bias is not None and bias.shape != kernel.shape[1:]):
         raise ValueError(f"{folder} must have a matrix and a bias of its width; got {kernel.shape} and {bias.shape}.")
-    return DenseModule(kernel, bias, ACTIVATIONS[name])
+    if not values.get("use_residual"):
+        return DenseModule(kernel, bias, ACTIVATIONS[name])
+    shortcut = None if kernel.shape[0] == kernel.shape[1] else _array(weights, "residual.weight", folder).T
+    if shortcut is not None and shortcut.shape != kernel.shape:
+        raise ValueError(f"{folder} must have residual.weight of the shape of linear.weight; got {shortcut.shape[::-1]}.")
+    return ResidualModule(kernel, bias, ACTIVATIONS[name], shortcut)
 
 
 def _norm(folder, values):

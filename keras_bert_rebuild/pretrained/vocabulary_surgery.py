@@ -10,11 +10,8 @@ import keras
 import numpy as np
 
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
-from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.models.bert_model import BertModel
-from keras_bert_rebuild.models.build_model import build_model, dtype_scope
-from keras_bert_rebuild.models.heads import heads_of
-from keras_bert_rebuild.models.named_inputs import settings_of_inputs
+from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, rebuilt
 from keras_bert_rebuild.text.longest_match import split_pieces
 from keras_bert_rebuild.text.normalization import split_words
 from keras_bert_rebuild.text.vocabulary import GOOGLE_PAD, TOKEN_CLS, TOKEN_MASK, TOKEN_PAD, TOKEN_SEP, TOKEN_UNK
@@ -156,10 +153,7 @@ def resize_vocabulary(model: keras.Model, token_dict: Mapping[str, int], size: i
 
 def _opened(model, token_dict):
     """The vocabulary in the order of ids, and its rows, vector and MLM bias (0 without the head): `(vocabulary, embedding + 1)`."""
-    if not isinstance(getattr(model, "config", None), BertConfig):
-        raise ValueError("the model must have a config, from which it is rebuilt; a model assembled by hand has none.")
-    if any(getattr(layer, "quantization_mode", None) for layer in model.layers):
-        raise ValueError("the model must not be quantised yet, as rows are averaged; change the vocabulary first.")
+    check_can_be_rebuilt(model, "as rows are averaged; change the vocabulary first")
     size, counts = model.config.vocab_size, Counter(token_dict.values())
     wrong = {token: i for token, i in token_dict.items() if not 0 <= i < size or counts[i] > 1}
     if wrong:
@@ -170,41 +164,9 @@ def _opened(model, token_dict):
 
 def _with_rows(model, rows, **changes):
     """The model rebuilt with other rows and `changes` of the config, everything else as it was."""
-    heads = heads_of(model)
-    with dtype_scope(model.get_layer("Embedding-Token").dtype_policy):
-        new = build_model(
-            model.config.replace(vocab_size=len(rows), **changes),
-            heads,
-            output_layer_num=1 if heads else _output_blocks(model),
-            **settings_of_inputs(model),
-        )
-    old = {variable.path: variable for variable in model.weights}
-    different = sorted(old.keys() ^ {variable.path for variable in new.weights})
-    if different:
-        raise ValueError(f"the model must have exactly the weights that its config describes; it differs in {different}.")
-    for layer in new.layers:
-        layer.trainable = model.get_layer(layer.name).trainable
     given = {TABLE: rows[:, :-1], BIAS: rows[:, -1]}
-    for variable in new.weights:
-        source = old[variable.path]
-        # A copy on the host: if two models share a JAX buffer, training one of them deletes it.
-        variable.assign(given[source.path] if source.path in given else to_numpy(source).copy())
-        variable.trainable = source.trainable  # nested layers may be frozen separately
-    return new
-
-
-def _output_blocks(model):
-    """The indexes of the blocks that a model without heads outputs, as `output_layer_num`, read from the graph."""
-    graph = model.get_config()
-    outputs = [keras.tree.flatten(graph["output_layers"])]
-    for layer in graph["layers"]:
-        if layer["name"] == "Encoder-Output":
-            outputs = [tensor["config"]["keras_history"] for tensor in layer["inbound_nodes"][0]["args"][0]]
-    layers_of_block = {}
-    for i in range(model.config.num_hidden_layers):
-        layers_of_block.setdefault(f"Encoder-{model.config.block_of_layer(i) + 1}-FeedForward-Norm", []).append(i)
-    # If layers share a block, the number of the call tells them apart; `output_layer_num` lists the last output first.
-    return [layers_of_block[name][call] for name, call, _ in reversed(outputs)]
+    config = model.config.replace(vocab_size=len(rows), **changes)
+    return rebuilt(model, config, lambda path, variable: given[path] if path in given else to_numpy(variable).copy())
 
 
 def _named(token_dict, size):

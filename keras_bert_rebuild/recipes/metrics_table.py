@@ -100,6 +100,8 @@ CHARTS = (
     ("Tokens per second", (("tokens_per_second", "", "c"),)),
     ("Share of the machine's operations", (("flop_utilisation", "", "c"),)),
 )
+# Before the names of probes in columns.
+PROBE = "probe_"
 WIDTH, HEIGHT, COLUMNS = 420, 236, 2
 LEFT, RIGHT, TOP, BOTTOM = 62, 20, 46, 34
 STYLE = """
@@ -150,9 +152,15 @@ def read_curves(folder):
     return curves
 
 
-def draw_curves(curves, title=""):
-    """The text of an SVG file with a chart of every measured quantity; see `read_curves`."""
-    charts = [(name, lines) for name, lines in CHARTS if any(curves.get(column) for column, _, _ in lines)]
+def draw_curves(curves, title="", levels=None):
+    """The text of an SVG file with a chart of every measured quantity.
+
+    Args:
+        curves: as from `read_curves`.
+        title: of the picture.
+        levels: for some columns what they are compared with, words to numbers, drawn as dashed lines; None for nothing.
+    """
+    charts = [(name, lines) for name, lines in (*CHARTS, *_of_probes(curves)) if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)
     width, height = COLUMNS * WIDTH, rows * HEIGHT + 40
     parts = [
@@ -162,15 +170,25 @@ def draw_curves(curves, title=""):
     ]
     for i, (name, lines) in enumerate(charts):
         parts.append(f'<g transform="translate({i % COLUMNS * WIDTH} {40 + i // COLUMNS * HEIGHT})">')
-        parts += _chart(name, [(curves[column], word, kind) for column, word, kind in lines if curves.get(column)])
+        drawn = [(curves[column], word, kind) for column, word, kind in lines if curves.get(column)]
+        parts += _chart(name, drawn, (levels or {}).get(lines[0][0], {}))
         parts.append("</g>")
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _chart(name, lines):
+def _of_probes(curves):
+    """The charts of the columns of probes, such as probe_mood_accuracy."""
+    for column in curves:
+        if column.startswith(PROBE):
+            name, _, metric = column.removeprefix(PROBE).rpartition("_")
+            yield f"Probe {name}: {metric}", ((column, "", "b"),)
+
+
+def _chart(name, lines, levels):
     points = [point for line, _, _ in lines for point in line]
     first, last = min(x for x, _ in points), max(x for x, _ in points)
-    ticks = _ticks(min(y for _, y in points), max(y for _, y in points))
+    heights = [*(y for _, y in points), *levels.values()]
+    ticks = _ticks(min(heights), max(heights))
     low, high = ticks[0], ticks[-1]
     across = (WIDTH - LEFT - RIGHT) / ((last - first) or 1)
     up = (HEIGHT - TOP - BOTTOM) / (high - low)
@@ -183,6 +201,10 @@ def _chart(name, lines):
     for x, anchor in ((first, "start"), (last, "end")):
         yield f'<text x="{point_at(x, low)[0]:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="{anchor}">{x:,.0f}</text>'
     yield f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">step</text>'
+    for word, level in levels.items():
+        x, y = point_at(first, level)
+        yield f'<path class="c" stroke-dasharray="4 4" d="M{x} {y:.1f}H{WIDTH - RIGHT}"/>'
+        yield f'<text x="{WIDTH - RIGHT}" y="{y - 4:.1f}" text-anchor="end">{html.escape(word)}</text>'
     at = WIDTH - RIGHT
     for line, word, kind in reversed(lines):
         path = "L".join("{:.1f} {:.1f}".format(*point_at(*point)) for point in line)

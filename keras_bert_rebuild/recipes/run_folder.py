@@ -93,6 +93,8 @@ FREE = (
     "evaluate_steps",
     "evaluation_steps",
     "save_steps",
+    "probes",  # the digests of their files are compared, whatever their paths
+    "probe_steps",
     "keep_checkpoints",
     "save_in_background",
     "workers",

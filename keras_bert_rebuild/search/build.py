@@ -25,7 +25,7 @@ from keras_bert_rebuild.search.index_files import (
     read_manifest,
     write_block,
 )
-from keras_bert_rebuild.search.retrievers import described
+from keras_bert_rebuild.search.retrievers import described, document_encoder
 from keras_bert_rebuild.search.storages import storage_for
 
 # Texts by which a retriever may choose the lengths of its rows, see `EmbeddingStream`.
@@ -44,7 +44,17 @@ def claimed_index(corpus, path, *inputs):
 
 
 def build_index(
-    corpus, path, retriever, dtype=None, rescoring=None, limit=None, block=None, model=None, overwrite=False, progress=None
+    corpus,
+    path,
+    retriever,
+    dtype=None,
+    rescoring=None,
+    limit=None,
+    block=None,
+    batch_tokens=None,
+    model=None,
+    overwrite=False,
+    progress=None,
 ):
     """Make an index; what its arguments are is said at `Index.build`."""
     path = Path(path)
@@ -52,6 +62,7 @@ def build_index(
     block = storage.BLOCK if block is None else block
     if not 1 <= block <= storage.BLOCK:
         raise ValueError(f"block must be from 1 to {storage.BLOCK}; got {block}.")
+    vectors_of = document_encoder(retriever, batch_tokens)
     with claimed_index(corpus, path, model):
         settings = {
             "corpus": {
@@ -70,7 +81,7 @@ def build_index(
             return
         documents = _write_documents(path, corpus, limit, progress)
         store = DocumentStore(path, documents["documents"])
-        encode = _encoder(retriever, storage, store)
+        encode = _encoder(vectors_of, storage, store, block)
         records = []
         for number, first in enumerate(range(0, len(store), block)):
             last = min(first + block, len(store))
@@ -139,7 +150,7 @@ def _write_documents(path, corpus, limit, progress):
     return record
 
 
-def _encoder(retriever, storage, store):
+def _encoder(vectors_of, storage, store, block):
     """A function of the first and the last document of a block that returns its arrays.
 
     Every block is given to the retriever by itself, so that its vectors are the same in a resumed run, bit by bit. A retriever may
@@ -150,11 +161,11 @@ def _encoder(retriever, storage, store):
     def encode(first, last):
         nonlocal ready
         if first and not ready:
-            shown = store.span(0, min(_FIRST_TEXTS, first, len(store)))
-            next(iter(retriever.documents(document.full_text for document in shown)))
+            shown = store.span(0, min(_FIRST_TEXTS, block))
+            next(iter(vectors_of(document.full_text for document in shown)))
         ready = True
         texts = (document.full_text for document in store.span(first, last))
-        vectors = list(retriever.documents(texts))
+        vectors = list(vectors_of(texts))
         if len(vectors) != last - first:
             raise ValueError(f"expected a vector for each of {last - first:,} documents; the model gave {len(vectors):,}.")
         return storage.encode(vectors)

@@ -1,6 +1,7 @@
 """An index: documents and their vectors on disk, and exact search in them."""
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,11 +19,10 @@ from keras_bert_rebuild.search.engines import ENGINES, faiss_candidates
 from keras_bert_rebuild.search.exact_search import search_blocks, search_rows
 from keras_bert_rebuild.search.index_files import Block, LooseBlock, check_files, read_manifest
 from keras_bert_rebuild.search.retrievers import Retriever, Scorer, check_same_retriever, described
-from keras_bert_rebuild.search.stages import reranked, rows_of_candidates
+from keras_bert_rebuild.search.stages import fused, reranked, rows_found_by
 from keras_bert_rebuild.search.storages import storage_for
 
-# Queries whose scores are in memory at once: with blocks of 8,192 documents, 8 MB.
-_QUERIES = 256
+_QUERIES = 256  # whose scores are in memory at once: with blocks of 8,192 documents, 8 MB
 
 
 class Hit(NamedTuple):
@@ -74,8 +74,7 @@ class Index:
             retriever: the model that made it, to search for texts; None to search for vectors only.
 
         Raises:
-            ValueError: the folder is no index, or is not finished or damaged; or the index was made by another model, or with
-                vectors of another kind or width.
+            ValueError: the folder is no index, not finished or damaged; or another model made it.
         """
         return cls(path, retriever)
 
@@ -90,6 +89,7 @@ class Index:
         rescoring: str | None = None,
         limit: int | None = None,
         block: int | None = None,
+        batch_tokens: int | None = None,
         model: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         progress: Callable[..., object] | None = None,
@@ -109,15 +109,15 @@ class Index:
                 "none", "float16", "float32", or for binary ones "int8". None is "int8" for binary, and "none" for others.
             limit: the number of documents to read; None for all.
             block: documents in a block; None for 8,192, of vectors of tokens 1,024.
+            batch_tokens: as for `document_encoder`; an interrupted call may be repeated with another, and rounds differently then.
             model: where the model is, so that a later `keras-bert search` finds it.
             overwrite: replace an index that was made with other settings.
-            progress: called as `progress(stage, documents, total)` with the number of further documents, where the stage is
-                "reading", with total None, and then "indexing".
+            progress: called as `progress(stage, further_documents, total)`, at stage "reading" with total None, then "indexing".
 
         Raises:
             ValueError: the corpus or an option is not as expected, an id is there twice, or the folder holds something else.
         """
-        build_index(corpus, path, retriever, dtype, rescoring, limit, block, model, overwrite, progress)
+        build_index(corpus, path, retriever, dtype, rescoring, limit, block, batch_tokens, model, overwrite, progress)
         return cls(path, retriever)
 
     def __len__(self) -> int:
@@ -162,6 +162,7 @@ class Index:
         *,
         rescore: int | None = None,
         candidates: "Index | None" = None,
+        fuse: "Sequence[Index]" = (),
         depth: int = 100,
         reranker: Scorer | None = None,
         engine: str = "numpy",
@@ -176,7 +177,9 @@ class Index:
                 vectors that are stored; None for 4 and 16.
             candidates: another index of the same documents, such as a dense one for an index of vectors of tokens: only its best
                 `depth` are scored.
-            depth: documents that are taken from `candidates`, and that a reranker scores.
+            fuse: further indexes of the same documents, such as a sparse one: the best `depth` of each index are ranked by the sum
+                of 1 / (60 + rank), which is their score.
+            depth: documents that are taken from `candidates` and from each of `fuse`, and that a reranker scores.
             reranker: a model that scores the best `depth` documents again, such as a `Reranker`; scores are then its own.
             engine: "numpy", or "faiss" for dense vectors, if it is installed: it holds all vectors in memory.
             progress: called with the number of queries that were answered since its last call.
@@ -189,17 +192,20 @@ class Index:
         """
         queries = checked_queries(queries)
         check_numbers(top_k=top_k, depth=depth)
-        found = []
+        found, vectors = [], iter(self.retriever.queries(queries))
         for first in range(0, len(queries), _QUERIES):
             part = queries[first : first + _QUERIES]
-            rows = None if candidates is None else rows_of_candidates(self, candidates, part, depth, rescore, engine)
+            rows = None if candidates is None else rows_found_by(self, candidates, part, depth, rescore, engine)
             ranked = self.search_vectors(
-                self.retriever.queries(part),
-                top_k if reranker is None else depth,
+                itertools.islice(vectors, len(part)),
+                depth if fuse or reranker is not None else top_k,
                 rescore=rescore,
                 rows=rows,
                 engine=engine if rows is None else "numpy",
             )
+            if fuse:
+                others = [rows_found_by(self, other, part, depth, rescore, engine) for other in fuse]
+                ranked = fused(self, [[rows for rows, _ in ranked], *others], top_k if reranker is None else depth)
             if reranker is not None:
                 ranked = reranked(self, part, [rows for rows, _ in ranked], reranker, top_k)
             found += [self._hits(rows, scores) for rows, scores in ranked]

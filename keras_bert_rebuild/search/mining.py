@@ -5,6 +5,7 @@ margins relative to the positive as in Moreira et al., 2024, "NV-Retriever" (htt
 """
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -118,9 +119,10 @@ def mine(
     # Enough of the best are looked at that the wanted ranks are left without the known ones.
     most = max((sum(len(rows.get(text, ())) for text in texts) for texts in known.values()), default=0)
     limited = settings.margin is not None or settings.relative_margin is not None
+    queries = iter(index.retriever.queries(pair.query for pair in pairs))
     for first in range(0, len(pairs), _QUERIES):
         part = pairs[first : first + _QUERIES]
-        vectors = list(index.retriever.queries(pair.query for pair in part))
+        vectors = list(itertools.islice(queries, len(part)))
         positives = _positive_scores(index, part, vectors, rows) if limited else [np.nan] * len(part)
         found = index.search_vectors(vectors, settings.to_rank + most)
         mined = []

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from keras_bert_rebuild.files.printable import printable
@@ -13,6 +13,8 @@ class Retriever(Protocol):
 
     Vectors are of one of three kinds: "dense", float32 `(width,)`; "sparse", ascending ids of tokens, int32, and their weights
     above 0, float32; "tokens", float32 `(tokens, width)`.
+
+    It may have a method `document_encoder(batch_tokens)`, which gives a function to use instead of `documents`: see there.
     """
 
     vectors: str
@@ -72,6 +74,25 @@ def load_scorer(path: str | os.PathLike[str]) -> Any:
     if not hasattr(task, "scores_of"):
         raise ValueError(f"expected a reranker, a model that scores texts for queries; {printable(path)} is one for {task.kind}.")
     return task
+
+
+def document_encoder(retriever: Retriever, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[Any]]:
+    """The function that gives the vectors of documents, for texts that come in blocks; what it gives depends on its first texts.
+
+    Args:
+        retriever: the model.
+        batch_tokens: tokens in a batch, padding included; None for what the device is fast with.
+
+    Raises:
+        ValueError: the number is below 1, or the retriever makes no batches of tokens.
+    """
+    own = getattr(retriever, "document_encoder", None)
+    if batch_tokens is not None and (own is None or batch_tokens < 1):
+        raise ValueError(
+            f"batch_tokens must be at least 1, and for a model that makes batches of tokens; got {batch_tokens} for a "
+            f"{type(retriever).__name__}."
+        )
+    return retriever.documents if own is None else own(batch_tokens)
 
 
 def described(retriever: Retriever) -> dict[str, Any]:

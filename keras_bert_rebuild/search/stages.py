@@ -1,35 +1,39 @@
-"""Searches in two stages: one model finds candidates, another scores them."""
+"""Searches with several models: one finds candidates and another scores them, or each finds some and their ranks are fused."""
 
 import numpy as np
 
 from keras_bert_rebuild.files.printable import printable
 
+# Added to a rank before its reciprocal is taken, so that the first few documents of one index do not outweigh all others.
+RANK_OFFSET = 60
 
-def rows_of_candidates(index, candidates, queries, depth, rescore, engine):
+
+def rows_found_by(index, other, queries, depth, rescore, engine):
     """The documents that another index finds, by their numbers in this one.
 
     Args:
-        index: the index that is to score them.
-        candidates: the index that finds them.
+        index: the index whose numbers are wanted.
+        other: the index that finds them.
         queries: texts.
         depth: documents of a query, at most.
-        rescore, engine: see `Index.search`.
+        rescore, engine: see `Index.search`; the engine is for dense vectors.
 
     Returns:
-        For every query an array of numbers.
+        For every query an array of numbers, best first.
 
     Raises:
         ValueError: this index lacks one of the documents.
     """
-    found = candidates.search_vectors(candidates.retriever.queries(queries), depth, rescore=rescore, engine=engine)
+    engine = engine if other.vectors == "dense" else "numpy"
+    found = other.search_vectors(other.retriever.queries(queries), depth, rescore=rescore, engine=engine)
     rows = []
     for numbers, _ in found:
-        names = [candidates.documents.id(number) for number in numbers.tolist()]
+        names = [other.documents.id(number) for number in numbers.tolist()]
         own = [index.documents.row(name) for name in names]
         if None in own:
             raise ValueError(
-                f"expected candidates from an index of the same documents; {printable(index.path)} has no "
-                f"{printable(names[own.index(None)])!r} of {printable(candidates.path)}."
+                f"expected another index of the same documents; {printable(index.path)} has no "
+                f"{printable(names[own.index(None)])!r} of {printable(other.path)}."
             )
         rows.append(np.array(own, "int64"))
     return rows
@@ -54,4 +58,29 @@ def reranked(index, queries, rows, reranker, top_k):
     for found, own in zip(rows, np.split(scores, np.cumsum([len(found) for found in rows])[:-1]), strict=True):
         order = np.lexsort((-index.documents.ranks[found].astype("int64"), -own))[:top_k]
         result.append((found[order], own[order]))
+    return result
+
+
+def fused(index, rankings, top_k):
+    """The best documents of several rankings, by the sum of 1 / (60 + rank): what several models find early comes first.
+
+    Scores of different models cannot be added, since each has a scale of its own; ranks can.
+
+    Args:
+        index: the index whose numbers the rankings have.
+        rankings: for every model a list, with an array of numbers for every query, best first.
+        top_k: documents of a query, at most.
+
+    Returns:
+        For every query the numbers of its documents and their sums, best first.
+
+    Reference: Cormack, Clarke and Büttcher, 2009, section 2 (https://doi.org/10.1145/1571941.1572114).
+    """
+    result = []
+    for of_query in zip(*rankings, strict=True):
+        gains = np.concatenate([1 / (RANK_OFFSET + np.arange(1, len(found) + 1)) for found in of_query])
+        rows, places = np.unique(np.concatenate(of_query), return_inverse=True)
+        scores = np.bincount(places, gains, len(rows)).astype("float32")
+        order = np.lexsort((-index.documents.ranks[rows].astype("int64"), -scores))[:top_k]
+        result.append((rows[order], scores[order]))
     return result

@@ -88,6 +88,7 @@ class EmbeddingStream:
         batch_tokens: int | None = None,
         include_prompt: bool = True,
         width: int | None = None,
+        lengths: Sequence[int] | None = None,
         **options: Any,
     ) -> Self:
         """The stream of a model.
@@ -102,6 +103,7 @@ class EmbeddingStream:
             batch_tokens: tokens in a batch, padding included; None for 2,048 on a processor and 16,384 on an accelerator.
             include_prompt: whether the tokens of the prompt, and the class token before it, are pooled.
             width: numbers of the scaled vector to leave; None for all.
+            lengths: those that rows are padded to, such as those of another stream; None for what the model is fast with.
             options: those of the class.
 
         Raises:
@@ -115,8 +117,14 @@ class EmbeddingStream:
         max_len = max_len or longest
         tokens = batch_tokens_of_device() if batch_tokens is None else batch_tokens
         answers = RowAnswers(pooled, tokenizer.pad_id, max_rows=lambda length: rows_of_batch(tokens, length))
-        options = {"few": pooled.inputs[0].shape[1] is None and traits.compiles_each_shape(pooled), **options}
-        return cls(answers, tokenizer, max_len, lengths_of(pooled, max_len), tokens, fetch=answers.fetch, **options)
+        few = lengths is None and pooled.inputs[0].shape[1] is None and traits.compiles_each_shape(pooled)
+        lengths = lengths_of(pooled, max_len) if lengths is None else lengths
+        return cls(answers, tokenizer, max_len, lengths, tokens, fetch=answers.fetch, **{"few": few, **options})
+
+    @property
+    def lengths(self) -> Sequence[int]:
+        """The lengths that rows are padded to; `few` changes them once."""
+        return self._buckets.lengths
 
     def rows(self, length: int) -> int:
         """The number of rows in a full batch of a length."""

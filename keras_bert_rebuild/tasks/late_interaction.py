@@ -2,7 +2,7 @@
 
 import itertools
 import string
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,8 +50,8 @@ class LateInteractionEmbedder(GroupTask):
         model: a `BertModel` without heads, whose output is that of the last block. If masks are not attended to, one with the same
             weights and an input of its own for the padding takes its place.
         tokenizer: as for `task_tokenizer`.
-        modules: what the vector of a token passes: `DenseModule`, `NormModule`, `UnitModule` or layers of Keras, as a dense layer
-            without bias and the scaling to length 1; `from_encoder` makes these.
+        modules: what the vector of a token passes, see `module_layers`: as a dense layer without bias and the scaling to length 1,
+            which `from_encoder` makes.
         query_len, document_len: maximum numbers of tokens in a query and in a document; longer ones are cut.
         query_prefix, document_prefix: what they begin with: see `MarkedRows`.
         query_expansion: fill queries up to `query_len` with masks, whose vectors are compared, too.
@@ -159,6 +159,10 @@ class LateInteractionEmbedder(GroupTask):
         """Yield the vectors of the tokens of every document that are compared, `(tokens, width)`: as `queries`."""
         return self._stream(texts, self._document_rows)
 
+    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
+        """A function as `documents`, in batches of that many tokens, padding included; None for what the device is fast with."""
+        return lambda texts: self._stream(texts, self._document_rows, batch_tokens)
+
     def scores_of(self, query: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """The score of each text for a query, `(texts,)`.
 
@@ -225,11 +229,11 @@ class LateInteractionEmbedder(GroupTask):
         inputs = [attended if name == "Input-Mask" else values for name, values in zip(names, inputs, strict=True)]
         return (inputs, padding) if len(names) == len(model.inputs) else ([*inputs, scored], [*padding, 0])
 
-    def _stream(self, texts, rows_of):
+    def _stream(self, texts, rows_of, batch_tokens=None):
         model = embedding_model(self.encoder, any_length=True, modules=tuple(self.modules))
         rows = itertools.chain.from_iterable(map(rows_of, texts_of_stream(texts)))
         finish = lambda vectors, row: vectors[: len(row.ids)][row.scored > 0].astype("float32")  # noqa: E731
-        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length)
+        return row_stream(model, rows, lambda batch: self._row_inputs(batch, model), finish, rows_of.length, batch_tokens)
 
 
 def with_padding_mask(model: keras.Model) -> keras.Model:

@@ -13,7 +13,7 @@ from keras_bert_rebuild.models.heads import heads_of
 from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
 from keras_bert_rebuild.tasks.given_examples import paired_lists
 from keras_bert_rebuild.tasks.model_and_tokenizer import task_tokenizer
-from keras_bert_rebuild.tasks.text_rows import predict_rows, row_length, shortened
+from keras_bert_rebuild.tasks.text_rows import Windows, encode_windows, predict_rows, row_length, shortened
 
 
 class NextSentence:
@@ -32,6 +32,8 @@ class NextSentence:
 
     Reference: Devlin et al., 2019, section 3.1 (https://arxiv.org/abs/1810.04805).
     """
+
+    kind = "next_sentence"
 
     def __init__(self, model: str | os.PathLike[str] | keras.Model, tokenizer: Any = None, *, max_len: int | None = None) -> None:
         model = from_pretrained(model, heads=("nsp",)) if isinstance(model, (str, os.PathLike)) else model
@@ -62,11 +64,25 @@ class NextSentence:
         )
         return np.stack(predict_rows(self.model, inputs, padding, max_len=self.max_len, batch_size=batch_size))[:, 0]
 
+    def windows(self, first: str, second: str) -> tuple[Windows, tuple[int, int]]:
+        """The row of one pair, and the characters of each text that are cut off before it, as negative numbers.
+
+        Args:
+            first, second: the texts.
+        """
+        firsts, seconds = self._cut([first], [second])
+        windows = encode_windows(self.tokenizer, firsts, seconds, max_len=self.max_len, stride=0, truncate=True)
+        return windows, (len(firsts[0]) - len(first), 0)
+
     def _encoding(self, firsts, seconds):
+        return self.tokenizer.encode_batch(*self._cut(firsts, seconds), max_len=self.max_len)
+
+    def _cut(self, firsts, seconds):
+        """The texts, of which pairs that are too long lose what does not fit."""
         encoding = self.tokenizer.encode_batch(firsts, seconds)
         long = [i for i, ids in enumerate(encoding.ids) if len(ids) > self.max_len]
         if not long:
-            return encoding
+            return firsts, seconds
         firsts, seconds = list(firsts), list(seconds)
         room = self.max_len - len(self.tokenizer.encode_batch([""], [""]).ids[0])
         of_first, of_second = (self.tokenizer.encode_flat([texts[i] for i in long])[1] for texts in (firsts, seconds))
@@ -74,4 +90,4 @@ class NextSentence:
             firsts[i] = shortened(self.tokenizer, [firsts[i]], max(room - int(b), room - room // 2), keep_end=True)[0]
             left = room - int(min(a, max(room - int(b), room - room // 2)))
             seconds[i] = shortened(self.tokenizer, [seconds[i]], left)[0]
-        return self.tokenizer.encode_batch(firsts, seconds, max_len=self.max_len)
+        return firsts, seconds

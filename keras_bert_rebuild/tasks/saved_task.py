@@ -45,8 +45,8 @@ def load_task(
     """Load a fine-tuned model with its tokenizer.
 
     Args:
-        path: a folder as `Task.save` writes it, one of sentence-transformers or PyLate that `read_retriever_folder` reads, or a
-            Hugging Face folder whose class has the head of a task.
+        path: a folder as `Task.save` writes it, one of sentence-transformers, PyLate or ColBERT that `read_retriever_folder` reads,
+            or a Hugging Face folder whose class has the head of a task.
         kind: the task, such as "classification"; None for that of task.json, of the folder or of the head.
         tokenizer: None for the one in the folder.
         dtype: dtype policy, such as "mixed_bfloat16"; None for the global one.

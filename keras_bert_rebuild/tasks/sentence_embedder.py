@@ -1,6 +1,6 @@
 """Vectors of sentences, trained so that similar texts have vectors of similar direction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -42,8 +42,7 @@ class SentenceEmbedder(VectorTask):
         model: a `BertModel` without heads, whose output is that of the last block; poolings and modules are added.
         tokenizer: as for `task_tokenizer`.
         poolings: "cls", "max", "mean", "mean_sqrt_len", "weightedmean", "lasttoken" or several, concatenated in this order.
-        modules: what vectors pass after the pooling: `DenseModule`, `NormModule`, `UnitModule`, or layers of Keras. They are
-            trained with the model and saved with it.
+        modules: what vectors pass after the pooling, see `module_layers`. They are trained with the model and saved with it.
         normalize: scale vectors to length 1, last of all modules.
         prompts: texts that are put before others, by name; "query" and "document" are for `queries` and `documents`, and empty by
             default.
@@ -153,6 +152,26 @@ class SentenceEmbedder(VectorTask):
         """The vectors of documents: as `queries`, with the prompt "document"."""
         return map(self._compared, self._embedding_stream("document").stream(texts))
 
+    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[npt.NDArray[np.float32]]]:
+        """A function as `documents`, for texts that come in blocks.
+
+        All calls pad rows to the lengths that the texts of the first one decide, so that a compiled program is used again. Nothing
+        else of a call depends on the calls before it.
+
+        Args:
+            batch_tokens: as for `EmbeddingStream.of_model`.
+        """
+        streams: list[EmbeddingStream] = []
+
+        def encode(texts: Iterable[str]) -> Iterator[npt.NDArray[np.float32]]:
+            lengths = streams[0].lengths if streams else None
+            stream = self._embedding_stream("document", batch_tokens, lengths)
+            if not streams:
+                streams.append(stream)
+            return map(self._compared, stream.stream(texts))
+
+        return encode
+
     def description(self) -> dict[str, Any]:
         """Plain values that identify the model and the settings of its vectors, for an index."""
         of_vectors = {name: value for name, value in self.settings().items() if name in OF_VECTORS}
@@ -228,7 +247,7 @@ class SentenceEmbedder(VectorTask):
     def model_to_save(self) -> keras.Model:
         return self.encoder
 
-    def _embedding_stream(self, prompt=None, batch_tokens=None):
+    def _embedding_stream(self, prompt=None, batch_tokens=None, lengths=None):
         """The `EmbeddingStream` of vectors as the modules give them."""
         return EmbeddingStream.of_model(
             self.encoder,
@@ -237,6 +256,7 @@ class SentenceEmbedder(VectorTask):
             max_len=self.max_len,
             modules=self.modules,
             batch_tokens=batch_tokens,
+            lengths=lengths,
             include_prompt=self.include_prompt,
             prompt=self.prompt_text(prompt),
             stride=None if self.truncate else self.stride,

@@ -8,7 +8,9 @@ import numpy as np
 
 from keras_bert_rebuild import layers
 from keras_bert_rebuild.checkpoints.transfer import to_numpy
-from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, UnitModule
+from keras_bert_rebuild.pretrained.sentence_modules import ACTIVATIONS, DenseModule, NormModule, ResidualModule, UnitModule
+
+MODULES = (DenseModule, ResidualModule, NormModule, UnitModule)
 
 # torch's epsilon of a LayerNorm.
 EPSILON = 1e-5
@@ -18,7 +20,8 @@ def module_layers(modules: Iterable[Any], width: int) -> list[keras.layers.Layer
     """Modules as layers with weights, in float32 under any dtype policy.
 
     Args:
-        modules: `DenseModule`, `NormModule` or `UnitModule`, or layers of Keras, which are built and used as they are; in order.
+        modules: `DenseModule`, `ResidualModule`, `NormModule` or `UnitModule`, or layers of Keras, which are built and used as they
+            are; in order.
         width: numbers of the vector that the first one takes.
 
     Returns:
@@ -38,8 +41,9 @@ def module_layers(modules: Iterable[Any], width: int) -> list[keras.layers.Layer
 
 
 def _layer(module, number, width):
-    if not isinstance(module, (DenseModule, NormModule, UnitModule)):
-        raise ValueError(f"modules must be DenseModule, NormModule, UnitModule or layers of Keras; got {type(module).__name__}.")
+    if not isinstance(module, MODULES):
+        names = ", ".join(kind.__name__ for kind in MODULES)
+        raise ValueError(f"modules must be {names} or layers of Keras; got {type(module).__name__}.")
     if isinstance(module, UnitModule):
         return keras.layers.UnitNormalization(dtype="float32", name=f"Sentence-Unit-{number}")
     if len(module[0]) != width:
@@ -48,21 +52,22 @@ def _layer(module, number, width):
         layer = keras.layers.LayerNormalization(epsilon=EPSILON, dtype="float32", name=f"Sentence-Norm-{number}")
         arrays = [module.gamma, module.beta]
     else:
-        layer = keras.layers.Dense(
+        kind = layers.ResidualDense if isinstance(module, ResidualModule) else keras.layers.Dense
+        layer = kind(
             module.kernel.shape[1],
             layers.get_activation(module.activation),
             use_bias=module.bias is not None,
             dtype="float32",
             name=f"Sentence-Dense-{number}",
         )
-        arrays = [module.kernel] if module.bias is None else [module.kernel, module.bias]
+        arrays = [module.kernel, module.bias, getattr(module, "shortcut", None)]
     layer.build((None, width))
-    layer.set_weights(arrays)
+    layer.set_weights([array for array in arrays if array is not None])
     return layer
 
 
-def modules_of(layers_behind: Iterable[keras.layers.Layer]) -> list[DenseModule | NormModule | UnitModule]:
-    """Layers as modules with arrays, as a folder has them: the inverse of `module_layers`.
+def modules_of(layers_behind: Iterable[keras.layers.Layer]) -> list[Any]:
+    """Layers as `MODULES` with arrays, as a folder has them: the inverse of `module_layers`.
 
     Raises:
         ValueError: a layer has no counterpart in sentence-transformers.
@@ -75,20 +80,23 @@ def _module(layer):
         return UnitModule()
     if isinstance(layer, keras.layers.LayerNormalization) and abs(layer.epsilon - EPSILON) < 1e-9 and layer.center and layer.scale:
         return NormModule(_array(layer.gamma), _array(layer.beta))
-    if isinstance(layer, keras.layers.Dense):
+    if isinstance(layer, (keras.layers.Dense, layers.ResidualDense)):
         known = {layers.get_activation(name): name for name in ACTIVATIONS.values()}
+        dense = layer.dense if isinstance(layer, layers.ResidualDense) else layer
         if layer.activation in known:
-            bias = _array(layer.bias) if layer.use_bias else None
-            return DenseModule(_array(layer.kernel), bias, known[layer.activation])
+            arrays = _array(dense.kernel), _array(dense.bias) if layer.use_bias else None, known[layer.activation]
+            if dense is layer:
+                return DenseModule(*arrays)
+            return ResidualModule(*arrays, None if layer.shortcut is None else _array(layer.shortcut.kernel))
     raise ValueError(
-        "a layer after the pooling must be a Dense with one of the activations "
+        "a layer after the pooling must be a Dense or ResidualDense with one of the activations "
         f"{', '.join(ACTIVATIONS.values())}, a LayerNormalization with epsilon {EPSILON} or a UnitNormalization to be saved; "
         f"{layer.name} is a {type(layer).__name__}."
     )
 
 
-def shown(module: DenseModule | NormModule | UnitModule) -> list[Any]:
-    """What a module is, without its weights, as plain values."""
+def shown(module: Any) -> list[Any]:
+    """What one of `MODULES` is, without its weights, as plain values."""
     return [
         type(module).__name__,
         *(part if isinstance(part, str) else None if part is None else list(part.shape) for part in module),

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -153,6 +153,10 @@ class SparseEmbedder(GroupTask):
         """Yield the vector of every document: as `queries`, with another prompt."""
         return self._stream(texts, "document")
 
+    def document_encoder(self, batch_tokens: int | None = None) -> Callable[[Iterable[str]], Iterator[SparseVector]]:
+        """A function as `documents`, in batches of that many tokens, padding included; None for what the device is fast with."""
+        return lambda texts: self._stream(texts, "document", batch_tokens)
+
     def to_scipy(self, texts: Iterable[str], prompt: str | None = None) -> Any:
         """The vectors of texts as a sparse matrix of scipy, `(texts, words)`, in compressed rows.
 
@@ -243,7 +247,7 @@ class SparseEmbedder(GroupTask):
                 progress(number, len(documents))
             yield vector
 
-    def _stream(self, texts, prompt):
+    def _stream(self, texts, prompt, batch_tokens=None):
         counts: deque[int] = deque()  # for every text that was read ahead, the number of its windows
         names = [tensor.name for tensor in self.model.inputs]
 
@@ -256,7 +260,7 @@ class SparseEmbedder(GroupTask):
         def inputs_of(batch):
             return model_inputs(names, *map(list, zip(*batch, strict=True)), self.tokenizer.pad_id)
 
-        entries = row_stream(self.model, rows(), inputs_of, _entries, self.max_len)
+        entries = row_stream(self.model, rows(), inputs_of, _entries, self.max_len, batch_tokens)
         for first in entries:
             windows = [first, *itertools.islice(entries, counts.popleft() - 1)]
             yield self._vector(windows)

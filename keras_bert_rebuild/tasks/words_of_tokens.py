@@ -74,7 +74,7 @@ def words_of_tokens(windows, texts):
     for number, text in enumerate(texts):
         rows = range(bounds[number], bounds[number + 1])
         if isinstance(text, str):
-            words, offsets = _words_of_text(windows, rows, text)
+            words, offsets = words_of_text(windows, rows, text)
         else:
             words, offsets = [windows.word_ids[row] for row in rows], None
         found.counts.append(len(text) if offsets is None else len(offsets))
@@ -89,8 +89,14 @@ def words_of_tokens(windows, texts):
     return found
 
 
-def _words_of_text(windows, rows, text):
-    """The word of every token of every row, and the offsets of the words."""
+def words_of_text(windows, rows, text):
+    """The word of every token of every row, -1 for a token without characters of one, and the offsets of the words `(words, 2)`.
+
+    Args:
+        windows: `Windows`, of which only `offsets` and `word_ids` are read; a token with word -1 is passed over.
+        rows: the numbers of the rows of the text.
+        text: the text.
+    """
     word_of, offsets, last = {}, [], None
     pieces = [list(_pieces(windows, row, text)) for row in rows]
     for piece in sorted({piece for row_pieces in pieces for piece in row_pieces if piece is not None}):

@@ -1,5 +1,6 @@
 """A headless Chromium, its requests and its console messages."""
 
+import contextlib
 import json
 import os
 import time
@@ -61,7 +62,7 @@ class Browser:
         """Open a view and wait until its arrays are unpacked."""
         self.click(f"#tab-{name}")
         for _ in range(200):
-            if self.all(f"#panel-{name} .split"):
+            if self.all(f"#panel-{name} .split:not([hidden] *)"):
                 break
             time.sleep(0.02)
         self.settle()
@@ -85,6 +86,31 @@ class Browser:
         """Two frames later everything is drawn."""
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
+        )
+
+    @contextlib.contextmanager
+    def screen(self, width, height=844, scheme="light"):
+        """A screen of so many pixels whose system wants a light or dark page."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        try:
+            yield
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def views(self):
+        """The names of the page's views."""
+        return [tab.get_attribute("id").removeprefix("tab-") for tab in self.all("#tabs [role='tab']")]
+
+    def violations(self):
+        """What axe-core finds wrong with the page as it is: names, contrast, landmarks, order of headings."""
+        self.js(Path(os.environ.get("AXE", "node_modules/axe-core/axe.min.js")).read_text(encoding="utf-8"))
+        return self.driver.execute_async_script(
+            "const done = arguments[0]; axe.run(document).then(({ violations }) => done(violations.map("
+            "({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)} ${nodes[0].failureSummary}`)))"
         )
 
     def text(self, selector, place=0):
@@ -124,3 +150,12 @@ def browser(chromium):
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
     return Browser(chromium, Path(folder) if folder else None)
+
+
+@pytest.fixture(scope="session")
+def trained():
+    from helpers import minilm
+
+    from keras_bert_rebuild import WordPieceTokenizer, from_pretrained
+
+    return from_pretrained(minilm.FOLDER), WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)

@@ -50,6 +50,17 @@ def refused(capsys, verb, *arguments):
     return said.err
 
 
+def test_the_ranking_of_another_index_is_fused_with_that_of_the_first(capsys, tmp_path):
+    other = load_task("other")
+    Index.build("corpus.tsv", tmp_path / "second", other, model="other")
+    index = Index.open("index", load_task("model"))
+    (hits,) = index.search(["the cat"], 2, fuse=[Index.open(tmp_path / "second", other)])
+    said = said_by_verb("search", capsys, "index", "the cat", "--top-k", "2", "--fuse", tmp_path / "second").out.splitlines()
+    assert [line.split()[1:3] for line in said[1:]] == [[f"{hit.score:.4f}", hit.id] for hit in hits]
+    said = refused(capsys, "search", "index", "the cat", "--fuse", "corpus.tsv")
+    assert "expected a folder that `keras-bert index` wrote; corpus.tsv is a file" in said
+
+
 @pytest.mark.compiles_long
 def test_an_index_is_made_and_searched(capsys, tmp_path):
     said = said_by_verb("index", capsys, "corpus.tsv", "--model", "model", "--output", tmp_path / "index", "--dtype", "binary")

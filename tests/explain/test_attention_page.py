@@ -15,8 +15,10 @@ from helpers.attention_models import TEXT, attention_model
 from helpers.small import small_model, spread
 
 from keras_bert_rebuild import Tokenizer, WordPieceTokenizer, attention_maps, from_pretrained, show_attention
-from keras_bert_rebuild.explain.attention_page import as_script_data, attention_page, heads_that_fit, page_data, precision_that_fits
+from keras_bert_rebuild.explain.attention_page import as_script_data, attention_page
 from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack, unpack
+from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
+from keras_bert_rebuild.explain.page_sizes import heads_that_fit, precision_that_fits
 from keras_bert_rebuild.explain.plot_attention import plot_attention
 from keras_bert_rebuild.explain.show_attention import AttentionPage
 
@@ -49,7 +51,7 @@ def data_of(page):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_packed_arrays_come_back_within_the_stated_error(precision, rng):
     array = rng.uniform(0, 1, (3, 5, 7)).astype("float32") ** 4
-    if precision not in ("uint16", "root8"):
+    if precision not in ("uint16", "root8", "root5"):
         array = array * 40 - 8
     array[0, 0, :2] = 0, 1
     array[2, 4] = 0
@@ -59,6 +61,7 @@ def test_packed_arrays_come_back_within_the_stated_error(precision, rng):
     bound = {
         "uint16": 1 / 131070,
         "root8": np.sqrt(array.clip(0, 1)) / 255 + 1 / 260100,
+        "root5": np.sqrt(array.clip(0, 1)) / 31 + 1 / 3844,
         "float16": np.abs(array) / 2048 + 1e-7,
         "float32": 0,
         "int8": np.abs(array).max(-1, keepdims=True) / 254,
@@ -85,10 +88,10 @@ def test_the_page_holds_the_arrays(rng):
     for name in ("norms", "cosines", "cosines_summed"):
         np.testing.assert_array_equal(unpack(found["arrays"][name]), getattr(anatomy, name).astype("float32"))
     assert found["tokens"] == list(maps.tokens[0])
-    assert (found["layers"], found["layerCount"], found["historyOnly"]) == ([0, 1], 2, False)
-    assert np.shape(found["patterns"]["scores"]) == (5, 2, 3)
+    assert (found["layers"], found["layerCount"], found["sources"][0]["historyOnly"]) == ([0, 1], 2, False)
+    assert np.shape(found["sources"][0]["scores"]) == (5, 2, 3)
     looking_back = replace(maps, probabilities=maps.probabilities * np.tri(9, dtype="float32"))
-    assert page_data(looking_back)["historyOnly"] is True
+    assert page_data(PageContents([PageSource(looking_back)]))["sources"][0]["historyOnly"] is True
 
 
 def test_the_page_is_one_file_and_its_policy_lets_only_its_own_script_run(rng):
@@ -178,8 +181,9 @@ def test_a_head_of_minilm_is_named_after_its_pattern():
     tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
     found, _ = data_of(show_attention(from_pretrained(minilm.FOLDER), tokenizer, "The cat sat on the mat.", "It was tired.").html)
     patterns = found["patterns"]
-    assert patterns["names"][patterns["named"][0][2][0]] == "previous token"
-    assert patterns["scores"][patterns["names"].index("previous token")][0][2] > 0.9
+    (source,) = found["sources"]
+    assert patterns["names"][source["named"][0][2][0]] == "previous token"
+    assert source["scores"][patterns["names"].index("previous token")][0][2] > 0.9
 
 
 def test_without_matplotlib_the_error_is_one_sentence(monkeypatch, rng):
@@ -197,18 +201,19 @@ def test_the_page_has_all_that_a_score_is_made_of(kind, terms, rng):
     data, _ = data_of(show_attention(model, tokenizer, TEXT).html)
     windowed = kind == "windows"
     assert maps.term_names == terms
-    assert (data["windows"], data["thetas"]) == (
+    (source,) = data["sources"]
+    assert (source["windows"], source["thetas"]) == (
         ([None, 3, 3, None], [160_000, 10_000, 10_000, 160_000]) if windowed else ([None] * 4, None)
     )
-    assert data["terms"] == ["content to position (c2p)", "position to content (p2c)"][: len(terms)]
+    assert source["terms"] == ["content to position (c2p)", "position to content (p2c)"][: len(terms)]
     arrays = {name: unpack(array) for name, array in data["arrays"].items()}
-    scores = arrays["queries"] @ np.swapaxes(arrays["keys"], -1, -2) / data["scale"]
+    scores = arrays["queries"] @ np.swapaxes(arrays["keys"], -1, -2) / source["scale"]
     if terms:
         assert np.abs(arrays["terms"]).max(axis=(0, 2, 3, 4)).min() > 0.1
         scores = scores + arrays["terms"].sum(1)
     length = scores.shape[-1]
     far = np.abs(np.arange(length)[:, None] - np.arange(length))
-    for layer, window in enumerate(data["windows"]):
+    for layer, window in enumerate(source["windows"]):
         scores[layer][:, far > (length if window is None else window)] = -np.inf
     shares = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(shares / shares.sum(-1, keepdims=True), maps.probabilities[:, 0], atol=5e-3)
@@ -217,6 +222,6 @@ def test_the_page_has_all_that_a_score_is_made_of(kind, terms, rng):
 
 def test_a_window_wider_than_the_text_is_on_the_page(rng):
     maps = replace(random_maps(rng), windows=(None, 64))
-    assert page_data(maps)["windows"] == [None, 64]
+    assert page_data(PageContents([PageSource(maps)]))["sources"][0]["windows"] == [None, 64]
     fewer, more = heads_that_fit(12, 12, 512, 64, terms=2), heads_that_fit(12, 12, 512, 64)
     assert len(fewer[0]) < len(more[0])

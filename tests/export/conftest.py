@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 NEEDED = ("onnx", "onnxruntime", "openvino", "nncf", "pyarrow")
 WITH_THEM = [
+    "test_exported_retriever.py",
     "test_onnx_model.py",
     "test_openvino.py",
     "test_parquet_vectors.py",

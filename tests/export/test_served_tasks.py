@@ -14,7 +14,7 @@ import keras_bert_rebuild
 from keras_bert_rebuild import LateInteractionEmbedder, Reranker, SentenceEmbedder, SparseEmbedder
 from keras_bert_rebuild.export.evaluation import Evaluation
 from keras_bert_rebuild.export.openvino import OpenVINORunner
-from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule, UnitModule
+from keras_bert_rebuild.pretrained.sentence_modules import DenseModule, NormModule, ResidualModule, UnitModule
 from keras_bert_rebuild.tasks.embedding_model import POOLINGS
 from keras_bert_rebuild.tasks.marked_rows import MarkedRows
 
@@ -37,7 +37,9 @@ def embedder(rng, **settings):
 def modules(rng, width):
     kernel, bias = rng.normal(size=(width, 7)).astype("float32"), rng.normal(size=7).astype("float32")
     norm = NormModule(*rng.normal(size=(2, 7)).astype("float32"))
-    return [DenseModule(kernel, bias, "tanh"), norm, UnitModule()]
+    square, matrix = rng.normal(size=(2, 7, 7)).astype("float32")
+    around = [ResidualModule(square, bias, "relu", None), ResidualModule(matrix[:, :6], None, "sigmoid", square[:, :6])]
+    return [DenseModule(kernel, bias, "tanh"), norm, *around, UnitModule()]
 
 
 @pytest.mark.parametrize("include_prompt", [True, False])

@@ -29,8 +29,8 @@ from keras_bert_rebuild import (
 )
 from keras_bert_rebuild.anatomy.parts import weights_of
 from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion
-from keras_bert_rebuild.explain.attention_page import page_data
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
+from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 from keras_bert_rebuild.explain.plot_model import plot_model
 from keras_bert_rebuild.explain.weight_names import weight_names
 from keras_bert_rebuild.families.modernbert_config import ModernBertConfig
@@ -424,7 +424,7 @@ def test_its_attention_page_shows_windows_and_embeddings_without_positions(folde
     text = "the cat the cat"
     assert "modern" in show_attention(model, tokenizer, text, name="modern").html
     maps = attention_maps(model, texts=[text], tokenizer=tokenizer, vectors=True).of_text(0)
-    assert page_data(maps)["windows"] == [None, 3, 3, None]
+    assert page_data(PageContents([PageSource(maps)]))["sources"][0]["windows"] == [None, 3, 3, None]
 
 
 def test_a_folder_fills_masks_and_keeps_its_tokenizer(folder, tmp_path):

@@ -13,7 +13,8 @@ INTRODUCTION = """\
 
 `keras-bert VERB --help` prints the text of this page, and `keras-bert --version` the version. A verb ends with exit code 0, with 2
 and a sentence for an error that the user can fix, with 130 when it was interrupted; a training that was stopped by a signal ends
-with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend.
+with 128 and its number, and the same command resumes it. `KERAS_BACKEND=jax` in front of a command chooses the backend, and
+`--verbose` after any verb shows what the libraries of the backend write to their log.
 [Outputs](../outputs.md) describes when an existing output is replaced.
 """
 

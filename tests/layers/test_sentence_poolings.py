@@ -12,9 +12,18 @@ LAYERS = {
     "root": layers.MaskedSquareRootPool1D,
     "position": layers.MaskedPositionPool1D,
     "skipped": lambda **settings: layers.WithoutLeadingTokens(2, **settings),
+    "around": lambda **settings: layers.ResidualDense(4, "tanh", **settings),
+    "around with a matrix": lambda **settings: layers.ResidualDense(3, "relu", use_bias=False, **settings),
     "cut": lambda **settings: layers.FirstFeatures(3, **settings),
 }
-SHAPES = {"root": (3, 4), "position": (3, 4), "skipped": (3, 5, 4), "cut": (3, 5, 3)}
+SHAPES = {
+    "root": (3, 4),
+    "position": (3, 4),
+    "skipped": (3, 5, 4),
+    "cut": (3, 5, 3),
+    "around": (3, 5, 4),
+    "around with a matrix": (3, 5, 3),
+}
 
 
 def with_mask(x, mask):

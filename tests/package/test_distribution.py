@@ -85,10 +85,33 @@ def test_the_wheel_has_the_package_its_pages_its_types_and_nothing_else(wheel):
     assert any(name.endswith("/LICENSE") for name in names)
 
 
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_backend_of_the_environment_is_what_a_wheel_needs(built, tmp_path, backend):
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, built.parent / "tree", cwd=tmp_path, KERAS_BACKEND=backend)
+    (path,) = tmp_path.glob("*.whl")
+    info = next(name for name in zipfile.ZipFile(path).namelist() if name.endswith("/METADATA"))
+    lines = zipfile.ZipFile(path).read(info).decode().splitlines()
+    always = [
+        line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ") and "extra ==" not in line
+    ]
+    names = {re.split("[>=;[ ]", need)[0] for need in always}
+    assert {"keras", "numpy", "rich"} <= names
+    assert names & {"tensorflow", "tensorflow-text", "jax", "torch"} == {backend}
+
+
 def test_the_sdist_has_tests_documents_examples_and_their_configuration(sdist_names):
     for folder in ("keras_bert_rebuild", "tests", "docs", "examples", "benchmarks"):
         assert tree(folder) <= sdist_names, folder
-    assert {"tox.ini", "setup.cfg", "pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"} <= sdist_names
+    assert {
+        "tox.ini",
+        "setup.cfg",
+        "setup.py",
+        "pyproject.toml",
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    } <= sdist_names
 
 
 def test_the_installed_package_is_whole_without_the_tree(python, tmp_path):
@@ -96,6 +119,11 @@ def test_the_installed_package_is_whole_without_the_tree(python, tmp_path):
     where = run(python, "-W", "error::DeprecationWarning:keras_bert_rebuild", "-c", script, cwd=tmp_path).split()[-1]
     assert Path(where).is_relative_to(python.parents[1])
     run(python, "-m", "pip", "check", cwd=tmp_path)
+
+
+def test_the_installed_package_has_its_recipes(python, tmp_path):
+    script = "from keras_bert_rebuild.recipes.pretraining import recipe; [recipe.read_recipe(name) for name in recipe.PRESETS]"
+    run(python, "-c", script, cwd=tmp_path)
 
 
 def test_the_command_is_installed(python, tmp_path):

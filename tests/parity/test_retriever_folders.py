@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from helpers import minilm
+from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, MultiVectorEncoder, SentenceTransformer, SparseEncoder
 from test_search_tasks import QUERY, TEXTS, WORDS, folder_of
 
@@ -89,6 +90,79 @@ def test_a_folder_of_pylate_has_the_vectors_that_version_6_gives_it(pylate, name
     again = MultiVectorEncoder(str(pylate.parent / "ours"), device="cpu")
     for one, other in zip(again.encode_query(TEXTS), theirs.encode_query(TEXTS), strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-5)
+
+
+@pytest.fixture
+def stanford(tmp_path):
+    """A folder as Stanford's ColBERT saves it: `bert.*` and `linear.weight` in one file, and artifact.metadata."""
+    folder = folder_of("Model", tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    torch.manual_seed(4)
+    linear = torch.nn.Linear(12, 6, bias=False).weight.detach()
+    arrays = {f"bert.{name}": value for name, value in weights.items()}
+    save_file({**arrays, "linear.weight": linear}, folder / "model.safetensors", metadata={"format": "pt"})
+    rewritten(folder / "config.json", architectures=["HF_ColBERT"])
+    rewritten(
+        folder / "artifact.metadata",
+        query_maxlen=9,
+        doc_maxlen=14,
+        dim=6,
+        similarity="cosine",
+        interaction="colbert",
+        attend_to_mask_tokens=False,
+        mask_punctuation=True,
+        query_token_id="[unused0]",
+        doc_token_id="[unused1]",
+    )
+    return folder
+
+
+STANFORD = {
+    "as saved": {},
+    "masks are attended to": {"attend_to_mask_tokens": True},
+    "punctuation stays": {"mask_punctuation": False},
+    "other markers": {"query_token_id": "worda", "doc_token_id": "wordb"},
+    "markers by default": {"query_token_id": None, "doc_token_id": None, "mask_punctuation": None},
+}
+
+
+@pytest.mark.parametrize("name", STANFORD)
+def test_a_folder_of_stanford_has_the_vectors_that_version_6_gives_it(stanford, name):
+    rewritten(stanford / "artifact.metadata", **STANFORD[name])
+    theirs, task = MultiVectorEncoder(str(stanford), device="cpu"), load_task(stanford)
+    for found, expected in (
+        (task.queries(TEXTS), theirs.encode_query(TEXTS)),
+        (task.documents(TEXTS), theirs.encode_document(TEXTS)),
+    ):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, np.asarray(other), atol=1e-5)
+    task.save(stanford.parent / "ours")
+    again = MultiVectorEncoder(str(stanford.parent / "ours"), device="cpu")
+    for one, other in zip(again.encode_document(TEXTS), theirs.encode_document(TEXTS), strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-5)
+
+
+def test_a_query_of_stanford_is_the_projection_of_every_token_scaled(stanford):
+    task, encoder = load_task(stanford), transformers.BertModel.from_pretrained(stanford).eval()
+    linear = load_file(stanford / "model.safetensors")["linear.weight"]
+    ids = [WORDS.index(word) for word in ("[CLS]", "[unused0]", "worda", "wordb", "[SEP]", *["[MASK]"] * 4)]
+    with torch.no_grad():
+        tokens = encoder(torch.tensor([ids]), attention_mask=torch.tensor([[1] * 5 + [0] * 4])).last_hidden_state[0]
+    expected = torch.nn.functional.normalize(tokens @ linear.T, dim=-1).numpy()
+    np.testing.assert_allclose(next(task.queries(["worda wordb"])), expected, atol=1e-5)
+
+
+def test_a_dense_layer_of_pylate_may_have_a_connection_around_it(pylate):
+    matrix = torch.nn.Linear(12, 6, bias=False).weight.detach()
+    weights = torch.load(pylate / "1_Dense" / "pytorch_model.bin")
+    torch.save({**weights, "residual.weight": matrix}, pylate / "1_Dense" / "pytorch_model.bin")
+    rewritten(pylate / "1_Dense" / "config.json", use_residual=True)
+    theirs, task = MultiVectorEncoder(str(pylate), device="cpu"), load_task(pylate)
+    task.save(pylate.parent / "ours")
+    again = MultiVectorEncoder(str(pylate.parent / "ours"), device="cpu")
+    for one, *others in zip(theirs.encode_query(TEXTS), task.queries(TEXTS), again.encode_query(TEXTS), strict=True):
+        for other in others:
+            np.testing.assert_allclose(np.asarray(other), np.asarray(one), atol=1e-5)
 
 
 IDENTITY = "torch.nn.modules.linear.Identity"

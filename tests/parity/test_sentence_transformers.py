@@ -64,6 +64,8 @@ EXACT = {
     "two dense": ((st.Dense(24, 7), st.Dense(7, 4, activation_function=torch.nn.ReLU())), {"pooling": ("mean", "cls")}),
     "unit and dense": ((st.Normalize(), st.Dense(12, 3), st.Normalize()), {}),
     "norm": ((st.LayerNorm(12),), {}),
+    "a connection around dense": ((st.Dense(12, 12, use_residual=True),), {}),
+    "connections around dense": ((st.Dense(12, 7, use_residual=True), st.Dense(7, 5, bias=False, use_residual=True)), {}),
     "dropout": ((st.Dropout(0.5), st.Normalize()), {}),
     "a default prompt": ((), {"prompts": {"query": "wordb: "}, "default": "query"}),
     "a prompt that is no default": ((), {"prompts": {"query": "wordb: "}}),
@@ -152,7 +154,6 @@ def test_do_lower_case_lower_cases_a_cased_tokenizer(encoder):
 
 
 REFUSED = {
-    "residual": ((st.Dense(12, 12, use_residual=True),), {}, "use_residual"),
     "another output": ((st.Dense(12, 12, module_output_name="other"),), {}, "module_output_name"),
     "another activation": ((st.Dense(12, 12, activation_function=torch.nn.Softsign()),), {}, "Softsign"),
 }

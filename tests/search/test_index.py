@@ -108,10 +108,35 @@ def test_late_interaction_scores_the_candidates_of_another_index(folder):
         expected = [pair for pair in brute_force(WordVectors(), CORPUS, query, 60) if pair[0] in names]
         assert [tuple(hit) for hit in hits] == expected[:4]
     few = Index.build(CORPUS[:10], folder / "few", WordVectors())
-    with pytest.raises(
-        ValueError, match=r"expected candidates from an index of the same documents; .*few has no 'd\d+' of .*first"
-    ):
+    with pytest.raises(ValueError, match=r"expected another index of the same documents; .*few has no 'd\d+' of .*first"):
         few.search(QUERIES, candidates=dense)
+
+
+@pytest.mark.parametrize(("top_k", "depth"), [(4, 10), (60, 7), (60, 60)])
+def test_rankings_of_several_indexes_are_fused_by_reciprocal_ranks(folder, top_k, depth):
+    models = [WholeNumbers(), Words(), WordVectors()]
+    index, *others = [Index.build(CORPUS, folder / f"fused-{type(model).__name__}", model, block=23) for model in models]
+    for query, hits in zip(QUERIES, index.search(QUERIES, top_k, fuse=others, depth=depth), strict=True):
+        sums = {}
+        for model in models:
+            for rank, (name, _) in enumerate(brute_force(model, CORPUS, query, depth), 1):
+                sums[name] = sums.get(name, 0) + 1 / (60 + rank)
+        expected = sorted(sums, key=lambda name: (np.float32(sums[name]), name), reverse=True)[:top_k]
+        assert [hit.id for hit in hits] == expected
+        np.testing.assert_allclose([hit.score for hit in hits], [sums[name] for name in expected], rtol=1e-6)
+
+
+def test_a_reranker_scores_what_was_fused(folder):
+    class ByLength:
+        def scores_of(self, pairs):
+            return [len(text) for _, text in pairs]
+
+    index, other = (Index.build(CORPUS, folder / f"both-{kind.__name__}", kind()) for kind in (WholeNumbers, WordVectors))
+    lengths = {document.id: len(document.full_text) for document in CORPUS}
+    found = index.search(QUERIES, 60, fuse=[other], depth=6)
+    for fused, hits in zip(found, index.search(QUERIES, 3, fuse=[other], depth=6, reranker=ByLength()), strict=True):
+        best = sorted((hit.id for hit in fused[:6]), key=lambda name: (lengths[name], name), reverse=True)
+        assert [tuple(hit) for hit in hits] == [(name, lengths[name]) for name in best[:3]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

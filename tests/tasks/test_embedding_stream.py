@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers.small_tasks import TOKENIZER, VOCABULARY, sentence, small_encoder
 
-from keras_bert_rebuild import EmbeddingStream, extract_embeddings
+from keras_bert_rebuild import EmbeddingStream, SentenceEmbedder, extract_embeddings
 from keras_bert_rebuild.kernels import traits
 from keras_bert_rebuild.tasks import embedding_stream, text_rows
 
@@ -51,6 +51,23 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     assert {length for _, length in shapes} == {length for _, length in before}
     monkeypatch.undo()
     np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
+
+
+def test_blocks_of_documents_are_padded_to_the_lengths_of_the_first(rng, monkeypatch, shapes):
+    task = SentenceEmbedder(small_encoder(()), TOKENIZER, truncate=True)
+    blocks = [[sentence(rng, int(words)) for words in rng.integers(1, most, 400)] for most in (9, 35, 17)]
+    expected = [list(task.documents(texts)) for texts in blocks]
+    shapes.clear()
+    monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
+    encode = task.document_encoder(batch_tokens=128)
+    found = [list(encode(texts)) for texts in blocks]
+    assert {length for _, length in shapes} <= {8, 12, 24, 40}
+    assert max(rows * length for rows, length in shapes) <= 128
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(expected), atol=1e-5)
+    shapes.clear()
+    after = task.document_encoder(batch_tokens=128)
+    next(after(blocks[0]))  # as a resumed index does
+    np.testing.assert_array_equal(list(after(blocks[2])), found[2])
 
 
 def test_the_tokens_of_a_batch_follow_the_device_unless_they_are_given(monkeypatch, shapes):

@@ -124,16 +124,29 @@ def split_documents(corpus, share, seed=0):
     return train, unseen(held_out, train)
 
 
-def _divided(corpus, share, seed):
-    """The documents to train on, and those held out."""
-    count = len(corpus.document_starts) - 1
+def chosen_documents(count, share, seed=0):
+    """The numbers of the documents that `split_documents` holds out of a corpus, ascending.
+
+    Args:
+        count: documents of the corpus.
+        share, seed: see `split_documents`.
+
+    Raises:
+        ValueError: the corpus is too small for this.
+    """
     held_out = max(round(share * count), 3)
     if count - held_out < 3:
         raise ValueError(
             f"holding out {share} of {count} documents leaves fewer than 3 to train on: separate documents by blank lines, or hold "
             "out none."
         )
-    chosen = np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
+    return np.sort(permuted(keys(seed, 0, 0), count, np.arange(held_out)))
+
+
+def _divided(corpus, share, seed):
+    """The documents to train on, and those held out."""
+    count = len(corpus.document_starts) - 1
+    chosen = chosen_documents(count, share, seed)
     others = np.setdiff1d(np.arange(count), chosen, assume_unique=True)
     return SomeDocuments(corpus, others), SomeDocuments(corpus, chosen)
 

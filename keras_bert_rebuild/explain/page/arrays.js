@@ -32,8 +32,9 @@ async function unpack(packed) {
   const bytes = await inflated(packed.data);
   const size = packed.shape.reduce((a, b) => a * b, 1);
   const values = new Float32Array(size);
-  if (packed.precision === "root8") {
-    const table = Float32Array.from({ length: 256 }, (_, code) => (code / 255) ** 2);
+  if (packed.precision === "root8" || packed.precision === "root5") {
+    const most = packed.precision === "root8" ? 255 : 31;
+    const table = Float32Array.from({ length: 256 }, (_, code) => (code / most) ** 2);
     for (let i = 0; i < size; i++) values[i] = table[bytes[i]];
   } else if (packed.precision === "uint16") {
     for (let i = 0; i < size; i++) values[i] = (bytes[i] + 256 * bytes[size + i]) / 65535;
@@ -70,8 +71,24 @@ function array(name) {
 const LENGTH = data.tokens.length;
 const LAYERS = data.layers.length;
 const HEADS = data.heads.length;
-let probabilities = null; // there before anything is drawn
+
+// A source is a model, or a training at one of its steps. Its maps are there before anything of it is drawn.
+const SOURCES = data.sources;
+const IS_TRAINING = SOURCES[0].step !== null;
+const ARE_MODELS = !IS_TRAINING && SOURCES.length === 2;
+const KEPT = 6; // sources whose maps are unpacked at the same time: those of a long training would fill the memory
+const mapsOf = new Map();
+
+async function loadMaps(source) {
+  const found = mapsOf.get(source) || (await unpack(data.arrays[`probabilities${SOURCES[source].suffix}`]));
+  mapsOf.delete(source);
+  mapsOf.set(source, found); // the newest is the last
+  for (const old of mapsOf.keys()) {
+    if (mapsOf.size <= KEPT) break;
+    if (old !== source && old !== state.source && old !== state.held) mapsOf.delete(old);
+  }
+}
 
 // Where the map of a head begins; layer and head are places in data.layers and data.heads.
 const mapAt = (layer, head) => (layer * HEADS + head) * LENGTH * LENGTH;
-const share = (layer, head, query, key) => probabilities[mapAt(layer, head) + query * LENGTH + key];
+const share = (layer, head, query, key, source = state.source) => mapsOf.get(source)[mapAt(layer, head) + query * LENGTH + key];

@@ -24,7 +24,7 @@ const palettes = new Map();
 function palette() {
   const dark = isDark();
   if (!palettes.has(dark)) {
-    const lightness = dark ? 0.76 : 0.56;
+    const lightness = dark ? 0.76 : 0.52;
     // Around the circle from blue on, so that the first heads are calm and neighbours are never far from kin.
     const heads = data.heads.map((_, i) => fromOklch(lightness, dark ? 0.125 : 0.15, 255 + (360 * i) / Math.max(HEADS, 5)));
     const rgb = (hue, chroma) => fromOklch(lightness, chroma, hue);

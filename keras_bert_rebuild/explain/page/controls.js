@@ -49,13 +49,15 @@ function layerChoice() {
 }
 
 // What a layer sees and how it knows positions, for models with windows or rotary positions.
-const kindsDiffer = Boolean(data.thetas) || data.windows.some((window) => window !== null);
+const kindsDiffer = SOURCES.some(({ thetas, windows }) => Boolean(thetas) || windows.some((window) => window !== null));
 
 function kindOfLayer(layer) {
-  const window = data.windows[layer];
-  const theta = data.thetas && data.thetas[layer];
-  const seen = window === null ? "every token" : `window of ${2 * window}: \u00b1${window}`;
-  return theta ? `${seen} \u00b7 rotary positions, theta ${theta.toLocaleString("en")}` : seen;
+  const kinds = shownSources().map((source) => {
+    const { thetas, windows } = SOURCES[source];
+    const seen_ = windows[layer] === null ? "every token" : `window of ${2 * windows[layer]}: \u00b1${windows[layer]}`;
+    return thetas && thetas[layer] ? `${seen_} \u00b7 rotary positions, theta ${grouped(thetas[layer])}` : seen_;
+  });
+  return kinds.every((kind) => kind === kinds[0]) ? kinds[0] : kinds.map((kind, place) => `${"AB"[place]}: ${kind}`).join("; ");
 }
 
 function headChoice() {

@@ -1,14 +1,20 @@
 // Embeddings: the vectors that are added for a token, their norms and angles, before and after the norm.
 
-const PARTS = data.embeddings ? data.embeddings.parts : [];
-const SIZE = data.embeddings ? data.arrays.summed.shape[1] : 0;
 const BLOCK = 64; // values in a row of a vector's picture
 const ARRAYS = ["vectors", "summed", "normalised", "norms", "norms_summed", "norms_normalised", "cosines", "cosines_summed"];
 
+// The arrays of a source, and what its data says of them.
+async function loadEmbeddings(source) {
+  const { suffix, embeddings } = SOURCES[source];
+  const values = await Promise.all(ARRAYS.map((name) => array(`${name}${suffix}`)));
+  const arrays_ = Object.fromEntries(ARRAYS.map((name, i) => [name, values[i]]));
+  return { ...arrays_, ...embeddings, size: data.arrays[`summed${suffix}`].shape[1] };
+}
+
 function drawVector(canvas, values) {
-  const columns = Math.min(BLOCK, SIZE);
+  const columns = Math.min(BLOCK, values.length);
   const cell = BARS.width / columns;
-  const rows = Math.ceil(SIZE / columns);
+  const rows = Math.ceil(values.length / columns);
   const tall = Math.min(cell, 5);
   const ctx = context(canvas, BARS.width, rows * tall);
   // One number out of hundreds that is far from the others would leave these white.
@@ -21,15 +27,7 @@ function drawVector(canvas, values) {
 }
 
 function embeddingsView(panel) {
-  const waiting = element("p", { className: "note", text: "Unpacking vectors \u2026" });
-  panel.append(waiting);
-  let draw = () => {};
-  Promise.all(ARRAYS.map(array)).then((values) => {
-    waiting.remove();
-    draw = builtEmbeddingsView(panel, Object.fromEntries(ARRAYS.map((name, i) => [name, values[i]])));
-    change({});
-  });
-  return () => draw();
+  return perModel(panel, "Unpacking vectors \u2026", async (source, box) => builtEmbeddingsView(box, await loadEmbeddings(source)));
 }
 
 function normTable(found) {
@@ -40,11 +38,11 @@ function normTable(found) {
     row.setAttribute("role", "option");
     row.dataset.item = i;
     row.append(tokenElement(i));
-    for (const text of [data.ids[i], data.embeddings.segments[i], data.embeddings.positions[i]]) {
+    for (const text of [data.ids[i], found.segments[i], found.positions[i]]) {
       row.append(element("span", { className: "id", text: String(text) }));
     }
     const bars = element("span", { className: "normbars" });
-    PARTS.forEach((_, part) => {
+    found.parts.forEach((_, part) => {
       const bar = element("i", { className: `part part${part}` });
       bar.style.width = `${(100 * found.norms[part * LENGTH + i]) / most}%`;
       bars.append(bar);
@@ -79,18 +77,18 @@ function normTable(found) {
 function builtEmbeddingsView(panel, found) {
   const table = normTable(found);
   const titles = element("div", { className: "titles normtitles" });
-  const names = ["Token", "id", "segment", "position", `norms of ${PARTS.join(", ")} and their sum`, "sum", "normed"];
+  const names = ["Token", "id", "segment", "position", `norms of ${found.parts.join(", ")} and their sum`, "sum", "normed"];
   for (const text of names) titles.append(element("span", { text }));
   const stage = element("div", { className: "stage plain" }, table.table);
   const left = element("div", { className: "left" }, titles, stage);
 
-  const title = element("h3");
+  const title = element("h2");
   const pieces = element("p", { className: "pieces" });
   const box = element("aside", { className: "side" }, title, pieces);
-  const pictures = [...PARTS, "sum", "normed"].map((name, i) => {
-    const sign = i === 0 ? "" : i < PARTS.length ? "+" : name === "sum" ? "=" : "\u2192";
+  const pictures = [...found.parts, "sum", "normed"].map((name, i) => {
+    const sign = i === 0 ? "" : i < found.parts.length ? "+" : name === "sum" ? "=" : "\u2192";
     const canvas = element("canvas", { attributes: { role: "img", "aria-label": `Vector: ${name}` } });
-    const label = element("span", { className: i < PARTS.length ? `swatch part${i}` : "swatch" });
+    const label = element("span", { className: i < found.parts.length ? `swatch part${i}` : "swatch" });
     const norm = element("b", { className: "value" });
     const text = element("span", { text: `${sign} ${name}`.trim() });
     box.append(element("figure", {}, element("figcaption", {}, label, text, norm), canvas));
@@ -98,20 +96,20 @@ function builtEmbeddingsView(panel, found) {
   });
   const cosines = element("table", { className: "cosines" });
   const caption = element("caption", { text: "Cosines: which part decides where the sum points" });
-  const top = element("tr", {}, element("td"), ...[...PARTS, "sum"].map((name) => element("th", { text: name, scope: "col" })));
+  const top = element("tr", {}, element("td"), ...[...found.parts, "sum"].map((name) => element("th", { text: name, scope: "col" })));
   cosines.append(caption, top);
-  const fields = PARTS.map((name) => {
+  const fields = found.parts.map((name) => {
     const row = element("tr", {}, element("th", { text: name, scope: "row" }));
-    const made = [...PARTS, "sum"].map(() => element("td"));
+    const made = [...found.parts, "sum"].map(() => element("td"));
     row.append(...made);
     cosines.append(row);
     return made;
   });
-  box.append(cosines, element("p", { className: "note", text: `${SIZE} values a vector, ${Math.min(BLOCK, SIZE)} in a row; each picture has a scale of its own.` }));
+  box.append(cosines, element("p", { className: "note", text: `${found.size} values a vector, ${Math.min(BLOCK, found.size)} in a row; each picture has a scale of its own.` }));
   panel.append(element("div", { className: "split wide" }, left, box));
 
-  const count = PARTS.length;
-  const rowOf = (values, i) => values.subarray(i * SIZE, (i + 1) * SIZE);
+  const count = found.parts.length;
+  const rowOf = (values, i) => values.subarray(i * found.size, (i + 1) * found.size);
   let drawn = null;
   return () => {
     if (state.token === null) state.token = Math.max(everyToken.findIndex((i) => !isSpecial(i)), 0);
@@ -121,9 +119,9 @@ function builtEmbeddingsView(panel, found) {
     if (now === drawn) return;
     drawn = now;
     title.textContent = `${labels[i]}`;
-    pieces.replaceChildren(...data.embeddings.pieces[i].map((piece) => element("span", { className: "token", text: shown(piece), dir: "auto" })));
+    pieces.replaceChildren(...found.pieces[i].map((piece) => element("span", { className: "token", text: shown(piece), dir: "auto" })));
     pictures.forEach(({ canvas, norm }, part) => {
-      const vectors = part < count ? found.vectors.subarray(part * LENGTH * SIZE) : part === count ? found.summed : found.normalised;
+      const vectors = part < count ? found.vectors.subarray(part * LENGTH * found.size) : part === count ? found.summed : found.normalised;
       const norms = part < count ? found.norms.subarray(part * LENGTH) : part === count ? found.norms_summed : found.norms_normalised;
       drawVector(canvas, rowOf(vectors, i));
       norm.textContent = number(norms[i], 3);
@@ -132,7 +130,7 @@ function builtEmbeddingsView(panel, found) {
       made.forEach((field, b) => {
         const value = b < count ? found.cosines[(i * count + a) * count + b] : found.cosines_summed[a * LENGTH + i];
         field.textContent = number(value, 2);
-        field.style.backgroundColor = signed(a === b ? 0 : 0.5 * value, 1);
+        field.style.backgroundColor = signed(a === b ? 0 : 0.3 * value, 1);
       });
     });
   };

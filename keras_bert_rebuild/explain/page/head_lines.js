@@ -9,7 +9,8 @@ function cellWidth(heads) {
   return Math.min(CELL, Math.floor(84 / Math.max(heads, 1)));
 }
 
-function drawLines(canvas, { width, height, scroll, row, queries, keys }) {
+function drawLines(canvas, source, { width, height, scroll, row, queries, keys }) {
+  const probabilities = mapsOf.get(source);
   const ctx = context(canvas, width, height);
   const heads = [...state.heads].sort((a, b) => a - b);
   const cell = cellWidth(heads.length);
@@ -48,17 +49,17 @@ function drawLines(canvas, { width, height, scroll, row, queries, keys }) {
       ctx.stroke(path);
     });
   });
-  drawCells(ctx, { heads, cell, right, centre, row, keys, about, height });
+  drawCells(ctx, source, { heads, cell, right, centre, row, keys, about, height });
 }
 
 // Beside every key a square for each head: how much the query that is looked at gives it.
-function drawCells(ctx, { heads, cell, right, centre, row, keys, about, height }) {
+function drawCells(ctx, source, { heads, cell, right, centre, row, keys, about, height }) {
   if (!about || about.side !== "query") return;
   keys.forEach((key, j) => {
     const y = centre(j);
     if (y < -row || y > height + row) return;
     heads.forEach((head, i) => {
-      const value = share(state.layer, head, about.token, key);
+      const value = share(state.layer, head, about.token, key, source);
       if (value < 0.002) return;
       ctx.fillStyle = headColour(head, Math.min(0.08 + value ** 0.6, 1));
       ctx.fillRect(right + 5 + i * cell, y - row / 2 + 3, cell - 1.5, row - 6);

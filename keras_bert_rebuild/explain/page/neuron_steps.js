@@ -6,7 +6,7 @@ function drawBars(canvas, rows) {
   const height = rows.length * (BARS.height + BARS.gap);
   const ctx = context(canvas, BARS.width, height);
   const { positive, negative, soft, ink, line } = palette();
-  const cell = BARS.width / WIDTH;
+  const cell = BARS.width / neurons.width;
   ctx.font = "11px ui-sans-serif, system-ui, sans-serif";
   rows.forEach(({ label, values, sum }, i) => {
     const top = i * (BARS.height + BARS.gap) + BARS.gap - 4;
@@ -41,17 +41,17 @@ function drawBars(canvas, rows) {
 }
 
 function neuronSteps() {
-  const title = element("h3");
+  const title = element("h2");
   const canvas = element("canvas", { className: "bars", attributes: { role: "img", "aria-label": "Query, key and their products" } });
   const neuron = element("p", { className: "note pair", text: "\u00a0" });
   const list = element("dl", { className: "steps" });
   const values = {};
-  const parts = Math.round(data.scale ** 2 / WIDTH);
+  const parts = Math.round(neurons.scale ** 2 / neurons.width);
   const names = [
-    ["dot", data.terms.length ? "content to content" : "sum of the products"],
-    ...data.terms.map((text, term) => [`term${term}`, text]),
-    ...(data.terms.length ? [["sum", "sum of these"]] : []),
-    ["score", `divided by \u221a${parts > 1 ? `(${parts}\u00b7${WIDTH})` : WIDTH} = ${number(data.scale, 3)}`],
+    ["dot", neurons.terms.length ? "content to content" : "sum of the products"],
+    ...neurons.terms.map((text, term) => [`term${term}`, text]),
+    ...(neurons.terms.length ? [["sum", "sum of these"]] : []),
+    ["score", `divided by \u221a${parts > 1 ? `(${parts}\u00b7${neurons.width})` : neurons.width} = ${number(neurons.scale, 3)}`],
     ["place", "among all keys"],
     ["share", "softmax: share of attention"],
   ];
@@ -63,16 +63,16 @@ function neuronSteps() {
   const box = element("aside", { className: "side" }, title, canvas, neuron, list, own);
   canvas.addEventListener("pointermove", (event) => {
     const box_ = canvas.getBoundingClientRect();
-    const at = Math.min(Math.max(Math.floor(((event.clientX - box_.left) / box_.width) * WIDTH), 0), WIDTH - 1);
+    const at = Math.min(Math.max(Math.floor(((event.clientX - box_.left) / box_.width) * neurons.width), 0), neurons.width - 1);
     if (at !== state.neuron) change({ neuron: at });
   });
   canvas.addEventListener("pointerleave", () => change({ neuron: null }));
   const draw = ({ dots, sums, scores, shares }) => {
-    const q = vectorAt(queryVectors, state.query);
-    const k = vectorAt(keyVectors, state.key);
+    const q = vectorAt(neurons.queries, state.query);
+    const k = vectorAt(neurons.keys, state.key);
     const products = Array.from(q, (value, i) => value * k[i]);
     title.textContent = `${labels[state.query]} \u2192 ${labels[state.key]}`;
-    const rotated = data.thetas && data.thetas[state.layer] ? ", rotated by its position" : "";
+    const rotated = neurons.thetas && neurons.thetas[state.layer] ? ", rotated by its position" : "";
     drawBars(canvas, [
       { label: `query${rotated}`, values: [...q] },
       { label: `key${rotated}`, values: [...k] },
@@ -82,7 +82,7 @@ function neuronSteps() {
     neuron.textContent = i === null ? "\u00a0" : `neuron ${i}:  ${number(q[i])} \u00d7 ${number(k[i])} = ${number(products[i])}`;
     const seen = Number.isFinite(scores[state.key]);
     values.dot.textContent = seen ? number(dots[state.key], 3) : "\u2013";
-    if (data.terms.length) {
+    if (neurons.terms.length) {
       const terms = termsOf(state.query, state.key);
       terms.forEach((term, i) => (values[`term${i}`].textContent = seen ? number(term, 3) : "\u2013"));
       values.sum.textContent = seen ? number(sums[state.key], 3) : "\u2013";
@@ -92,8 +92,8 @@ function neuronSteps() {
     values.place.textContent = seen ? `${rank} of ${scores.filter(Number.isFinite).length}` : state.key < dots.length ? "outside of the window" : "may not look ahead";
     values.share.textContent = seen ? number(shares[state.key], 4) : "0";
     values.share.style.color = headColour(state.head);
-    const given = number(share(state.layer, state.head, state.query, state.key), 4);
-    own.textContent = `Computed here from ${data.terms.length ? "queries, keys and terms" : "queries and keys"} in float16. The model\u2019s own share: ${given}`;
+    const given = number(share(state.layer, state.head, state.query, state.key, neurons.source), 4);
+    own.textContent = `Computed here from ${neurons.terms.length ? "queries, keys and terms" : "queries and keys"} in float16. The model\u2019s own share: ${given}`;
   };
   return { box, draw };
 }

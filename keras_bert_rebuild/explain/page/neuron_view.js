@@ -1,36 +1,41 @@
 // Neuron view: how one head comes from two vectors to a share of attention, for one query and every key.
 
-let queryVectors = null;
-let keyVectors = null;
-let termScores = null;
-const WIDTH = data.arrays.queries ? data.arrays.queries.shape[3] : 0;
+// Those of the source that is drawn: queries, keys and terms, their width, and what its data says of scores.
+let neurons = null;
+
+async function loadNeurons(source) {
+  const { suffix } = SOURCES[source];
+  const names = [`queries${suffix}`, `keys${suffix}`, `terms${suffix}`];
+  const [queries, keys, termScores] = await Promise.all(names.map((name) => (data.arrays[name] ? array(name) : null)));
+  return { ...SOURCES[source], source, queries, keys, termScores, width: data.arrays[names[0]].shape[3] };
+}
 
 const vectorAt = (vectors, token) => {
-  const begin = ((state.layer * HEADS + state.head) * LENGTH + token) * WIDTH;
-  return vectors.subarray(begin, begin + WIDTH);
+  const begin = ((state.layer * HEADS + state.head) * LENGTH + token) * neurons.width;
+  return vectors.subarray(begin, begin + neurons.width);
 };
 
-// What is added to query · key for a pair, on the scale of the products: a number for each of data.terms.
+// What is added to query · key for a pair, on the scale of the products: a number for each of neurons.terms.
 const termsOf = (query, key) =>
-  data.terms.map((_, term) => {
-    const begin = ((state.layer * data.terms.length + term) * HEADS + state.head) * LENGTH + query;
-    return termScores[begin * LENGTH + key] * data.scale;
+  neurons.terms.map((_, term) => {
+    const begin = ((state.layer * neurons.terms.length + term) * HEADS + state.head) * LENGTH + query;
+    return neurons.termScores[begin * LENGTH + key] * neurons.scale;
   });
 
 // What the head makes of a query: products, sums with the terms, score and share for every key that it may look at.
 function scoresOf(query) {
-  const q = vectorAt(queryVectors, query);
-  const last = data.historyOnly ? query + 1 : LENGTH;
+  const q = vectorAt(neurons.queries, query);
+  const last = neurons.historyOnly ? query + 1 : LENGTH;
   const dots = [];
   for (let key = 0; key < last; key++) {
-    const k = vectorAt(keyVectors, key);
+    const k = vectorAt(neurons.keys, key);
     let dot = 0;
-    for (let i = 0; i < WIDTH; i++) dot += q[i] * k[i];
+    for (let i = 0; i < neurons.width; i++) dot += q[i] * k[i];
     dots.push(dot);
   }
-  const window = data.windows[state.layer];
-  const sums = dots.map((dot, key) => (termScores ? termsOf(query, key).reduce((sum, term) => sum + term, dot) : dot));
-  const scores = sums.map((sum, key) => (window === null || Math.abs(key - query) <= window ? sum / data.scale : -Infinity));
+  const window = neurons.windows[state.layer];
+  const sums = dots.map((dot, key) => (neurons.termScores ? termsOf(query, key).reduce((sum, term) => sum + term, dot) : dot));
+  const scores = sums.map((sum, key) => (window === null || Math.abs(key - query) <= window ? sum / neurons.scale : -Infinity));
   const top = Math.max(...scores);
   const total = scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
   return { dots, sums, scores, shares: scores.map((score) => Math.exp(score - top) / total) };
@@ -44,18 +49,18 @@ function signed(value, most) {
 
 function drawStrips(canvas, { width, height, scroll, row, query, keys, chosen }) {
   const ctx = context(canvas, width, height);
-  const q = vectorAt(queryVectors, query);
+  const q = vectorAt(neurons.queries, query);
   const visible = keys.map((key, i) => [key, i * row - scroll]).filter(([, y]) => y > -row && y < height);
   let most = 0;
   for (const key of keys) {
-    const k = vectorAt(keyVectors, key);
-    for (let i = 0; i < WIDTH; i++) most = Math.max(most, Math.abs(q[i] * k[i]));
+    const k = vectorAt(neurons.keys, key);
+    for (let i = 0; i < neurons.width; i++) most = Math.max(most, Math.abs(q[i] * k[i]));
   }
-  const cell = width / WIDTH;
+  const cell = width / neurons.width;
   for (const [key, y] of visible) {
-    const k = vectorAt(keyVectors, key);
+    const k = vectorAt(neurons.keys, key);
     const inset = key === chosen ? 2 : 4;
-    for (let i = 0; i < WIDTH; i++) {
+    for (let i = 0; i < neurons.width; i++) {
       ctx.fillStyle = signed(q[i] * k[i], most);
       ctx.fillRect(i * cell, y + inset, Math.max(cell - 0.4, 0.6), row - 2 * inset);
     }
@@ -96,21 +101,15 @@ function numberColumn() {
 }
 
 function neuronView(panel) {
-  const waiting = element("p", { className: "note", text: "Unpacking queries and keys \u2026" });
-  panel.append(waiting);
-  let draw = () => {};
-  Promise.all([array("queries"), array("keys"), data.arrays.terms ? array("terms") : null]).then(([queries, keys, terms]) => {
-    queryVectors = queries;
-    keyVectors = keys;
-    termScores = terms;
-    waiting.remove();
-    draw = builtNeuronView(panel);
-    change({});
+  return perModel(panel, "Unpacking queries and keys \u2026", async (source, box) => {
+    const loaded = await loadNeurons(source);
+    neurons = loaded;
+    const draw = builtNeuronView(box, loaded);
+    return draw;
   });
-  return () => draw();
 }
 
-function builtNeuronView(panel) {
+function builtNeuronView(panel, mine) {
   const layer = layerChoice();
   const head = headChoice();
   const queries = tokenColumn("queries", "Query: the token that looks");
@@ -120,7 +119,7 @@ function builtNeuronView(panel) {
   const numbers = numberColumn();
   const stage = element("div", { className: "stage neuronstage" }, queries.column, keys.column, strips, numbers.column);
   const titles = element("div", { className: "titles neurontitles" });
-  for (const text of ["Query", "Key", "query \u00d7 key, neuron by neuron", "sum", `\u00f7 ${number(data.scale, 2)}`, "softmax"]) {
+  for (const text of ["Query", "Key", "query \u00d7 key, neuron by neuron", "sum", `\u00f7 ${number(neurons.scale, 2)}`, "softmax"]) {
     titles.append(element("span", { text }));
   }
   const steps = neuronSteps();
@@ -146,20 +145,22 @@ function builtNeuronView(panel) {
   strips.addEventListener("pointermove", (event) => {
     const box = strips.getBoundingClientRect();
     const key = tokens().keys[Math.floor((event.clientY - box.top) / rowHeight(LENGTH))];
-    const neuron = Math.min(Math.max(Math.floor(((event.clientX - box.left) / box.width) * WIDTH), 0), WIDTH - 1);
+    const neuron = Math.min(Math.max(Math.floor(((event.clientX - box.left) / box.width) * neurons.width), 0), neurons.width - 1);
     if (key !== undefined && (key !== state.key || neuron !== state.neuron)) change({ key, neuron });
   });
   const paint = () => {
     const { keys: places } = tokens();
     const row = rowHeight(LENGTH);
     strips.style.height = `${row * places.length}px`;
-    if (state.query === null) return;
+    if (state.query === null || !stage.clientHeight) return;
+    neurons = mine;
     const size = { width: strips.clientWidth, height: Math.min(stage.clientHeight, strips.clientHeight) };
     drawStrips(canvas, { ...size, scroll: stage.scrollTop, row, query: state.query, keys: places, chosen: state.key });
   };
   stage.addEventListener("scroll", paint, { passive: true });
   new ResizeObserver(paint).observe(stage);
   return () => {
+    neurons = mine;
     const places = tokens();
     if (state.query === null || state.key === null || !places.queries.includes(state.query) || !places.keys.includes(state.key)) {
       Object.assign(state, strongest());

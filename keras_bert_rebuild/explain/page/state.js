@@ -1,28 +1,21 @@
 // What is chosen; views draw it, controls change it.
 
-// A first look at something that can be read at once: the head that follows a pattern most, resting on delimiters aside.
-function firstHead() {
-  const { names, scores, named } = data.patterns;
-  let best = { layer: 0, head: 0, score: -1 };
-  for (let layer = 0; layer < LAYERS; layer++) {
-    for (let head = 0; head < HEADS; head++) {
-      for (const pattern of named[layer][head]) {
-        const score = scores[pattern][layer][head];
-        if (names[pattern] !== "delimiter" && names[pattern] !== "same sentence" && score > best.score) best = { layer, head, score };
-      }
-    }
-  }
-  return best;
-}
+const LAST = SOURCES.length - 1;
+const everyHead = Array.from({ length: LAYERS * HEADS }, (_, i) => ({ layer: Math.floor(i / HEADS), head: i % HEADS }));
 
-const first = firstHead();
 const state = {
-  tab: "heads",
-  layer: first.layer, // place in data.layers
-  head: first.head, // the head that neuron view and large map show
-  heads: new Set([first.head]), // those whose lines are drawn
+  tab: IS_TRAINING ? "training" : "heads",
+  source: LAST, // the one that is shown: the last step, or the second of two models
+  held: ARE_MODELS ? 0 : null, // the one beside it
+  inner: 0, // of two models the one whose neurons and embeddings are shown
+  layer: 0, // place in data.layers
+  head: 0, // the head that neuron view and large map show
+  heads: new Set([0]), // those whose lines are drawn
+  order: "layer", // of the heads: by number, divergence or importance
+  picture: "maps", // of two sources: "maps" or their "difference"
   filter: "all",
   pattern: null, // a known pattern whose heads stand out in the model view
+  curve: 0, // the pattern whose curves are drawn
   hover: null, // { side: "query" or "key", token }
   pinned: null, // the same, after a click
   cell: null, // { layer, head } under the pointer in the model view
@@ -30,7 +23,38 @@ const state = {
   key: null,
   neuron: null,
   token: null, // of the embeddings
+  why: 0, // the attribution
+  lens: null, // { row, token } of the lens
 };
+
+const shownSources = () => (state.held === null ? [state.source] : [state.held, state.source]);
+const innerSource = () => (ARE_MODELS ? state.inner : state.source);
+
+function sourceName(source) {
+  const { name, step } = SOURCES[source];
+  return step === null ? seen(name) : `Step ${grouped(step)}`;
+}
+
+// A first look at something that can be read at once: the head that follows a pattern most, resting on delimiters aside; of two
+// models the head in which they differ most.
+function firstHead() {
+  if (ARE_MODELS) return everyHead.reduce((best, at) => (divergence(at.layer, at.head) > divergence(best.layer, best.head) ? at : best));
+  const { names } = data.patterns;
+  const { scores, named } = SOURCES[LAST];
+  let best = { layer: 0, head: 0, score: -1 };
+  for (const { layer, head } of everyHead) {
+    for (const pattern of named[layer][head]) {
+      const score = scores[pattern][layer][head];
+      if (names[pattern] !== "delimiter" && names[pattern] !== "same sentence" && score > best.score) best = { layer, head, score };
+    }
+  }
+  return best;
+}
+
+function chooseFirstHead() {
+  const { layer, head } = firstHead();
+  Object.assign(state, { layer, head, heads: new Set([head]) });
+}
 
 const listeners = [];
 const listen = (draw) => listeners.push(draw);
@@ -47,6 +71,14 @@ function change(changes) {
   });
 }
 
+// Show a source, once its maps are unpacked; of several that are asked for quickly only the last one.
+let wantedSource = null;
+async function showSource(source, changes = {}) {
+  wantedSource = source;
+  await loadMaps(source);
+  if (wantedSource === source) change({ source, ...changes });
+}
+
 const tokens = () => kept.get(state.filter);
 const looked = () => state.hover || state.pinned;
 
@@ -57,17 +89,40 @@ function strongest() {
   for (const query of queries) {
     if (isSpecial(query)) continue;
     for (const key of keys) {
-      const value = share(state.layer, state.head, query, key);
+      const value = share(state.layer, state.head, query, key, innerSource());
       if (value > best[2] && !isSpecial(key)) best = [query, key, value];
     }
   }
   return { query: best[0], key: best[1] };
 }
 
-function patternsOf(layer, head) {
-  return data.patterns.named[layer][head].map((pattern) => ({
+function patternsOf(layer, head, source = state.source) {
+  const { scores, named } = SOURCES[source];
+  return named[layer][head].map((pattern) => ({
     name: data.patterns.names[pattern],
     meaning: data.patterns.meanings[pattern],
-    score: data.patterns.scores[pattern][layer][head],
+    score: scores[pattern][layer][head],
   }));
+}
+
+// What heads can be ordered by; `value` is null for the order of their numbers.
+const ORDERS = [
+  { id: "layer", label: "Number", title: "Heads by their numbers", value: null },
+  ...(ARE_MODELS || IS_TRAINING
+    ? [{ id: "divergence", label: "Divergence", title: "Most different first: Jensen-Shannon divergence in bits", value: divergence }]
+    : []),
+  ...(data.importance
+    ? [{ id: "importance", label: "Importance", title: "Most important first", value: (layer, head) => data.importance[layer][head] }]
+    : []),
+];
+
+function currentOrder() {
+  const order = ORDERS.find(({ id }) => id === state.order);
+  return order.id === "divergence" && state.held === null ? ORDERS[0] : order;
+}
+
+// Heads, the first those with the largest value of the chosen order.
+function ordered(heads) {
+  const { value } = currentOrder();
+  return value ? [...heads].sort((a, b) => value(b.layer, b.head) - value(a.layer, a.head)) : heads;
 }

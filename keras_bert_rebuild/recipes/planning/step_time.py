@@ -80,7 +80,7 @@ def _drawn(encoder, length):
     for block in encoder.blocks:
         attention = block.attention
         if attention.dropout:
-            count += attention.heads * (length if attention.window is None else min(length, 2 * attention.window + 1))
+            count += len(attention.present) * (length if attention.window is None else min(length, 2 * attention.window + 1))
         after_attention = block.dropout if attention.output_dropout is None else attention.output_dropout
         count += encoder.width * ((after_attention > 0) + (block.dropout > 0))
         count += block.feed_forward.inner if block.feed_forward.dropout else 0

@@ -35,7 +35,7 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
     differing = _differing(settings, values)
     if differing:
         raise ValueError(f"decay_from continues {run} with its own settings: {'; '.join(differing)}. Leave them out.")
-    known = PretrainSettings.from_dict({name: value for name, value in values.items() if name != "corpus"})
+    known = PretrainSettings.from_dict({name: value for name, value in values.items() if name not in ("corpus", "probed")})
     if settings.steps is not None and settings.decay_fraction is not None:
         raise ValueError(
             f"the end of a fall must be given by steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."

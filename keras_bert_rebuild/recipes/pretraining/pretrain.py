@@ -26,7 +26,10 @@ from keras_bert_rebuild.pretrained import save_pretrained
 from keras_bert_rebuild.recipes.pretraining.decay_from import with_decay
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import OF_A_START, PretrainSettings
 from keras_bert_rebuild.recipes.pretraining.training_run import NonFiniteLossError, StoppedError, TrainingRun
+from keras_bert_rebuild.recipes.probing.probe_files import described_probes, probe_files, read_probe
+from keras_bert_rebuild.recipes.probing.probes import Probes
 from keras_bert_rebuild.recipes.run_folder import RunFolder
+from keras_bert_rebuild.text.wordpiece_tokenizer import WordPieceTokenizer
 from keras_bert_rebuild.training.distributed.distribution import choose_devices, whole_model
 from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
@@ -79,11 +82,12 @@ def pretrain(
 ) -> BertModel:
     """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume a run that was stopped.
 
-    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, and in the end `model/`, a
-    Hugging Face folder with the vocabulary (or a Keras folder, if Hugging Face has no names for the heads); with the objective
-    "electra" that is the discriminator, and `generator/` is a folder of the generator. Called again with the
-    same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an uninterrupted run; if
-    the run is over, it loads the model. Nothing is written before the model and its batches are made.
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, with probes what their
+    scores are compared with in `probes.yaml`, and in the end `model/`, a Hugging Face folder with the vocabulary (or a Keras
+    folder, if Hugging Face has no names for the heads); with the objective "electra" that is the discriminator, and `generator/`
+    is a folder of the generator. Called again with the same arguments, it resumes from the last checkpoint at the exact batch and
+    reaches the same weights as an uninterrupted run; if the run is over, it loads the model. Nothing is written before the model
+    and its batches are made.
 
     On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them see: host 0
     writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
@@ -101,8 +105,8 @@ def pretrain(
         "electra" a `ReplacedTokenModel`, with "xlnet" a `PermutationModel`.
 
     Raises:
-        ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, or all passages
-            held out are also in training.
+        ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, all passages
+            held out are also in training, or a file of a probe is not as expected.
         BusyError: another process trains in the folder.
         StoppedError: a signal stopped the run; the last step is in a checkpoint.
         NonFiniteLossError: a loss is not a number; its batch is in the folder.
@@ -139,7 +143,8 @@ def _pretrain(store, output, settings, where, report, started):
     corpus = TokenStore(store) if isinstance(store, (str, Path)) else store
     if settings.verify and hasattr(corpus, "verify"):  # a corpus in memory has nothing to verify
         corpus.verify()
-    described = {**settings.resolved(), "corpus": _described(corpus)}
+    read = [read_probe(files, settings.probe_examples, settings.seed) for files in probe_files(settings.probes)]
+    described = {**settings.resolved(), **described_probes(read), "corpus": _described(corpus)}
     check_agreement(described)
     output = Path(output)
     train, held_out = (corpus, None) if not settings.held_out else split_documents(corpus, settings.held_out, settings.seed)
@@ -148,6 +153,7 @@ def _pretrain(store, output, settings, where, report, started):
     with dtype_scope(settings.dtype), where:
         model = settings.learned.make(corpus, settings)
         rows["segments"] = model.config.type_vocab_size > 0
+        probes = _make_probes(model, read, corpus, settings)
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
@@ -155,7 +161,8 @@ def _pretrain(store, output, settings, where, report, started):
             where.writes
         ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
-        run = TrainingRun(model, settings, output, batches, evaluations, report if where.writes else None, where, started)
+        report = report if where.writes else None
+        run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes)
         run.finish()
         with run.averaged():
             for folder, (part, copied) in zip(settings.learned.folders, settings.learned.results(model, settings), strict=True):
@@ -173,6 +180,15 @@ def _format(model):
         return "keras"
     known = FAMILIES[model.config.family].HUGGINGFACE.heads
     return "huggingface" if set(heads_of(model)) <= set(known) else "keras"
+
+
+def _make_probes(model, read, corpus, settings):
+    """The `Probes` of a run; None without files. Texts are cut at the shortest rows of the run, whose positions are all trained."""
+    if not read:
+        return None
+    encoder = settings.learned.results(model, settings)[0][0]
+    tokenizer = WordPieceTokenizer(list(corpus.vocabulary), cased=getattr(corpus, "cased", None))
+    return Probes(read, encoder, tokenizer, min(phase.seq_len for phase in settings.all_phases))
 
 
 def _described(corpus):

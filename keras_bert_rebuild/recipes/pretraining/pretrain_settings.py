@@ -1,6 +1,6 @@
 """All settings of a pretraining run, as data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ from keras_bert_rebuild.recipes.pretraining.example_settings import MASKING, NEX
 from keras_bert_rebuild.recipes.pretraining.objectives import objective_defaults, of_other_objectives
 from keras_bert_rebuild.recipes.pretraining.optimizer_settings import BEFORE, OPTIMIZERS, OptimizerSettings
 from keras_bert_rebuild.recipes.pretraining.setting_checks import check_choices, check_fractions
+from keras_bert_rebuild.recipes.probing.probe_files import LEAST, probe_files
 from keras_bert_rebuild.recipes.settings import MINIMUMS as PHASE_MINIMUMS
 from keras_bert_rebuild.recipes.settings import check_whole_numbers, plain, settings_from_dict, size_fields
 from keras_bert_rebuild.training.distributed.distribution import KINDS
@@ -32,6 +33,8 @@ MINIMUMS = {
     "loss_chunk": 1,
     "evaluate_steps": 1,
     "save_steps": 1,
+    "probe_steps": 1,
+    "probe_examples": LEAST,
     "model_devices": 1,
     "hosts": 1,
     "host_index": 0,
@@ -45,6 +48,7 @@ OPTIONAL = (
     "loss_chunk",
     "evaluate_steps",
     "save_steps",
+    "probe_steps",
     "model_devices",
     "hosts",
     "host_index",
@@ -75,6 +79,16 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
 
     evaluation_steps: int = 20
     """Batches of an evaluation."""
+
+    probes: Sequence[str] = ()
+    """Labelled files on which a linear model of the frozen vectors is scored while the training goes on: NAME=TRAIN,DEV for
+    classified texts or pairs, similarity:NAME=TRAIN,DEV for scored pairs; formats as for `keras-bert finetune`."""
+
+    probe_steps: int | None = None
+    """Optimizer steps between probes; None: with the evaluations."""
+
+    probe_examples: int = 2000
+    """Maximum number of examples of each file of a probe; of more, as many are drawn."""
 
     log_steps: int = 50
     """Optimizer steps between rows of metrics.csv."""
@@ -125,6 +139,12 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         check_choices(self, {"dtype": DTYPES, "distribute": KINDS, "jit_compile": or_by_itself, "save_in_background": or_by_itself})
         check_choices(self, dict.fromkeys(("remat", "tensorboard", "verify"), either))
         check_fractions(self, {"held_out": 0.5})
+        if not isinstance(self.probes, (list, tuple)):
+            raise ValueError(f"probes must be a list; got {self.probes!r}.")
+        object.__setattr__(self, "probes", tuple(self.probes))
+        probe_files(self.probes)
+        if self.probe_steps is not None and not self.probes:
+            raise ValueError(f"probe_steps needs the files in probes; got {self.probe_steps} steps and no file.")
         self._check_examples()
         self._check_optimizer()
         for phase in self.all_phases:
@@ -174,7 +194,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         if self.minutes is None:
             evaluate = self.evaluate_steps or max(steps // 10, 1)
             filled["warmup_steps"] = self.warmup_of(steps) if self.warmup_steps is None else self.warmup_steps
-            filled |= {"evaluate_steps": evaluate, "save_steps": self.save_steps or evaluate}
+            filled |= {name: getattr(self, name) or evaluate for name in ("evaluate_steps", "save_steps", "probe_steps")}
         else:
             filled["warmup_fraction"] = self.rise_of_minutes
             filled["phases"] = [{"share": phase.pop("steps") / steps, **phase} for phase in filled["phases"]]
@@ -183,7 +203,8 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         values = {**asdict(self), **filled}
         before = [name for name, value in BEFORE.items() if values[name] == value]
         of_phases = ("steps", "batch_size", "seq_len", "max_predictions", "batch_warmup", "batch_warmup_steps")
-        left_out = {*of_phases, *before, *OF_A_START, *of_other_objectives(self)}
+        of_probes = () if self.probes else ("probes", "probe_steps", "probe_examples")
+        left_out = {*of_phases, *before, *of_probes, *OF_A_START, *of_other_objectives(self)}
         return plain({name: value for name, value in values.items() if name not in left_out})
 
     @classmethod

@@ -27,26 +27,30 @@ class StepSpan:
     saves: bool
     """Whether a checkpoint is due after it."""
 
+    probes: bool = False
+    """Whether probes are due after it."""
 
-def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps):
+
+def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps, probe_steps=None):
     """Cut the rest of a run into spans.
 
     Args:
         phase_ends: for every phase the step after its last, ascending.
         start: the step to begin at.
-        log_steps, evaluate_steps, save_steps: a row, an evaluation or a checkpoint is due at the multiples of these; at the end of
-            the run all are.
+        log_steps, evaluate_steps, save_steps, probe_steps: a row, an evaluation, a checkpoint or probes are due at the multiples
+            of these; at the end of the run all are. None for no probes.
 
     Returns:
         A list of `StepSpan`.
     """
     last = phase_ends[-1]
+    all_due = [evaluate_steps, save_steps, *([] if probe_steps is None else [probe_steps])]
     found = []
     while start < last:
         phase = next(i for i, end in enumerate(phase_ends) if start < end)
-        multiples = [(start // every + 1) * every for every in (log_steps, evaluate_steps, save_steps)]
+        multiples = [(start // every + 1) * every for every in (log_steps, *all_due)]
         stop = min(*multiples, phase_ends[phase])
-        due = [stop == last or stop % every == 0 for every in (evaluate_steps, save_steps)]
+        due = [stop == last or stop % every == 0 for every in all_due]
         found.append(StepSpan(start, stop, phase, *due))
         start = stop
     return found

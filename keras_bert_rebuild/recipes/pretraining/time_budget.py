@@ -38,8 +38,8 @@ class TimeBudget:
         sizes: for every phase the tokens of a step, for a first guess at its speed.
         accumulation: batches of an optimizer step.
         log_steps: optimizer steps after which a row is due at the latest.
-        evaluate_steps, save_steps: an evaluation or a checkpoint is due at their multiples; None for ten in the run, or fewer if
-            they would take more than a tenth of the time.
+        evaluate_steps, save_steps, probe_steps: an evaluation, a checkpoint or probes are due at their multiples; None for ten in
+            the run, or fewer if they would take more than a tenth of the time.
         clock: a function that returns seconds; None for that of the machine.
         started: what the clock showed when the run began; None for now.
     """
@@ -54,11 +54,12 @@ class TimeBudget:
         log_steps: int,
         evaluate_steps: int | None = None,
         save_steps: int | None = None,
+        probe_steps: int | None = None,
         clock: Callable[[], float] | None = None,
         started: float | None = None,
     ) -> None:
         self.seconds, self.schedule, self.accumulation, self.log_steps = 60.0 * minutes, schedule, accumulation, log_steps
-        self.every = (evaluate_steps, save_steps)
+        self.every = (evaluate_steps, save_steps, probe_steps)
         self.until = [sum(shares[: i + 1]) for i in range(len(shares) - 1)] + [1.0]
         self.sizes = sizes
         self.clock = clock or time.monotonic
@@ -70,7 +71,7 @@ class TimeBudget:
         self.line = (0, 0.0, schedule.expected_steps)
         """Step and progress of the last correction, and the expected last step."""
         self._speed = [0.0, 0.0]  # seconds and steps, the earlier ones less
-        self._cost = 0.0  # seconds of the last evaluation, checkpoint or both
+        self._cost = 0.0  # seconds of what was due last: an evaluation, a checkpoint, probes or several of these
         self._next = 1 / TIMES  # the progress after which they are due again
         self._compiled = 0.0
         self._trained = 0.0
@@ -127,12 +128,12 @@ class TimeBudget:
                 continue
             count = self._count(step, phase, measured)
             stop = (step + count) * self.accumulation  # also from the middle of a step, where a signal stopped the run
-            evaluates, saves = self._due(step + count)
+            due = self._due(step + count)
             before = self.used()
-            yield StepSpan(at, stop, phase, evaluates, saves)
+            yield StepSpan(at, stop, phase, *due)
             now = self.used()
             if measured:  # else it may have been compiled
-                self._measure(before, now, (stop - at) / self.accumulation, evaluates or saves)
+                self._measure(before, now, (stop - at) / self.accumulation, any(due))
             if self.progress(step + count) >= self._next - 1e-9:
                 tenth = (int(TIMES * self.progress(step + count) + 1e-9) + 1) / TIMES
                 self._next = max(tenth, self.progress(step + count) + self._cost / (SHARE * self.seconds))
@@ -151,7 +152,7 @@ class TimeBudget:
         return min(count, left, *multiples)
 
     def _due(self, stop):
-        """Whether an evaluation and a checkpoint are due after a step; both are at the end of the run."""
+        """Whether an evaluation, a checkpoint and probes are due after a step; all are at the end of the run."""
         last = stop >= self.expected_steps
         passed = self.progress(stop) >= self._next - 1e-9
         return [last or (passed if every is None else stop % every == 0) for every in self.every]

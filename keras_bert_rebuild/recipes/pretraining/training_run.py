@@ -13,6 +13,7 @@ from keras_bert_rebuild.recipes.pretraining.decay_from import decay_checkpoint
 from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optimizer, rate_schedule
 from keras_bert_rebuild.recipes.pretraining.step_spans import SpanOfBatches, step_spans
 from keras_bert_rebuild.recipes.pretraining.time_budget import FirstBatch, TimeBudget
+from keras_bert_rebuild.recipes.probing.baselines import record_baselines
 from keras_bert_rebuild.recipes.step_costs import Work, matrix_ceiling, trained_flops
 from keras_bert_rebuild.training.compile_model import compile_model
 from keras_bert_rebuild.training.distributed.distribution import Distribution
@@ -26,14 +27,15 @@ from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 from keras_bert_rebuild.training.state.train_state import FiniteState, write_state
 
 
-def columns(objective):
+def columns(objective, probes=()):
     """The columns of the curve of a run: the rate is that of the step, the rest is since the previous row.
 
     Args:
         objective: an object of `objectives`.
+        probes: the columns of probes.
     """
-    held_out = [f"held_out_{name}" for name in objective.quality]
-    return ("step", "phase", "learning_rate", *objective.quality, *held_out, "tokens", "tokens_per_second", "flop_utilisation")
+    measured = [*(f"held_out_{name}" for name in objective.quality), *probes]
+    return ("step", "phase", "learning_rate", *objective.quality, *measured, "tokens", "tokens_per_second", "flop_utilisation")
 
 
 class StoppedError(Exception):
@@ -62,16 +64,17 @@ class TrainingRun:
         where: the `Distribution` with the devices that train and the rows of the batches that they get; None for one device and all
             rows. On several hosts, all of them do the same, and one writes.
         started: what `time.monotonic` showed when the run was called, for one in minutes; None for now.
+        probes: `Probes` of the model; None for none.
     """
 
     budget = None
     """The `TimeBudget` of a run in minutes."""
 
-    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None, started=None):
+    def __init__(self, model, settings, folder, batches, evaluations, report=None, where=None, started=None, probes=None):
         self.model, self.settings, self.folder = model, settings, folder
         self.batches, self.evaluations = batches, evaluations
         self.report = report or (lambda row: None)
-        self.where = where or Distribution("none")
+        self.where, self.probes = where or Distribution("none"), probes
         self.checkpoints = CheckpointFolder(folder / "checkpoints", keep=settings.keep_checkpoints)
         beside = settings.save_in_background
         self.writer = CheckpointWriter(self.checkpoints, traits.runs_on_accelerator() if beside == "auto" else beside)
@@ -83,7 +86,7 @@ class TrainingRun:
         else:
             shares = [phase.steps / settings.total_steps for phase in settings.all_phases]
             sizes = [phase.batch_size * phase.seq_len for phase in settings.all_phases]
-            every = {name: getattr(settings, name) for name in ("log_steps", "evaluate_steps", "save_steps")}
+            every = {name: getattr(settings, name) for name in ("log_steps", "evaluate_steps", "save_steps", "probe_steps")}
             self.budget = TimeBudget(settings.minutes, self.schedule, shares, sizes, self.accumulation, **every, started=started)
             self.ends = self.budget.ends
 
@@ -100,10 +103,14 @@ class TrainingRun:
         first = next(plan, None)
         if first is None:
             return
+        if self.probes is not None:
+            record_baselines(self.probes, self.folder, start // self.accumulation, again=self.budget is not None)
         ceiling = matrix_ceiling(keras.config.dtype_policy().compute_dtype) * self.where.devices
         table = board = None
         if self.where.writes:
-            table = MetricsTable(self.folder / "metrics.csv", columns(self.settings.learned), start // self.accumulation)
+            of_probes = () if self.probes is None else self.probes.columns
+            names = columns(self.settings.learned, of_probes)
+            table = MetricsTable(self.folder / "metrics.csv", names, start // self.accumulation)
             if self.settings.tensorboard and tensorboard_is_installed():
                 board = TensorBoardLog(self.folder / "tensorboard")
         try:
@@ -116,6 +123,8 @@ class TrainingRun:
                         evaluated = self._evaluate(span.phase)
                         if signals.received is None:  # else it was cut short
                             row.update(evaluated)
+                    if span.probes and signals.received is None:
+                        row.update(self._probed(lambda: signals.received is None))
                     if table is not None:
                         table.write(row)
                     if board is not None:
@@ -159,6 +168,7 @@ class TrainingRun:
             return self.budget.spans(start)
         resolved = self.settings.resolved()
         every = [resolved[name] * self.accumulation for name in ("log_steps", "evaluate_steps", "save_steps")]
+        every += [] if self.probes is None else [resolved["probe_steps"] * self.accumulation]
         return iter(step_spans(self.ends, start, *every))
 
     def _compile(self, phase):
@@ -230,6 +240,13 @@ class TrainingRun:
         if self.budget is not None:
             self.budget.compiled(first.compiled)
         return {f"held_out_{name}": value for name, value in self.settings.learned.quality_of(logs, self.settings).items()}
+
+    def _probed(self, goes_on):
+        """The scores of the probes for the weights that a row describes."""
+        if self.probes is None:
+            return {}
+        with self.averaged():
+            return self.probes.scores(goes_on)
 
     def _of_all_hosts(self, work):
         """The `Work` of all rows of batches, of which this host made some."""

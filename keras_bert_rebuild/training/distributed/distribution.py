@@ -174,16 +174,26 @@ def whole_model(model, copied=False):
     arrays = {layer.name: [whole_array(weight.value) for weight in layer.weights] for layer in model.layers}
     if host_index() > 0:
         return None
-    outer = keras.distribution.distribution()
-    keras.distribution.set_distribution(None)
-    try:
+    with on_one_device():
         copy = build_model(model.config, heads_of(model))
         for layer in copy.layers:
             for weight, array in zip(layer.weights, arrays[layer.name] if layer.weights else [], strict=True):
                 weight.assign(array)
+    return copy
+
+
+@contextlib.contextmanager
+def on_one_device():
+    """Build and call models on the first device of this host, whatever the `Distribution` around it."""
+    outer = keras.distribution.distribution()
+    if outer is None:
+        yield
+        return
+    keras.distribution.set_distribution(None)
+    try:
+        yield
     finally:
         keras.distribution.set_distribution(outer)
-    return copy
 
 
 # Axes of the mesh: replicas have parts of the batch, the devices of a replica have parts of the weights.

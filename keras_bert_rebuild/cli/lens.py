@@ -1,0 +1,64 @@
+"""`keras-bert lens`: what the MLM head says of a text after every block."""
+
+import json
+from pathlib import Path
+
+from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.files.durable import write_text
+from keras_bert_rebuild.files.kinds import PAGE
+from keras_bert_rebuild.files.output import claimed_file
+
+FORMATS = ("text", "json", "html")
+
+
+def add_arguments(parser):
+    """Declare the options."""
+    parser.add_argument("model", help="a folder or file that from_pretrained reads, with an MLM head")
+    parser.add_argument("text", help="a text, with [MASK] in place of the tokens to predict; without one every token is shown")
+    parser.add_argument("pair", nargs="?", help="a second text")
+    parser.add_argument("--truth", metavar="TEXT", help="the text with the words under its masks")
+    parser.add_argument("--top-k", type=positive, default=5, metavar="N", help="tokens to list, the likeliest first (5)")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how to show it (text)")
+    parser.add_argument("--output", type=Path, help="the HTML file to write, with --format html")
+    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
+    parser.add_argument("--max-len", type=positive, metavar="N", help="tokens to cut the text to")
+    add_overwrite(parser, "the page")
+    add_device_options(parser)
+
+
+def run(args):
+    """Show what every block says and return the exit code."""
+    if (args.format == "html") != (args.output is not None):
+        raise ValueError("--format html and --output belong together: a page is a file, the other formats are printed.")
+    if args.output is None:
+        _print(_lens(args), args.format)
+        return 0
+    with claimed_file(args.output, PAGE, [args.model, args.tokenizer], args.overwrite):
+        from keras_bert_rebuild.interpret.lens_page import lens_page
+
+        page = lens_page(_lens(args), name=Path(args.model).resolve().name)
+        write_text(args.output, page)
+    print(f"Wrote {args.output}, {len(page) / 1e6:.1f} MB: open it in a browser.")
+    return 0
+
+
+def _lens(args):
+    from keras_bert_rebuild.interpret.lens_of_text import logit_lens
+    from keras_bert_rebuild.pretrained import from_pretrained
+    from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
+
+    tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
+    return logit_lens(model, tokenizer, args.text, args.pair, truth=args.truth, top_k=args.top_k, max_len=args.max_len)
+
+
+def _print(lens, format):
+    if format == "json":
+        print(json.dumps(lens.to_json(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from keras_bert_rebuild.interpret.lens_table import as_tables
+
+    console = Console()
+    console.print(as_tables(lens, console.width))

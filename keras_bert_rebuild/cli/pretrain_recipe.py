@@ -1,0 +1,136 @@
+"""`keras-bert pretrain --recipe`: vocabulary, tokens, plan, training and score in one go."""
+
+import signal
+import sys
+from pathlib import Path
+
+from keras_bert_rebuild.cli.option_kinds import positive, refuse_together
+
+# Options that are for a recipe, and their names in `args`.
+ONLY_WITH_RECIPE = ("vocab", "vocab_size", "processes", "document_per_file")
+
+
+def add_recipe_options(parser):
+    """Declare --recipe and the options of the text that it is trained on."""
+    parser.add_argument(
+        "--recipe",
+        metavar="NAME|YAML",
+        help="bert, modern or a file: text files become a vocabulary, tokens, a run of --minutes or --steps and a score; options "
+        "win over the recipe",
+    )
+    parser.add_argument("--vocab", type=Path, metavar="FILE", help="with --recipe, a vocabulary instead of learning one")
+    parser.add_argument("--vocab-size", type=positive, metavar="N", help="with --recipe, the tokens to learn (the recipe's number)")
+    parser.add_argument(
+        "--processes", type=positive, metavar="N", help="with --recipe, processes that tokenise (one for every core)"
+    )
+    parser.add_argument(
+        "--document-per-file", action="store_true", help="with --recipe, blank lines do not end a document, files do"
+    )
+
+
+def refuse_recipe_options(args):
+    """Refuse options of a recipe where there is none.
+
+    Raises:
+        ValueError: there is one.
+    """
+    name = next((name for name in ONLY_WITH_RECIPE if getattr(args, name)), None)
+    if name is not None:
+        raise ValueError(f"--{name.replace('_', '-')} is for --recipe: give both, or leave it out.")
+
+
+def run_recipe(args, names):
+    """Train by the recipe, print what is done, and return the exit code.
+
+    Args:
+        args: the arguments of `keras-bert pretrain`.
+        names: the settings that have an option.
+    """
+    refuse_together(
+        args,
+        ("init", "model"),
+        ("steps", "minutes"),
+        ("warmup_steps", "warmup_fraction"),
+        ("recipe", "config"),
+        ("vocab", "vocab_size"),
+    )
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if "minutes" not in given and "steps" not in given:
+        raise ValueError("--recipe needs a budget: --minutes of training, or --steps.")
+
+    from rich.console import Console
+
+    from keras_bert_rebuild.recipes.pretraining.pretrain_recipe import pretrain_recipe
+    from keras_bert_rebuild.recipes.pretraining.recipe import name_of
+    from keras_bert_rebuild.recipes.pretraining.training_run import StoppedError
+
+    output = args.output or Path(f"keras-bert-{name_of(args.recipe)}")
+    try:
+        result = pretrain_recipe(
+            args.store,
+            output,
+            args.recipe,
+            vocabulary=args.vocab,
+            vocab_size=args.vocab_size,
+            mix=args.mix,
+            processes=args.processes,
+            document_per_file=args.document_per_file,
+            tell=_Printer(Console(stderr=True), args),
+            **given,
+        )
+    except StoppedError as stopped:
+        print(f"{stopped} The same command resumes it.")
+        return 128 + (stopped.signal or signal.SIGTERM)
+    if result.score is not None:
+        score = result.score
+        print(f"held out loss {score.loss:.3f} nats, accuracy {score.accuracy:.1%}: {score.positions:,} masked tokens, 15 % of all")
+        print(f"unigram  loss {score.unigram_loss:.3f} nats, accuracy {score.unigram_accuracy:.1%}")
+    print(f"wrote    {result.folder}")
+    print(f"curve    {output / 'run' / 'metrics.csv'}")
+    return 0
+
+
+class _Printer:
+    """What is printed while a recipe is trained: see `recipe_progress.Quiet`."""
+
+    def __init__(self, console, args):
+        self.console, self.args = console, args
+
+    def reading(self, what, file_bytes):
+        """A bar."""
+        from keras_bert_rebuild.cli.progress import ReadingProgress
+
+        return ReadingProgress(self.console, what, file_bytes)
+
+    def training(self, steps):
+        """A bar with the last values."""
+        from keras_bert_rebuild.cli.progress import TrainingBar
+
+        return TrainingBar(self.console, steps)
+
+    def vocabulary(self, tokens, words):
+        """Print its size."""
+        print(f"learned  {tokens:,} word pieces from {words:,} words of the training text")
+
+    def prepared(self, prepared):
+        """Print its size, and what was left out."""
+        for note in prepared.notes:
+            print(f"keras-bert pretrain: {note}", file=sys.stderr)
+        counts = prepared.counts
+        print(f"tokens   {counts['tokens']:,} of {counts['documents']:,} documents, {'cased' if prepared.cased else 'uncased'}")
+
+    def planned(self, plan):
+        """Print the plan."""
+        settings, config = plan.settings, plan.config
+        phases = settings.all_phases
+        self.args.used = tuple(max(getattr(phase, name) for phase in phases) for name in ("batch_size", "seq_len"))
+        print(
+            f"model    {config.family}, {config.num_hidden_layers} blocks of {config.hidden_size}, {plan.num_params:,} parameters"
+        )
+        lengths = " then ".join(dict.fromkeys(f"{phase.batch_size} x {phase.seq_len}" for phase in phases))
+        about = "" if settings.minutes is None else "about "
+        print(f"plan     {about}{plan.steps:,} steps of {lengths} tokens, {plan.tokens:,} tokens, {plan.passes:.1f} passes")
+        memory = f"{plan.memory / 1e9:.2f} GB" if plan.memory >= 1e8 else f"{plan.memory / 1e6:.0f} MB"
+        free = "" if plan.available is None else f" of {plan.available / 1e9:.1f} GB free"
+        approximate = "about " if settings.minutes is None else ""
+        print(f"         {approximate}{plan.minutes:,.1f} minutes, {memory} a device{free}", flush=True)

@@ -1,0 +1,121 @@
+"""Attention of two models that cut a text into different tokens, brought to the pieces that both have."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from keras_bert_rebuild.explain.attention_maps import AttentionMaps
+
+
+def same_tokens(first: AttentionMaps, second: AttentionMaps) -> bool:
+    """Whether the tokens of two texts begin and end at the same characters: then nothing is to be aligned."""
+    for name in ("sentences", "offsets"):
+        one, other = getattr(first, name), getattr(second, name)
+        if one is None or other is None:
+            return bool(first.tokens == second.tokens)
+        if not np.array_equal(one, other):
+            return False
+    return True
+
+
+def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> tuple[AttentionMaps, AttentionMaps]:
+    """Both maps over the same pieces of the text: the shortest that no token of either model crosses.
+
+    Attention to a piece is the sum of that to its tokens, attention from it the mean of that of its tokens, so rows still sum to
+    one. Special tokens next to each other are one piece. There are no queries and keys of pieces, so vectors are left out.
+
+    Args:
+        first, second: maps of one and the same text, as from `of_text`.
+        texts: the text, and the second one or None.
+
+    Returns:
+        Two `AttentionMaps` with equal tokens, those of the text.
+
+    Raises:
+        ValueError: a tokenizer gives no characters, or the special tokens of the two stand at different places.
+
+    Reference: attention of words from that of their pieces as in Clark et al., 2019, section 4.1
+    (https://arxiv.org/abs/1906.04341).
+    """
+    runs = [_runs(maps) for maps in (first, second)]
+    if [side for side, _ in runs[0]] != [side for side, _ in runs[1]]:
+        raise ValueError(
+            "the two models must have special tokens at the same places, before, between and behind the texts; "
+            f"they cut the text into {_shown(first)} and {_shown(second)}."
+        )
+    pieces: tuple[list, list] = ([], [])
+    tokens, sentences, offsets = [], [], []
+    for (side, one), (_, other) in zip(*runs, strict=True):
+        groups = [(one, other, (0, 0))] if side < 0 else _groups(one, other, first.offsets[0], second.offsets[0])
+        for one_group, other_group, (begin, end) in groups:
+            pieces[0].append(one_group)
+            pieces[1].append(other_group)
+            tokens.append("".join(first.tokens[0][i] for i in one_group) if side < 0 else texts[side][begin:end])
+            sentences.append(side)
+            offsets.append((begin, end))
+    names = {"tokens": (tuple(tokens),), "sentences": np.array([sentences]), "offsets": np.array([offsets])}
+    names["surfaces"] = (tuple("" if side < 0 else token for side, token in zip(sentences, tokens, strict=True)),)
+    return tuple(_merged(maps, groups, names) for maps, groups in zip((first, second), pieces, strict=True))
+
+
+def _runs(maps):
+    """Tokens of one side next to each other, as pairs of the side and their places."""
+    if maps.offsets is None:
+        raise ValueError("two models with different tokens need tokenizers that return characters, as from load_tokenizer.")
+    runs: list = []
+    for place, side in enumerate(maps.sentences[0].tolist()):
+        if runs and runs[-1][0] == side:
+            runs[-1][1].append(place)
+        else:
+            runs.append((side, [place]))
+    return runs
+
+
+def _groups(one, other, offsets, other_offsets):
+    """Places of both and the characters that they share, cut where no token of either goes on."""
+    tokens = [(*offsets[i].tolist(), 0, i) for i in one] + [(*other_offsets[i].tolist(), 1, i) for i in other]
+    groups: list = []
+    for begin, end, which, place in sorted(tokens, key=lambda token: (token[0], token[1])):
+        # A token without characters joins what stands before it, one whose characters only one model has what follows.
+        complete = groups and groups[-1][0] and groups[-1][1]
+        if (complete and begin >= groups[-1][2][1] and end > begin) or not groups:
+            groups.append(([], [], (begin, end)))
+        groups[-1][which].append(place)
+        first, last = groups[-1][2]
+        groups[-1] = (*groups[-1][:2], (min(first, begin) if first < last else begin, max(last, end)))
+    if not (groups[-1][0] and groups[-1][1]):  # both have tokens, so there is one before it
+        *groups, last_but_one, last = groups
+        span = (last_but_one[2][0], last[2][1])
+        groups.append((last_but_one[0] + last[0], last_but_one[1] + last[1], span))
+    return groups
+
+
+def _merged(maps, groups, names):
+    """Maps of groups of tokens: the mean of queries, the sum of keys."""
+    member = np.zeros((len(groups), maps.ids.shape[1]), "float32")
+    for group, places in enumerate(groups):
+        member[group, places] = 1
+    mean = member / member.sum(1, keepdims=True)
+    first = [places[0] for places in groups]
+    return replace(
+        maps,
+        probabilities=mean @ maps.probabilities @ member.T,
+        ids=np.full((1, len(groups)), -1),
+        mask=np.ones((1, len(groups)), bool),
+        segments=maps.segments[:, first],
+        words=None,
+        queries=None,
+        keys=None,
+        values=None,
+        inputs=None,
+        outputs=None,
+        terms=None,
+        term_names=(),
+        windows=(None,) * len(maps.layers),
+        **names,
+    )
+
+
+def _shown(maps):
+    shown = " ".join(token for token in maps.tokens[0])
+    return f"{shown:.60}…" if len(shown) > 60 else shown

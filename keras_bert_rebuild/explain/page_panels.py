@@ -1,0 +1,123 @@
+"""What a page shows besides attention: scores of tokens, the lens, the importance of heads. Plain records, computed elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_bert_rebuild.explain.packed_arrays import pack
+
+
+@dataclass(frozen=True)
+class TokenScores:
+    """How much every token of a text contributed to one answer."""
+
+    tokens: Sequence[str]
+    """The tokens that were scored, special ones included, in their order."""
+
+    scores: Sequence[float]
+    """One for each token; a positive one speaks for the answer."""
+
+    method: str
+    """The name of the method, such as "integrated gradients"."""
+
+    target: str
+    """The answer that is explained, such as the name of a label."""
+
+    value: float | None = None
+    """What the model says of the answer, such as its logit; None if it is not known."""
+
+    baseline: float | None = None
+    """What it says of the baseline; of a complete method the scores sum to `value` less this."""
+
+
+@dataclass(frozen=True)
+class LensRows:
+    """What a language model's head would say after every block, at every position."""
+
+    blocks: Sequence[str]
+    """The names of the rows, in the order in which the model runs, such as "embeddings", "block 0"."""
+
+    tokens: Sequence[Sequence[Sequence[str]]]
+    """The most probable tokens, `[row][position][rank]`."""
+
+    probabilities: Any
+    """Their probabilities, `(rows, positions, ranks)`."""
+
+
+def attribution_data(attributions, tokens):
+    """The attributions as data of the page.
+
+    Args:
+        attributions: `TokenScores`, or other records with the same fields.
+        tokens: those of the page.
+
+    Raises:
+        ValueError: one is of other tokens, or a score is not a finite number.
+    """
+    made = []
+    for found in attributions:
+        _check_tokens("an attribution", found.tokens, tokens)
+        scores = np.asarray(found.scores, float)
+        if scores.shape != (len(tokens),) or not np.isfinite(scores).all():
+            raise ValueError(f"an attribution must have a finite score for each of the {len(tokens)} tokens; got {scores.shape}.")
+        made.append(
+            {
+                "method": str(found.method),
+                "target": str(found.target),
+                "value": None if found.value is None else float(found.value),
+                "baseline": None if found.baseline is None else float(found.baseline),
+                "scores": [float(f"{score:.6g}") for score in scores],
+            }
+        )
+    return made
+
+
+def lens_data(lens, tokens):
+    """The lens as data of the page, and the array of its probabilities.
+
+    Raises:
+        ValueError: it is of another number of positions, or its shapes do not fit together.
+    """
+    probabilities = np.asarray(lens.probabilities, "float32")
+    shape = (len(lens.blocks), len(tokens), probabilities.shape[-1])
+    places = [list(row) for row in lens.tokens]
+    if probabilities.shape != shape or [len(row) for row in places] != [len(tokens)] * len(lens.blocks):
+        raise ValueError(
+            f"a lens must have {len(lens.blocks)} rows of the {len(tokens)} tokens of the page; got probabilities of shape "
+            f"{probabilities.shape} and {len(places)} rows of tokens."
+        )
+    words: dict[str, int] = {}
+    codes = [[[words.setdefault(str(token), len(words)) for token in ranked] for ranked in row] for row in places]
+    return {"blocks": [str(block) for block in lens.blocks], "words": list(words), "codes": codes}, pack(probabilities, "uint16")
+
+
+def importance_data(importance, layers, heads, layer_count, head_count):
+    """The importance of the heads of the page, `[layer][head]`.
+
+    Args:
+        importance: an array `(layers, heads)` of the whole model.
+        layers, heads: the numbers of those on the page.
+        layer_count, head_count: how many the model has.
+
+    Raises:
+        ValueError: it is of another shape, or a value is not a finite number.
+    """
+    values = np.asarray(importance, float)
+    if values.shape != (layer_count, head_count) or not np.isfinite(values).all():
+        raise ValueError(
+            f"importance must be finite numbers of shape ({layer_count}, {head_count}), one for each head of the model; "
+            f"got shape {values.shape}."
+        )
+    chosen = values[np.ix_([i % layer_count for i in layers], [i % head_count for i in heads])]
+    return [[float(f"{value:.6g}") for value in row] for row in chosen]
+
+
+def _check_tokens(what, found, expected):
+    found, expected = [str(token) for token in found], list(expected)
+    if found != expected:
+        wrong = next((i for i, pair in enumerate(zip(found, expected, strict=False)) if pair[0] != pair[1]), None)
+        where = f"{len(found)} tokens" if wrong is None else f"{found[wrong]!r:.40} at place {wrong}"
+        there = f"{len(expected)}" if wrong is None else f"{expected[wrong]!r:.40}"
+        raise ValueError(f"{what} must be of the tokens of the page, {there}; got {where}.")

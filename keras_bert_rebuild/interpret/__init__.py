@@ -1,0 +1,40 @@
+"""Why a model answers as it does: attributions, interventions, what every block knows. Names are imported when first used."""
+
+import importlib
+from typing import Any
+
+# Module, its public names; sorted. No module has the name of a function: importing it would put it in the function's place.
+_LAZY = (
+    ("attribute_texts", ("attribute",)),
+    ("attribution", ("AttributedToken", "AttributedWord", "Attribution")),
+    ("block_pictures", ("draw_probing", "draw_similarity")),
+    ("block_similarity", ("BlockSimilarity", "cka")),
+    ("head_importance_of_task", ("HeadImportance", "head_importance")),
+    ("head_pruning", ("prune_heads",)),
+    ("intervene_in_model", ("intervene",)),
+    ("lens_of_text", ("logit_lens",)),
+    ("lens_record", ("LogitLens",)),
+    ("masked_words", ("MaskedWords",)),
+    ("methods", ("METHODS",)),
+    ("probe_blocks", ("probe",)),
+    ("probing", ("Probing",)),
+    ("pruned_task", ("PrunedTask", "prune_task")),
+    ("recording", ("Recording", "record", "record_means")),
+    ("sites", ("Block", "Head", "Neuron", "Position")),
+)
+
+_MODULE_OF = {name: module for module, names in _LAZY for name in names}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'keras_bert_rebuild.interpret' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"keras_bert_rebuild.interpret.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -1,0 +1,110 @@
+"""`attribute`: which words carried an answer of a task."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_bert_rebuild.interpret.attribution import AttributedToken, AttributedWord, Attribution
+from keras_bert_rebuild.interpret.method import Method
+from keras_bert_rebuild.interpret.methods import method_of
+from keras_bert_rebuild.interpret.subject import SubjectFunction
+from keras_bert_rebuild.interpret.targets.table import subject_of
+from keras_bert_rebuild.tasks.given_examples import example_list
+
+
+def attribute(
+    task: Any,
+    texts: Sequence[str],
+    pairs: Sequence[Any] | None = None,
+    *,
+    method: str | Method = "integrated_gradients",
+    target: Any = None,
+    at: Any = None,
+    quantity: str = "logit",
+    baseline: str = "mask",
+    batch_size: int = 32,
+    **options: Any,
+) -> list[Attribution]:
+    """Which words carried an answer: scores of the words of texts for one number that a task gives.
+
+    The number is a function of the vectors of all tokens, before positions and segments are added. Special tokens, prompts and
+    the mask to be filled stay as they are; words are replaced by the baseline, or the number is differentiated by their vectors. A
+    text that is too long for the model is read in the same windows as for an answer, the number is that of all windows together,
+    and a word has the sum of its scores in every window that shows it.
+
+    Args:
+        task: a task, as from `load_task`; a `NextSentence`; or a `MaskedWords`, for the words of `fill_mask`.
+        texts: a list of texts: of queries, questions or prompts for tasks that read two texts.
+        pairs: the second text of each; for `MultipleChoice` a list of choices for each.
+        method: "integrated_gradients", "gradient_x_input", "rollout", "flow", "leave_one_out" or "shapley", or a `Method`.
+        target: a label, a tag, a choice or its number, a part of the text as an answer, a word of the vocabulary; None for what the
+            task answers. A similarity, a score and a regression have one number and no target.
+        at: for a `TokenClassifier` the word whose tag is meant, as it is spelled or its number from 0, None for the clearest
+            entity; for `MaskedWords` the number of the mask.
+        quantity: "logit", what the last layer adds up, or "probability". Gradients of a probability near 1 are near 0.
+        baseline: what stands for an absent word: the vector of the "mask" or "pad" token, or "zero".
+        batch_size: rows of a batch.
+        **options: settings of the method: `steps` and `rule` of integrated gradients; `samples`, `exact_words` and `seed` of
+            Shapley values.
+
+    Returns:
+        An `Attribution` for each text.
+
+    Raises:
+        ValueError: the task cannot be attributed, or a text, a target or an option does not fit it.
+
+    Example:
+
+        (found,) = attribute(task, ["A film of great charm."], method="shapley")
+        [(word.word, round(word.score, 2)) for word in found.words]
+    """
+    texts = example_list(texts, "texts")
+    pairs = [None] * len(texts) if pairs is None else example_list(pairs, "pairs")
+    if len(pairs) != len(texts):
+        raise ValueError(f"pairs must have one for each of the {len(texts)} texts; got {len(pairs)}.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+    chosen = method_of(method, **options)
+    together = [(text, *([pair] if isinstance(pair, str) else pair or ())) for text, pair in zip(texts, pairs, strict=True)]
+    return [_attribution(task, of_one, chosen, target, at, quantity, baseline, batch_size) for of_one in together]
+
+
+def _attribution(task, texts, method, target, at, quantity, baseline, batch_size):
+    subject = subject_of(task, texts, target, at, quantity)
+    tokens = subject.tokens
+    if not tokens.word_spans:
+        raise ValueError(f"the texts must have a word to attribute to; got {texts[0]!r:.80}.")
+    function = SubjectFunction(subject, task.tokenizer, baseline if method.reads_baseline else "zero", batch_size)
+    found = method.scores(function)
+    of_words = np.zeros(len(tokens.word_spans) + 1)
+    np.add.at(of_words, function.words, found.tokens)  # number -1 is the last, for tokens of no word
+    errors = [None] * len(tokens.word_spans) if found.errors is None else found.errors.tolist()
+    words = [
+        AttributedWord(text, tokens.texts[text][start:end], start, end, score, error)
+        for (text, start, end), score, error in zip(tokens.word_spans, of_words[:-1].tolist(), errors, strict=True)
+    ]
+    names = task.tokenizer.tokens
+    pieces = [
+        AttributedToken(row, names.get(i, str(i)), owner, *span, score)
+        for row, ids in enumerate(tokens.ids)
+        for i, owner, span, score in zip(
+            ids.tolist(), tokens.owners[row].tolist(), tokens.spans[row].tolist(), found.tokens[row].tolist(), strict=False
+        )
+    ]
+    gap = None
+    if found.complete and found.value_at_baseline is not None:
+        gap = float(found.tokens.sum()) - (found.value - found.value_at_baseline)
+    return Attribution(
+        texts=tokens.texts,
+        words=tuple(words),
+        tokens=tuple(pieces),
+        target=subject.target,
+        method=method.name,
+        value=found.value,
+        value_at_baseline=found.value_at_baseline,
+        gap=gap,
+        baseline=baseline if method.reads_baseline else None,
+        settings=method.settings(),
+        name=subject.model.name,
+    )

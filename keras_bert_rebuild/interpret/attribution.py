@@ -1,0 +1,137 @@
+"""What an attribution is: scores of the words and tokens of texts for one number that a model gives."""
+
+import html
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.files.durable import write_text
+from keras_bert_rebuild.files.kinds import PAGE
+from keras_bert_rebuild.files.output import check_file
+
+
+@dataclass(frozen=True)
+class AttributedWord:
+    """A word of a text and its score."""
+
+    text: int
+    """The index of its text."""
+
+    word: str
+    """As it is spelled in the text."""
+
+    start: int
+    """Its first character in the text."""
+
+    end: int
+    """The character after its last."""
+
+    score: float
+    """The sum of the scores of its tokens, in all windows that show it."""
+
+    error: float | None = None
+    """The standard error of the score; None for a method that draws nothing."""
+
+
+@dataclass(frozen=True)
+class AttributedToken:
+    """A token of a row of the model and its score."""
+
+    row: int
+    """The number of the row; a long text has several, and texts that are compared have one each."""
+
+    token: str
+    """As it is in the vocabulary."""
+
+    text: int
+    """The index of its text; -1 for a special token and what else stands outside of the texts."""
+
+    start: int
+    """Its first character in the text; 0 outside of the texts."""
+
+    end: int
+    """The character after its last; 0 outside of the texts."""
+
+    score: float
+    """Its score."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """How much every word of a text, or of texts that are read together, carried a number that a model gives."""
+
+    texts: tuple[str, ...]
+    """The texts, as they were given."""
+
+    words: tuple[AttributedWord, ...]
+    """Their words in order, with their scores."""
+
+    tokens: tuple[AttributedToken, ...]
+    """The tokens of all rows in order, special ones included, with their scores."""
+
+    target: str
+    """The number that is attributed, in words, such as "logit of positive"."""
+
+    method: str
+    """The name of the method."""
+
+    value: float
+    """The number for the texts."""
+
+    value_at_baseline: float | None = None
+    """The number with every word replaced by the baseline; None for a method without a baseline."""
+
+    gap: float | None = None
+    """Of a method whose scores should sum to `value - value_at_baseline`: their sum less that; None for others."""
+
+    baseline: str | None = None
+    """What stood for absent words: "mask", "pad" or "zero"; None for a method without a baseline."""
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The settings of the method."""
+
+    name: str = ""
+    """Of the model."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values, for `json.dump`."""
+        return {**asdict(self), "texts": list(self.texts), **{part: [asdict(one) for one in getattr(self, part)] for part in PARTS}}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "Attribution":
+        """The attribution that `to_json` wrote."""
+        parts = {part: tuple(kind(**one) for one in values[part]) for part, kind in PARTS.items()}
+        return cls(**{**values, "texts": tuple(values["texts"]), **parts})
+
+    def to_html(self) -> str:
+        """The attribution as the text of one HTML file, which needs no network."""
+        from keras_bert_rebuild.interpret.attribution_page import attribution_page
+
+        return attribution_page([self])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page of `to_html`, completely or not at all.
+
+        Args:
+            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: another suffix, or the file holds something else.
+            OSError: the file cannot be written.
+        """
+        path = Path(path)
+        check_file(path, PAGE)
+        write_text(path, self.to_html())
+        return path
+
+    def _repr_html_(self) -> str:
+        # In a frame with its own origin: styles of page and notebook stay separate.
+        frame = 'sandbox="" style="width:100%;height:420px;border:0"'
+        return f'<iframe title="Which words carried the answer" {frame} srcdoc="{html.escape(self.to_html())}"></iframe>'
+
+
+PARTS: dict[str, Any] = {"words": AttributedWord, "tokens": AttributedToken}

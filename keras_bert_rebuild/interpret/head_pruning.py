@@ -1,0 +1,76 @@
+"""Attention heads taken out of a model for good."""
+
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.anatomy.parts import weights_of
+from keras_bert_rebuild.checkpoints.transfer import to_numpy
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.heads import heads_of
+from keras_bert_rebuild.pretrained.rebuilt_model import check_can_be_rebuilt, rebuilt
+
+
+def prune_heads(model: keras.Model, heads: Mapping[int, Sequence[int]]) -> BertModel:
+    """A model without some of its attention heads: it answers as with these heads switched off, and is smaller and faster.
+
+    The kernels of queries, keys and values lose the columns of a head, that of the output its rows. `config.pruned_heads` says what
+    was taken away; it is saved in every format but Google's. In Hugging Face's it is the key and the layout of transformers 2 to 4,
+    which read such folders; transformers 5 has no pruning of heads any more and refuses the shapes.
+
+    Args:
+        model: of a family with the attention of BERT (BERT, RoBERTa, ELECTRA, DistilBERT, ALBERT), with a config; not changed.
+        heads: from the number of a block to the numbers of its heads, all from 0 and as they were before any pruning. Those that
+            are gone already may be named. A shared block is one block.
+
+    Returns:
+        A new model, not compiled.
+
+    Raises:
+        ValueError: a block or head does not exist, a block would have no head, the attention of the family is another one, or the
+            model has no config or is quantised.
+
+    Example:
+
+    >>> from keras_bert_rebuild import BertConfig, build_model
+    >>> from keras_bert_rebuild.interpret import prune_heads
+    >>> sizes = {"vocab_size": 10, "hidden_size": 8, "num_attention_heads": 4, "intermediate_size": 8}
+    >>> model = build_model(BertConfig(**sizes, num_hidden_layers=2))
+    >>> pruned = prune_heads(model, {1: [0, 3]})
+    >>> model.count_params() - pruned.count_params(), pruned.config.pruned_heads
+    (140, ((1, (0, 3)),))
+
+    Reference: Michel et al., 2019, section 4 (https://arxiv.org/abs/1905.10650).
+    """
+    check_can_be_rebuilt(model, "as heads are cut out of its weights; prune it first")
+    before = dict(model.config.pruned_heads)
+    after = {block: {*before.get(block, ()), *heads.get(block, ())} for block in {*before, *heads}}
+    config = model.config.replace(pruned_heads=after)
+    axes = _axes_of_heads(config, heads_of(model))
+    present = {block.number: block.attention.present for block in model.config.encoder().blocks}
+    kept = {
+        block.number: np.flatnonzero(np.isin(present[block.number], block.attention.present)) for block in config.encoder().distinct
+    }
+
+    def value_of(path, variable):
+        array = to_numpy(variable)
+        if path not in axes:
+            return array.copy()
+        axis, number = axes[path]
+        by_heads = np.moveaxis(array, axis, 0).reshape(len(present[number]), -1, *np.delete(array.shape, axis))
+        chosen = by_heads[kept[number]]
+        return np.moveaxis(chosen.reshape(-1, *chosen.shape[2:]), 0, axis).copy()
+
+    pruned = rebuilt(model, config, value_of)
+    if hasattr(model, "load_report"):
+        pruned.load_report = model.load_report  # with the files of its tokenizer, which are saved with it
+    return pruned
+
+
+def _axes_of_heads(config, heads):
+    """From the path of a weight to the axis along which heads are concatenated, and the number of its block."""
+    weights = weights_of(config.encoder(), heads)
+    return {
+        path: (weight.head_axis, int(path.split("-")[1])) for path, (weight, _) in weights.items() if weight.head_axis is not None
+    }

@@ -1,0 +1,157 @@
+"""Switch parts of a live model off, or replace their values by those of another text."""
+
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild import kernels
+from keras_bert_rebuild.interpret.recording import Recording
+from keras_bert_rebuild.interpret.seams import changed, encoder_of
+from keras_bert_rebuild.interpret.sites import Block, Found, Site, found_in
+
+
+@contextlib.contextmanager
+def intervene(subject: Any, interventions: Sequence[Site] | Mapping[Site, Any]) -> Iterator[Any]:
+    """Switch heads, blocks, units or positions of a live model off, or put other values in their place.
+
+    Within the context every way of asking the model gives the altered answer: a call, `predict`, `evaluate`, the task, vectors, on
+    every backend, and so do models that share its layers. The weights are not touched and the model is not copied; afterwards, also
+    after an error, it is exactly as before, with what was compiled for it. Contexts may be nested. A function that you compiled
+    yourself answers as it was traced.
+
+    Args:
+        subject: a model with an encoder of this library in it, or a task.
+        interventions: sites to switch off, or a dictionary from a site to what is put there:
+
+            - None: switched off. Heads and units give zeros, positions are zero vectors, a block hands on what it reads.
+            - a `Recording` of the site: its values at each token, of another text (activation patching), or their mean
+              (`recording.mean()`, mean ablation). Where one of the texts has no token, nothing is replaced. One recorded row is put
+              into every row; several are for the rows of a batch, one by one, and only for a call of the model itself, since tasks
+              sort rows by their lengths.
+            - an array `(width of the site,)`, the same for every token.
+
+    Yields:
+        The model or task.
+
+    Raises:
+        ValueError: a site is not in the model, was not recorded, or values do not fit.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_bert_rebuild import BertConfig, build_model
+    >>> from keras_bert_rebuild.interpret import Block, Head
+    >>> sizes = {"vocab_size": 10, "hidden_size": 4, "num_attention_heads": 2, "intermediate_size": 8}
+    >>> model = build_model(BertConfig(**sizes, num_hidden_layers=2))
+    >>> with intervene(model, [Head(0, 1), Block(1)]):
+    ...     altered = model([np.array([[1, 2, 3]]), np.zeros((1, 3), int)])
+
+    Reference: Vig et al., 2020, section 3 (https://arxiv.org/abs/2004.12265); Meng et al., 2022, section 2
+    (https://arxiv.org/abs/2202.05262), for values of another run; Michel et al., 2019, section 3.1
+    (https://arxiv.org/abs/1905.10650), for heads that are switched off.
+    """
+    encoder = encoder_of(subject)
+    given = interventions if isinstance(interventions, Mapping) else dict.fromkeys(_listed(interventions))
+    replacements = defaultdict(list)
+    for site, values in given.items():
+        found = found_in(encoder, site)
+        replacements[found.kind, found.run].append(_replacement(subject, site, found, values))
+    with changed(subject, encoder, {place: _one_by_one(those) for place, those in replacements.items()}):
+        yield subject
+
+
+class Replacement:
+    """What is put in place of a site: values at some columns and tokens of `(batch, length, width)`.
+
+    Args:
+        found: the site.
+        values: `(rows, tokens, columns)`; None for zeros.
+        real: where the values have a token, `(rows, tokens)`; None for values that are the same at every token.
+        skips: put what the block read there instead.
+    """
+
+    def __init__(self, found: Found, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
+        self.found, self.real, self.skips = found, real, skips
+        self.columns = np.isin(np.arange(found.width), found.columns)
+        self.values: Any = None
+        if values is not None:
+            self.values = np.zeros((*values.shape[:2], found.width), "float32")
+            self.values[:, :, found.columns] = values
+
+    def __call__(self, x: Any, here: Any) -> Any:
+        chosen = ops.convert_to_tensor(self.columns)[None, None]
+        tokens = None
+        if self.found.positions is not None or self.real is not None:
+            packed = kernels.has_sequences(here.mask)
+            tokens = kernels.positions_in_sequences(here.mask) if packed else ops.arange(ops.shape(x)[1], dtype="int32")[None]
+        if self.found.positions is not None:
+            among = ops.convert_to_tensor(np.array(self.found.positions, "int32"))
+            chosen = ops.logical_and(chosen, ops.any(ops.equal(tokens[..., None], among), axis=-1)[..., None])
+        if self.skips:
+            new = here.entered
+        elif self.values is None:
+            new = ops.zeros_like(x)
+        elif self.real is None:
+            new = ops.convert_to_tensor(self.values)
+        else:
+            new, there = self._at_tokens(x, tokens, here)
+            chosen = ops.logical_and(chosen, there[..., None])
+        return ops.where(chosen, ops.cast(new, x.dtype), x)
+
+    def _at_tokens(self, x, tokens, here):
+        """The values at every token of the rows, and where they have one."""
+        rows, count = self.real.shape
+        columns = ops.minimum(tokens, count - 1)
+        values, real = ops.convert_to_tensor(self.values), ops.convert_to_tensor(self.real)
+        if rows == 1:
+            new, there = (ops.take(array[0], columns, axis=0) for array in (values, real))
+        else:
+            if kernels.has_sequences(here.mask) or x.shape[0] not in (None, rows):
+                got = "rows of several texts" if kernels.has_sequences(here.mask) else f"{x.shape[0]} rows"
+                raise ValueError(f"the values of {rows} rows were recorded, so a batch must have {rows} rows; got {got}.")
+            new, there = (ops.take(array, columns[0], axis=1) for array in (values, real))
+        return new, ops.logical_and(there, tokens < count)
+
+
+def _replacement(subject, site, found, values):
+    """The `Replacement` of a site."""
+    if values is None:
+        return Replacement(found, None, None, skips=isinstance(site, Block))
+    if not isinstance(values, Recording):
+        array = np.asarray(ops.convert_to_numpy(values) if ops.is_tensor(values) else values, "float32")
+        if array.shape != (len(found.columns),):
+            raise ValueError(
+                f"{site} must be given a Recording, None or an array of shape ({len(found.columns)},); got shape {array.shape}."
+            )
+        return Replacement(found, array[None, None], None)
+    recorded, real = values.of(site), values.mask
+    if recorded.shape[-1] != len(found.columns):
+        raise ValueError(f"{site} has {len(found.columns)} values for a token; {recorded.shape[-1]} were recorded.")
+    if real is not None and len(real) > 1 and not isinstance(subject, keras.Model):
+        raise ValueError(
+            f"a task orders its rows itself, so that it takes the values of one text; {len(real)} were recorded: choose one, as "
+            "recording.row(0), or intervene in the model of the task and call it."
+        )
+    return Replacement(found, recorded, real)
+
+
+def _one_by_one(replacements):
+    """All replacements at a place, in their order."""
+
+    def change(values, here):
+        for replacement in replacements:
+            values = replacement(values, here)
+        return values
+
+    return change
+
+
+def _listed(interventions):
+    if isinstance(interventions, str) or not isinstance(interventions, Sequence):
+        raise ValueError(f"interventions must be a list of sites, or a dictionary by site; got {interventions!r:.80}.")
+    return interventions

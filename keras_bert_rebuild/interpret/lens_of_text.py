@@ -1,0 +1,197 @@
+"""What the MLM head says after every block: the logit lens."""
+
+import functools
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.anatomy.heads import TRANSFORM
+from keras_bert_rebuild.data.batches import padded
+from keras_bert_rebuild.explain.encoder_walk import embed, encoder_inputs, find_encoder, longest_text, run_encoder_block
+from keras_bert_rebuild.interpret.lens_record import LogitLens
+from keras_bert_rebuild.models.bert_model import BertModel
+from keras_bert_rebuild.models.encoder import FINAL_NORM
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+
+# Logits that are held at once, of some positions: 64 MB in float32.
+LOGITS = 1 << 24
+
+
+def logit_lens(
+    model: keras.Model,
+    tokenizer: BatchTokenizer,
+    text: str,
+    pair: str | None = None,
+    *,
+    truth: str | None = None,
+    top_k: int = 5,
+    max_len: int | None = None,
+) -> LogitLens:
+    """What the MLM head would answer if the encoder ended after each of its blocks.
+
+    The vectors after the embedding and after every block go through the rest of the model without the blocks between: the final
+    norm, where blocks normalise before they add, and the transform and the token table of the MLM head. After the last block that
+    is the answer of the model. Where blocks normalise after they add, as BERT's, their output is normalised already.
+
+    The logits of all blocks are never held at once: memory is that of one block.
+
+    Args:
+        model: a model with an MLM head, of any family.
+        tokenizer: its tokenizer, as from `load_tokenizer`.
+        text: a text, in which the tokenizer's mask, such as `[MASK]`, stands for a token to predict.
+        pair: a second text, or None.
+        truth: the text without masks, which says what the masked tokens are; None if that is not known.
+        top_k: the number of tokens to list, the likeliest first.
+        max_len: tokens to cut the text to; None to refuse one that is too long.
+
+    Returns:
+        A `LogitLens`.
+
+    Raises:
+        ValueError: the model has no MLM head, a text is not a string or is too long, or `truth` is not the text with a token for
+            every mask.
+
+    Reference: nostalgebraist, 2020, "interpreting GPT: the logit lens"
+    (https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens).
+    """
+    encoder = find_encoder(model)
+    if "MLM-Sim" not in encoder.layers:
+        raise ValueError(f"the model must have an MLM head; its outputs are {', '.join(model.output_names)}.")
+    if not isinstance(tokenizer, BatchTokenizer):
+        raise ValueError(f"tokenizer must be one of this library, as from load_tokenizer; got {type(tokenizer).__name__}.")
+    if top_k < 1:
+        raise ValueError(f"top_k must be at least 1; got {top_k}.")
+    for name, given in (("text", text), ("pair", pair or ""), ("truth", truth or "")):
+        if not isinstance(given, str):
+            raise ValueError(f"{name} must be a string; got {given!r:.80}.")
+    encoding = _encoding(tokenizer, text, pair, max_len)
+    ids, length = encoding.ids[0], len(encoding.ids[0])
+    fixed = encoder.host.inputs[0].shape[1]
+    longest = fixed or longest_text(encoder)
+    if longest is not None and length > longest:
+        raise ValueError(f"a text may have {longest} tokens, the maximum of the model; got {length}: pass max_len to cut it.")
+    known = _true_ids(tokenizer, ids, None if truth is None else _encoding(tokenizer, truth, pair, max_len).ids[0])
+    states, head = _states_and_head(encoder, tokenizer, encoding, fixed or length)
+    top_k = min(top_k, encoder.layers["Embedding-Token"].input_dim)
+    found = _read_blocks(states, head, length, known, top_k)
+    masked = ids == tokenizer.mask_id
+    return LogitLens(
+        tokens=_names(tokenizer, ids),
+        words=_words(text, pair, encoding, tokenizer),
+        masked=tuple(masked.tolist()),
+        depths=("embedding", *(f"block {i + 1}" for i in range(len(states) - 1))),
+        top_tokens=tuple(tuple(_names(tokenizer, of_position) for of_position in of_depth) for of_depth in found["top_ids"]),
+        final_tokens=_names(tokenizer, found["top_ids"][-1, :, 0]),
+        true_tokens=tuple(None if i < 0 else name for i, name in zip(known, _names(tokenizer, known), strict=True)),
+        **found,
+    )
+
+
+def _encoding(tokenizer, text, pair, max_len):
+    pairs = None if pair is None else [pair]
+    truncation = {} if pair is None or max_len is None else {"truncation": "halves"}
+    return tokenizer.encode_batch([text], pairs, max_len=max_len, return_offsets=True, special_tokens_in_text=True, **truncation)
+
+
+def _true_ids(tokenizer, ids, true):
+    """The ids that stand in the text; at masks those of the truth, or -1."""
+    masked = ids == tokenizer.mask_id
+    if true is None:
+        return np.where(masked, -1, ids)
+    if len(true) != len(ids) or (true != ids)[~masked].any():
+        raise ValueError(
+            f"truth must be the text with a token for every mask, {len(ids)} tokens; it has {len(true)}"
+            f"{'' if len(true) != len(ids) else ', of which some differ outside of the masks'}."
+        )
+    return np.where(true == tokenizer.mask_id, -1, true)
+
+
+def _states_and_head(encoder, tokenizer, encoding, width):
+    """The vectors after the embedding and after every block, and a function from vectors of one block to logits."""
+    ids, segments = padded(encoding.ids, width, tokenizer.pad_id), padded(encoding.segments, width)
+    given = {
+        "Input-Token": ids,
+        "Input-Segment": segments,
+        "Input-Mask": (np.arange(width) < len(encoding.ids[0]))[None].astype("int32"),
+    }
+    names = [tensor.name for tensor in encoder.embedding.inputs]
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ValueError(f"the lens reads texts, which do not determine {', '.join(missing)} of this model.")
+    inputs = encoder_inputs(encoder, given)
+    x, mask, shared = embed(encoder, inputs)
+    states = [x]
+    for number in encoder.blocks:
+        states.append(run_encoder_block(encoder, number, states[-1], mask, shared))
+    similarity = encoder.layers["MLM-Sim"]
+    of_table = BertModel(bare_if_one(encoder.embedding.inputs), similarity.input[1])
+    table = of_table(bare_if_one(list(inputs.values())), training=False)
+    between = [encoder.layers[name] for name in (FINAL_NORM, *TRANSFORM) if name in encoder.layers]
+
+    def head(vectors):
+        features = functools.reduce(lambda x, layer: layer(x), between, vectors)
+        return ops.stop_gradient(similarity([features, table], return_logits=True))
+
+    return [ops.stop_gradient(x) for x in states], head
+
+
+def _read_blocks(states, head, length, known, top_k):
+    """The arrays of a `LogitLens`, `(depths, length, ...)`, some positions at a time."""
+    found = {name: [[] for _ in states] for name in ARRAYS}
+    vocabulary = int(head(states[0][:, :1]).shape[-1])
+    step = max(1, LOGITS // vocabulary)
+    for first in range(0, length, step):
+        last = min(first + step, length)
+        answers = _log_softmax(head(states[-1][:, first:last])[0])
+        final = ops.argmax(answers, axis=-1)
+        true = ops.convert_to_tensor(np.maximum(known[first:last], 0), dtype="int32")
+        for depth, state in enumerate(states):
+            logs = answers if depth == len(states) - 1 else _log_softmax(head(state[:, first:last])[0])
+            values, ids = ops.top_k(logs, top_k)
+            final_rank, final_log = _rank(logs, final)
+            true_rank, true_log = _rank(logs, true)
+            divergence = ops.sum(ops.exp(answers) * (answers - logs), axis=-1)
+            arrays = (ids, ops.exp(values), final_rank, ops.exp(final_log), true_rank, ops.exp(true_log), divergence)
+            for name, array in zip(ARRAYS, arrays, strict=True):
+                found[name][depth].append(ops.convert_to_numpy(array))
+    arrays = {name: np.stack([np.concatenate(parts) for parts in depths]) for name, depths in found.items()}
+    arrays["divergences"] = np.maximum(arrays["divergences"], 0)  # a sum of rounded terms may be below 0
+    unknown = known < 0
+    arrays["true_ranks"] = np.where(unknown, 0, arrays["true_ranks"])
+    arrays["true_probabilities"] = np.where(unknown, np.float32("nan"), arrays["true_probabilities"])
+    return {name: array.astype("int32" if name.endswith(("ids", "ranks")) else "float32") for name, array in arrays.items()}
+
+
+ARRAYS = (
+    "top_ids",
+    "top_probabilities",
+    "final_ranks",
+    "final_probabilities",
+    "true_ranks",
+    "true_probabilities",
+    "divergences",
+)
+
+
+def _rank(logs, ids):
+    """The ranks of tokens, 1 more than the number of likelier ones, and the logarithms of their probabilities."""
+    own = ops.take_along_axis(logs, ops.cast(ids, "int32")[:, None], axis=-1)
+    return 1 + ops.sum(ops.cast(logs > own, "int32"), axis=-1), own[:, 0]
+
+
+def _log_softmax(logits):
+    return ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+
+
+def _names(tokenizer, ids):
+    return tuple(tokenizer.tokens.get(int(i), "?") for i in ids)
+
+
+def _words(text, pair, encoding, tokenizer):
+    """The characters of the text that every token stands for; "" for special tokens that are not in the text."""
+    words, offsets = encoding.word_ids[0], encoding.offsets[0].tolist()
+    second = np.cumsum((encoding.ids[0] == tokenizer.sep_id) & (words < 0)) > 0
+    sides = [(text, pair or "")[int(side)] for side in second]
+    return tuple(side[begin:end] if word >= 0 else "" for side, (begin, end), word in zip(sides, offsets, words, strict=True))

@@ -1,0 +1,41 @@
+"""The logit lens as one HTML file."""
+
+from keras_bert_rebuild.interpret.lens_record import LogitLens
+from keras_bert_rebuild.interpret.one_file_page import one_file_page
+
+BODY = """<header class="top">
+  <div>
+    <h1>What would it say here</h1>
+    <p class="subtitle" id="text"></p>
+  </div>
+  <button id="theme" type="button" class="quiet"></button>
+</header>
+<main>
+<fieldset class="choice" id="colours"><legend>Colour</legend></fieldset>
+<div class="split">
+  <div>
+    <div class="table" tabindex="0" role="region" aria-label="Likeliest token of every depth">
+      <table class="lens" id="lens"></table>
+    </div>
+    <p class="note">The likeliest token after every block, read by the model's own MLM head; bold where it is the model's answer.
+    Arrow keys go from cell to cell.</p>
+  </div>
+  <section class="side" id="side" aria-live="polite" aria-label="The chosen cell"></section>
+</div>
+</main>"""
+
+
+def lens_page(lens: LogitLens, *, name: str = "") -> str:
+    """A page with the answers of all depths, and all that is known of the chosen one.
+
+    One file that asks nothing of the network; texts in it stay texts.
+
+    Args:
+        lens: what it shows.
+        name: of the model.
+
+    Returns:
+        The text of an HTML file.
+    """
+    text = " ".join(word for word in lens.words if word)
+    return one_file_page("What would it say here", BODY, "lens", {"name": name, "text": text, **lens.to_json()})

@@ -1,0 +1,143 @@
+"""The values of parts of a model for texts, to look at, or to put into the run of another text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
+from keras_bert_rebuild.explain.encoder_walk import Encoder, embed, encoder_inputs, longest_text, run_encoder_block
+from keras_bert_rebuild.explain.token_rows import rows_of_texts
+from keras_bert_rebuild.interpret.seams import changed, encoder_of
+from keras_bert_rebuild.interpret.sites import Site, found_in
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The values of sites for some rows, as float32 arrays."""
+
+    values: Mapping[Site, np.ndarray] = field(repr=False)
+    """For every site `(rows, length, width of the site)`; of a mean `(1, 1, width of the site)`."""
+
+    mask: np.ndarray | None
+    """False at padding, `(rows, length)`; None for a mean."""
+
+    tokens: tuple[tuple[str, ...], ...] | None = None
+    """The tokens of every row; None if ids were given."""
+
+    def of(self, site: Site) -> np.ndarray:
+        """The values of a site.
+
+        Raises:
+            ValueError: it was not recorded.
+        """
+        if site not in self.values:
+            raise ValueError(f"{site} was not recorded; only {', '.join(map(str, self.values)) or 'nothing'} was.")
+        return self.values[site]
+
+    def row(self, number: int) -> Self:
+        """The recording of one row, from 0."""
+        if self.mask is None:
+            raise ValueError("a mean has no rows.")
+        number = range(len(self.mask))[number]
+        rows = slice(number, number + 1)
+        values = {site: array[rows] for site, array in self.values.items()}
+        return type(self)(values, self.mask[rows], None if self.tokens is None else self.tokens[rows])
+
+    def mean(self) -> Self:
+        """The means over all tokens that are not padding, for mean ablation."""
+        if self.mask is None:
+            return self
+        means = {site: array[self.mask].mean(0, dtype="float64").astype("float32") for site, array in self.values.items()}
+        return type(self)({site: mean[None, None] for site, mean in means.items()}, None)
+
+
+def record(subject: Any, inputs: Any, sites: Sequence[Site]) -> Recording:
+    """Run the encoder as in prediction and keep the values of sites.
+
+    Args:
+        subject: a model with an encoder of this library in it, or a task.
+        inputs: of a task a list of texts, or of pairs of texts, each one row; of a model its inputs `(batch, length)`, as for
+            `attention_maps`.
+        sites: `Head`, `Neuron`, `Block` and `Position`; of positions, the values of the whole row are kept.
+
+    Returns:
+        A `Recording`. Within `intervene` it has the altered values.
+
+    Raises:
+        ValueError: a site is not in the model, or the inputs do not fit.
+    """
+    encoder = encoder_of(subject)
+    ids, tokens = _rows(subject, encoder, inputs)
+    kept: dict[Site, Any] = {}
+    places: dict[tuple[str, int], list[Any]] = {}
+    for site in sites:
+        found = found_in(encoder, site)
+        places.setdefault((found.kind, found.run), []).append((site, found))
+
+    def keeping(wanted):
+        def keep(values, here):
+            array = ops.convert_to_numpy(ops.cast(ops.stop_gradient(values), "float32"))
+            kept.update({site: np.ascontiguousarray(array[..., found.columns]) for site, found in wanted})
+            return values
+
+        return keep
+
+    with changed(subject, encoder, {place: keeping(wanted) for place, wanted in places.items()}):
+        x, mask, shared = embed(encoder, ids)
+        for run in range(1 + max((run for _, run in places), default=-1)):
+            x = run_encoder_block(encoder, encoder.blocks[run], x, mask, shared)
+    return Recording({site: kept[site] for site in sites}, ops.convert_to_numpy(mask).astype(bool), tokens)
+
+
+def record_means(subject: Any, inputs: Any, sites: Sequence[Site], batch_size: int = 32) -> Recording:
+    """The means of sites over a data set, for mean ablation, in batches.
+
+    Args:
+        subject, inputs, sites: as for `record`.
+        batch_size: rows of a batch.
+
+    Returns:
+        A `Recording` of means, as from `Recording.mean`.
+    """
+    if isinstance(inputs, Mapping):
+        rows, part = len(next(iter(inputs.values()))), lambda of: {name: values[of] for name, values in inputs.items()}
+    elif _is_text(inputs):
+        rows, part = len(inputs), lambda of: inputs[of]
+    else:
+        arrays = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        rows, part = len(arrays[0]), lambda of: bare_if_one([values[of] for values in arrays])
+    if not rows:
+        raise ValueError("inputs must have at least one row; got none.")
+    totals: dict[Site, Any] = {}
+    count = 0
+    for start in range(0, rows, batch_size):
+        recording = record(subject, part(slice(start, start + batch_size)), sites)
+        real = np.asarray(recording.mask)
+        count += int(real.sum())
+        for site, array in recording.values.items():
+            totals[site] = totals.get(site, 0.0) + array[real].sum(0, dtype="float64")
+    return Recording({site: (total / count).astype("float32")[None, None] for site, total in totals.items()}, None)
+
+
+def _rows(subject: Any, encoder: Encoder, inputs: Any) -> tuple[dict[str, np.ndarray], Any]:
+    """The inputs of the embedding by name, and the tokens if texts are given."""
+    if not _is_text(inputs):
+        return encoder_inputs(encoder, inputs), None
+    tokenizer = getattr(subject, "tokenizer", None)
+    if tokenizer is None:
+        raise ValueError(f"texts are for a task, which has a tokenizer; {type(subject).__name__} takes arrays of ids.")
+    pairs = None if isinstance(inputs[0], str) else [second for _, second in inputs]
+    texts = inputs if pairs is None else [first for first, _ in inputs]
+    length = encoder.host.inputs[0].shape[1]
+    rows = rows_of_texts(tokenizer, texts, pairs, None, length, length or longest_text(encoder))
+    known = {"Input-Token": rows.ids, "Input-Segment": rows.segments, "Input-Mask": rows.mask.astype("int32")}
+    return {tensor.name: known[tensor.name] for tensor in encoder.embedding.inputs}, rows.tokens
+
+
+def _is_text(inputs: Any) -> bool:
+    """Whether inputs are texts or pairs of texts."""
+    first = inputs[0] if isinstance(inputs, (list, tuple)) and len(inputs) else inputs
+    return isinstance(first, str) or (isinstance(first, (list, tuple)) and all(isinstance(text, str) for text in first))

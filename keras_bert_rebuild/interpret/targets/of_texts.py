@@ -1,0 +1,122 @@
+"""Tasks with one answer for a text or a pair: labels, a number, a score, a choice, whether a sentence follows."""
+
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_bert_rebuild.anatomy.heads import LAST, MEAN
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, RankedText
+from keras_bert_rebuild.interpret.located_tokens import located_tokens
+from keras_bert_rebuild.interpret.subject import Subject, padded_inputs
+from keras_bert_rebuild.interpret.targets.choices import label_index, no_probability, nothing, two_texts
+
+
+def of_classifier(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+    """A label's logit, the mean over windows as the task takes it, or its probability; the number of a regression."""
+    nothing(at, "at", "a classifier", "one answer for a text")
+    if len(texts) > 2:
+        raise ValueError(f"a classifier reads a text or a pair of texts; got {len(texts)} texts.")
+    windows = task.encode([ClassifiedText(*texts)]).windows
+    if task.problem == "regression":
+        no_probability(quantity, "a regression")
+        nothing(target, "target", "a regression", "one number")
+        index, name = 0, task.labels[0]
+    else:
+        if target is None:
+            (answer,) = task.predict_examples([ClassifiedText(*texts)])
+            target = max(answer.probabilities, key=answer.probabilities.get)
+        index, name = label_index(target, task.labels), f"{quantity} of {target}"
+    weights = _shares(windows)
+
+    def value(outputs):
+        logits = ops.einsum("r,crk->ck", ops.convert_to_tensor(weights), ops.cast(outputs, "float32"))
+        if quantity == "probability":
+            logits = ops.softmax(logits) if task.problem == "single_label" else ops.sigmoid(logits)
+        return logits[:, index]
+
+    return _subject(task, windows, [(0, 1)[: len(texts)]] * len(windows.ids), texts, value, name, weights)
+
+
+def of_reranker(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+    """The score of a text for a query, before the activation as a logit, the maximum over its windows."""
+    nothing(target, "target", "a reranker", "one score")
+    nothing(at, "at", "a reranker", "one score")
+    query, text = two_texts(texts, "a reranker", "a query and a text")
+    if task.activation == "linear":
+        no_probability(quantity, "this reranker")
+    windows = task.encode([RankedText(query, text)]).windows
+
+    def value(outputs):
+        best = ops.max(ops.cast(outputs, "float32")[..., 0], axis=1)
+        return ops.sigmoid(best) if quantity == "probability" else best
+
+    logits = np.array(task.predict_windows(windows), "float32")[:, 0]
+    shares = (np.arange(len(logits)) == logits.argmax()).astype("float32")
+    name = f"{'score' if quantity == 'probability' else 'logit'} of relevance"
+    return _subject(task, windows, [(0, 1)] * len(windows.ids), texts, value, name, shares)
+
+
+def of_choice(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+    """The logit of a choice, given by its number or its text; its probability is among all choices."""
+    nothing(at, "at", "multiple choice", "one answer for a prompt")
+    if len(texts) < 2:
+        raise ValueError("multiple choice reads a prompt and its choices: give them as pairs; got a prompt alone.")
+    prompt, choices = texts[0], texts[1:]
+    question = ChoiceQuestion(prompt, choices)
+    windows = task.encode([question]).windows
+    if target is None:
+        target = task.predict_examples([question])[0].index
+    index = target if target in range(len(choices)) else label_index(target, choices)
+    sizes = np.array([len(ids) for ids in windows.ids], "float32")
+    of_choice = (windows.examples == np.arange(len(choices))[:, None]) * sizes
+    means = (of_choice / of_choice.sum(1, keepdims=True)).astype("float32")
+
+    def value(outputs):
+        logits = ops.einsum("kr,cr->ck", ops.convert_to_tensor(means), ops.cast(outputs, "float32")[..., 0])
+        return (ops.softmax(logits) if quantity == "probability" else logits)[:, index]
+
+    owners = [(0, 1 + int(number)) for number in windows.examples]
+    return _subject(task, windows, owners, texts, value, f"{quantity} of choice {index}: {choices[index]}", means[index])
+
+
+def of_next_sentence(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
+    """That the second text follows the first: its probability, or as a logit the logarithm of its odds."""
+    nothing(target, "target", "the next sentence", "one answer for a pair")
+    nothing(at, "at", "the next sentence", "one answer for a pair")
+    first, second = two_texts(texts, "the next sentence", "two texts")
+    windows, before = task.windows(first, second)
+
+    def value(outputs):
+        probabilities = ops.cast(outputs[0] if isinstance(outputs, (list, tuple)) else outputs, "float32")[:, 0]
+        logs = ops.log(ops.maximum(probabilities, 1e-30))
+        return probabilities[:, 0] if quantity == "probability" else logs[:, 0] - logs[:, 1]
+
+    name = "probability that the second text follows" if quantity == "probability" else "logit that the second text follows"
+    return _subject(task, windows, [(0, 1)], texts, value, name, np.ones(1, "float32"), before)
+
+
+def _subject(task, windows, owners, texts, value, name, shares, before=None):
+    inputs = padded_inputs(task.model, windows.ids, windows.segments, task.tokenizer.pad_id, task.max_len)
+    tokens = located_tokens(windows, owners, texts, before)
+    reads = _reads(task, windows, inputs["Input-Token"].shape) * np.asarray(shares, "float32")[:, None]
+    return Subject(tokens, task.model, inputs, value, name, reads)
+
+
+def _shares(windows):
+    """How much each window counts in the mean over windows, which is weighted by their tokens."""
+    sizes = np.array([len(ids) for ids in windows.ids], "float64")
+    return (sizes / sizes.sum()).astype("float32")
+
+
+def _reads(task, windows, shape):
+    """Where the head of a task reads the last block, `(rows, length)`, each row with the sum 1."""
+    head = "nsp" if not hasattr(task, "heads") else task.heads[0]
+    layers = task.model.config.encoder().heads[head].reads
+    reads = np.zeros(shape, "float32")
+    for row, ids in enumerate(windows.ids):
+        if MEAN in layers:
+            reads[row, : len(ids)] = 1 / len(ids)
+        else:
+            reads[row, len(ids) - 1 if LAST in layers else 0] = 1
+    return reads

@@ -1,0 +1,73 @@
+"""An attribution in a terminal: its words on a coloured ground, and the strongest ones as a table, which needs no colours."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from keras_bert_rebuild.files.printable import printable, printable_lines
+from keras_bert_rebuild.interpret.attribution import Attribution
+from keras_bert_rebuild.interpret.word_colours import LEVELS, described, levels, name_of_text, pieces_of_text
+
+# The ground of the strongest words, for and against, and the ink on it: two hues that people with any colour vision tell apart.
+FOR, AGAINST = (43, 111, 208), (205, 98, 12)
+WHITE, BLACK = "rgb(255,255,255)", "rgb(0,0,0)"
+
+
+def print_attribution(console: Console, attribution: Attribution, top: int = 12, bar: int = 24) -> None:
+    """Print an attribution.
+
+    Args:
+        console: where to; without colours, as in a pipe or with NO_COLOR, the table says what the colours would.
+        attribution: the attribution.
+        top: words of the table, the strongest first.
+        bar: characters of the longest bar.
+    """
+    first, *others = (printable(line) for line in described(attribution))
+    console.print(Text(first, "bold"), soft_wrap=True)
+    for line in others:
+        console.print(Text(line, "dim"), soft_wrap=True)
+    all_levels = levels([word.score for word in attribution.words])
+    for number, text in enumerate(attribution.texts):
+        own = [(word, level) for word, level in zip(attribution.words, all_levels, strict=True) if word.text == number]
+        shown = Text()
+        for piece, index in pieces_of_text(text, [word for word, _ in own]):
+            shown.append(printable_lines(piece), None if index is None else style_of(own[index][1]))
+        console.print()
+        if len(attribution.texts) > 1:
+            console.print(Text(name_of_text(number, len(attribution.texts)), "dim"))
+        console.print(shown, soft_wrap=not console.is_terminal)
+    console.print()
+    console.print(_table(attribution, top, bar))
+    if len(attribution.words) > top:
+        console.print(Text(f"the strongest {top} of {len(attribution.words)} words", "dim"))
+
+
+def style_of(level: int) -> str | None:
+    """The style of a word of a level, see `word_colours.levels`; None for a word that carries nothing."""
+    if level == 0:
+        return None
+    share = 0.25 + 0.75 * abs(level) / LEVELS
+    # Towards the grey that is between the grounds of light and of dark terminals.
+    ground = tuple(round(share * colour + (1 - share) * 200) for colour in (FOR if level > 0 else AGAINST))
+    luminance = sum(weight * colour for weight, colour in zip((0.299, 0.587, 0.114), ground, strict=True))
+    return f"{BLACK if luminance > 140 else WHITE} on rgb({','.join(map(str, ground))})"
+
+
+def _table(attribution: Attribution, top: int, bar: int) -> Any:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    errors = any(word.error is not None for word in attribution.words)
+    several = len(attribution.texts) > 1
+    for name, shown, justify in (("word", True, "left"), ("in", several, "left"), ("score", True, "right"), ("±", errors, "right")):
+        if shown:
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("")
+    strongest = max(abs(word.score) for word in attribution.words) or 1.0
+    for word in sorted(attribution.words, key=lambda word: -abs(word.score))[:top]:
+        length = round(bar * abs(word.score) / strongest)
+        colour = f"rgb({','.join(map(str, FOR if word.score > 0 else AGAINST))})"
+        cells = [Text(printable(word.word)), *([Text(name_of_text(word.text, len(attribution.texts)))] if several else [])]
+        cells += [Text(f"{word.score:+.4f}".replace("-", "−")), *([Text(f"{word.error:.4f}")] if errors else [])]
+        table.add_row(*cells, Text("█" * length, colour))
+    return table

@@ -1,0 +1,28 @@
+"""Gradients by inputs on torch."""
+
+import keras
+import torch
+
+
+def value_and_gradient(function, tensors):
+    """The value, the further tensors and the gradient: see `gradients.value_and_gradient`.
+
+    Args:
+        function: from the tensors to a scalar and further tensors.
+        tensors: a tensor, or a structure of them.
+    """
+    with torch.enable_grad():
+        inputs = keras.tree.map_structure(lambda tensor: tensor.detach().clone().requires_grad_(True), tensors)
+        value, more = function(inputs)
+        flat = keras.tree.flatten(inputs)
+        # Not `backward`, which would add to the gradients of the weights.
+        found = torch.autograd.grad(value, flat, allow_unused=True) if value.requires_grad else [None] * len(flat)
+    gradients = [torch.zeros_like(x) if gradient is None else gradient for gradient, x in zip(found, flat, strict=True)]
+    detached = keras.tree.map_structure(lambda tensor: tensor.detach(), more)
+    return value.detach(), detached, keras.tree.pack_sequence_as(inputs, gradients)
+
+
+def without_history(function, *arguments):
+    """What a function returns, without a graph for a backward pass."""
+    with torch.no_grad():
+        return function(*arguments)

@@ -1,0 +1,82 @@
+"""The model of a pretraining at each of its checkpoints."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_bert_rebuild.checkpoints.safetensors_files import SafetensorsFiles
+from keras_bert_rebuild.pretrained.from_pretrained import from_pretrained
+from keras_bert_rebuild.recipes.run_folder import read_yaml
+from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
+from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
+
+
+def steps_of_run(run: str | os.PathLike[str], maximum: int | None = None) -> list[int]:
+    """The optimizer steps of a run's checkpoints, in ascending order.
+
+    Args:
+        run: the folder of a pretraining.
+        maximum: of steps, at least 2, spread evenly over the run with the first and the last; None for all.
+
+    Raises:
+        ValueError: the folder is not that of a run, or it has no checkpoint.
+    """
+    run = Path(run)
+    batches = CheckpointFolder(run / "checkpoints").steps() if (run / "settings.yaml").is_file() else []
+    if not batches:
+        raise ValueError(
+            f"expected the folder of a pretraining with settings.yaml and checkpoints; {run} has none. "
+            "A run keeps as many as its setting keep_checkpoints says."
+        )
+    accumulation = _accumulation(run)
+    steps = [step // accumulation for step in batches if step % accumulation == 0]
+    if maximum is None or len(steps) <= maximum:
+        return steps
+    places = np.linspace(0, len(steps) - 1, max(maximum, 2)).round().astype(int)
+    return [steps[place] for place in places]
+
+
+def models_of_run(run: str | os.PathLike[str], steps: list[int] | None = None) -> Iterator[tuple[int, keras.Model]]:
+    """Pairs of an optimizer step and the model as it was after it.
+
+    It is one model, which gets the weights of the next checkpoint when that is asked for, or their averages if the run
+    has any.
+
+    Args:
+        run: the folder of a pretraining that is over, with its `model/`.
+        steps: some of `steps_of_run`; None for all.
+
+    Raises:
+        ValueError: the run has no model yet, a checkpoint is damaged, or its weights do not fit the model.
+    """
+    run = Path(run)
+    if not (run / "model").is_dir():
+        raise ValueError(f"the run must be over, so that its folder has a model with settings and vocabulary; {run} has no model/.")
+    model = from_pretrained(run / "model")
+    accumulation = _accumulation(run)
+    for step in steps_of_run(run) if steps is None else steps:
+        checkpoint = read_checkpoint(run / "checkpoints" / f"step-{step * accumulation:08d}")
+        _assign(model, checkpoint.arrays(), checkpoint.path)
+        yield step, model
+
+
+def _accumulation(run):
+    return int(read_yaml(run / "settings.yaml").get("gradient_accumulation_steps", 1))
+
+
+def _assign(model: keras.Model, arrays: SafetensorsFiles, path: Path) -> None:
+    """Put the weights of a checkpoint into a model, plus what their averages differ by."""
+    names = set(arrays.names)
+    for weight in model.weights:
+        name = f"weights/{weight.path}"
+        if name not in names or tuple(arrays.shape(name)) != tuple(weight.shape):
+            found = tuple(arrays.shape(name)) if name in names else "none"
+            raise ValueError(
+                f"{path} must have the weights of the model of its run; {weight.path} is {tuple(weight.shape)}, there {found}."
+            )
+        value = arrays.read(name)
+        offset = f"optimizer/{weight.path}/average_offset"
+        weight.assign(value if offset not in names else value + arrays.read(offset).astype(value.dtype))

@@ -1,0 +1,149 @@
+"""A recipe: everything a pretraining decides before it sees a corpus and a budget, as a YAML file."""
+
+import importlib.resources
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.pretraining.example_settings import STEPS
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.run_folder import read_yaml
+from keras_bert_rebuild.recipes.settings import parse_yaml, settings_from_dict, size_fields
+from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS
+
+# The recipes of the package, files of `presets`.
+PRESETS = ("bert", "modern")
+
+# What the user or the machine decides, and not a recipe.
+NOT_OF_A_RECIPE = ("steps", "minutes", "model", "init", "decay_from", "decay_step", "hosts", "host_index", "coordinator")
+
+# The settings that every phase of a recipe has: an option replaces it in all of them.
+OF_PHASES = ("batch_size", "seq_len", "max_predictions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a YAML file of a recipe holds."""
+
+    vocab_size: int = 30000
+    """Tokens of the vocabulary, learned from the training part of the corpus."""
+
+    cased: bool = False
+    """Whether the vocabulary keeps case and accents."""
+
+    tokens_per_parameter: float = 20.0
+    """The least number of tokens to train on for each parameter outside of the embedding: it decides which size a budget has."""
+
+    sizes: tuple[Mapping[str, Any], ...] = ()
+    """Models to choose from, the smallest first: each a dictionary with `model`, as in `PretrainSettings`, and with further
+    settings that this size has instead of those of `training`."""
+
+    training: Mapping[str, Any] = None  # type: ignore[assignment]
+    """Fields of `PretrainSettings`; the steps of phases are shares."""
+
+    def __post_init__(self) -> None:
+        training = {} if self.training is None else self.training
+        object.__setattr__(self, "training", training)
+        if not isinstance(training, Mapping):
+            raise ValueError(f"training must have settings of a pretraining run; got {training!r:.80}.")
+        if type(self.vocab_size) is not int or self.vocab_size <= len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"vocab_size must be a whole number above {len(SPECIAL_TOKENS)}, the special tokens; got {self.vocab_size!r}."
+            )
+        if not isinstance(self.cased, bool):
+            raise ValueError(f"cased must be true or false; got {self.cased!r}.")
+        if not is_number(self.tokens_per_parameter) or self.tokens_per_parameter < 0:
+            raise ValueError(f"tokens_per_parameter must be a number of at least 0; got {self.tokens_per_parameter!r}.")
+        if not isinstance(self.sizes, (list, tuple)) or not self.sizes:
+            raise ValueError(f"sizes must be a list of at least one size, each with its model; got {self.sizes!r:.80}.")
+        for i, size in enumerate(self.sizes):
+            if not isinstance(size, Mapping) or "model" not in size:
+                raise ValueError(f"a size must have a model; size {i} is {size!r:.80}.")
+            size_fields(size["model"])
+        for what, values in (("training", training), *((f"size {i}", size) for i, size in enumerate(self.sizes))):
+            names = [name for name in NOT_OF_A_RECIPE if name in values and not (what != "training" and name == "model")]
+            if names:
+                raise ValueError(f"{what} must leave out {', '.join(names)}, which the call of a recipe decides.")
+        self.settings(0, {"steps": STEPS})
+
+    def settings(self, size: int | None, given: Mapping[str, Any]) -> PretrainSettings:
+        """The settings of a run.
+
+        Args:
+            size: the number of a row of `sizes`; None if `given` has a model or a checkpoint.
+            given: fields of `PretrainSettings`, with steps or minutes, which win over those of the recipe. One that phases have
+                replaces it in all of them.
+
+        Raises:
+            ValueError: they are not usable together.
+        """
+        values = {**self.training, **(self.sizes[size] if size is not None else {}), **given}
+        if self.training.get("schedule") == "trapezoidal" and values.get("schedule") != "trapezoidal":
+            values |= {name: None for name in ("decay_fraction", "decay_shape") if name not in given}
+        if given.get("objective", "mlm") != self.training.get("objective", "mlm"):
+            values |= {name: None for name in ("next_sentence", "masking", "mask_rate") if name not in given}
+        if values.get("packing") and "packing" not in self.training and "next_sentence" not in given:
+            values["next_sentence"] = None
+        for one, other in (("warmup_steps", "warmup_fraction"), ("warmup_fraction", "warmup_steps")):
+            if given.get(one) is not None and other not in given:
+                values[other] = None
+        if values.get("phases") and "phases" not in given:
+            own = {name: values.pop(name) for name in OF_PHASES if name in values}
+            own = {name: value for name, value in own.items() if name in given}
+            steps = values.get("steps") if values.get("minutes") is not None else values.pop("steps", None)
+            values["phases"] = _phases(values["phases"], own, steps)
+        return settings_from_dict(PretrainSettings, values, "a pretraining run")
+
+    def size_like(self, parameters: int, params_of: Any) -> int:
+        """The number of the last size that has no more parameters than a model; else of the first.
+
+        Args:
+            parameters: those of the model.
+            params_of: a function from the number of a size to its parameters.
+        """
+        return max((i for i in range(len(self.sizes)) if params_of(i) <= parameters), default=0)
+
+
+def read_recipe(recipe: str | os.PathLike[str]) -> Recipe:
+    """A recipe of the package or of a file.
+
+    Args:
+        recipe: "bert", "modern", or the path of a YAML file with the fields of `Recipe`.
+
+    Raises:
+        ValueError: there is no such recipe, or it is not usable.
+    """
+    if recipe in PRESETS:
+        text = (importlib.resources.files(__package__) / "presets" / f"{recipe}.yaml").read_text(encoding="utf-8")
+        values = parse_yaml(text, f"{recipe}.yaml")
+    elif not Path(recipe).is_file():
+        raise ValueError(f"a recipe must be one of {', '.join(PRESETS)} or a YAML file of one; got {os.fspath(recipe)!r}.")
+    else:
+        values = read_yaml(recipe)
+    try:
+        return settings_from_dict(Recipe, values, "a recipe")
+    except ValueError as error:
+        raise ValueError(f"the recipe {os.fspath(recipe)}: {error}") from None
+
+
+def name_of(recipe: str | os.PathLike[str]) -> str:
+    """The name of a recipe, for a folder."""
+    return str(recipe) if recipe in PRESETS else Path(recipe).stem
+
+
+def _phases(phases, own, steps):
+    """The phases of a recipe with the values of the user, and with steps instead of shares if there are steps."""
+    if not isinstance(phases, (list, tuple)) or not all(isinstance(phase, Mapping) for phase in phases):
+        return phases  # the settings refuse them
+    phases = [{**phase, **own} for phase in phases]
+    if steps is None:
+        return phases
+    shares = [phase.get("steps") for phase in phases]
+    if not all(is_number(share) and share > 0 for share in shares):
+        return phases
+    ends = [round(steps * sum(shares[: i + 1]) / sum(shares)) for i in range(len(shares))]
+    counts = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    return [{**phase, "steps": count} for phase, count in zip(phases, counts, strict=True) if count]

@@ -1,0 +1,28 @@
+"""What is told about a training by a recipe while it goes on."""
+
+import contextlib
+from typing import Any
+
+
+class Quiet:
+    """Is told what a training by a recipe does; this one says nothing, a subclass shows it."""
+
+    def reading(self, what: str, file_bytes: int) -> contextlib.AbstractContextManager[Any]:
+        """A context manager for the reading of files, whose value has `advance(file_bytes, text_bytes)`."""
+        return contextlib.nullcontext(self)
+
+    def vocabulary(self, tokens: int, words: int) -> None:
+        """A vocabulary was learned from this number of words."""
+
+    def prepared(self, prepared: Any) -> None:
+        """A corpus was tokenised, `Prepared`."""
+
+    def planned(self, plan: Any) -> None:
+        """The run is planned, `recipe_budget.RecipePlan`, and begins."""
+
+    def training(self, steps: int | None) -> contextlib.AbstractContextManager[Any]:
+        """A context manager for the training, whose value is called with every row of the curve."""
+        return contextlib.nullcontext(lambda row: None)
+
+    def advance(self, file_bytes: int, text_bytes: int) -> None:
+        """A part of the files was read."""

@@ -1,0 +1,67 @@
+"""A copy of the encoder of a model in training, which answers with vectors and leaves the model as it is."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.anatomy.parts import weights_of
+from keras_bert_rebuild.checkpoints.loaded_values import unwritten
+from keras_bert_rebuild.data.batches import model_inputs
+from keras_bert_rebuild.layers.truncated_normal import skipped_initialization
+from keras_bert_rebuild.models.build_model import build_model
+from keras_bert_rebuild.tasks.embedding_model import pooled_model
+from keras_bert_rebuild.tasks.text_rows import predict_rows
+from keras_bert_rebuild.text.batch_tokenizer import BatchTokenizer
+from keras_bert_rebuild.training.distributed.distribution import on_one_device
+from keras_bert_rebuild.training.distributed.hosts import host_index, whole_array
+
+BATCH_SIZE = 32
+
+
+class EncoderCopy:
+    """An encoder with weights of its own, for rows of one sequence, on the first device of host 0; on other hosts nothing.
+
+    The model in training may have packed rows, weights cut over devices and a compiled step; none of it is touched. Its weights are
+    copied before every use, which takes the memory of one more encoder. No random number of the process is drawn.
+
+    Args:
+        model: the model in training, whose layers have the names of those of `build_model`.
+        tokenizer: its tokenizer.
+        max_len: maximum number of tokens in a row.
+    """
+
+    def __init__(self, model: keras.Model, tokenizer: BatchTokenizer, max_len: int) -> None:
+        self.tokenizer, self.max_len, self.here = tokenizer, max_len, host_index() == 0
+        names = dict.fromkeys(path.partition("/")[0] for path in weights_of(model.config.encoder(), ()))
+        layers = {layer.name: layer for layer in model.layers}
+        self._trained = [layers[name] for name in names]
+        if self.here:
+            states = random.getstate(), np.random.get_state()
+            with on_one_device(), skipped_initialization(unwritten):
+                self._encoder = build_model(model.config)
+                self._pooled = pooled_model(self._encoder, ["mean"])
+            random.setstate(states[0])  # Keras draws the seeds of dropout that nobody gave
+            np.random.set_state(states[1])
+
+    def update(self) -> None:
+        """Take the weights of the model as they are now; all hosts call this."""
+        for layer in self._trained:
+            arrays = [whole_array(weight.value) for weight in layer.weights]
+            if self.here:
+                for weight, array in zip(self._encoder.get_layer(layer.name).weights, arrays, strict=True):
+                    weight.assign(array)
+
+    def rows(self, texts: Sequence[str]) -> tuple[Any, Any]:
+        """The inputs of the encoder for texts, which `vectors` takes, also many times."""
+        encoded = self.tokenizer.encode_batch(list(texts), max_len=self.max_len)
+        names = [tensor.name for tensor in self._pooled.inputs]
+        return model_inputs(names, list(encoded.ids), list(encoded.segments), self.tokenizer.pad_id)
+
+    def vectors(self, rows: tuple[Any, Any]) -> npt.NDArray[Any]:
+        """The means of the last block over the tokens of each text, `(texts, width)`; the same rows make the same batches."""
+        with on_one_device():
+            return np.stack(predict_rows(self._pooled, *rows, max_len=self.max_len, batch_size=BATCH_SIZE))

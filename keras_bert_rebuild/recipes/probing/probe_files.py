@@ -1,0 +1,155 @@
+"""The labelled files of a probe: how they are named, read and checked."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from keras_bert_rebuild.data.corpora.store_files import sha256_of
+from keras_bert_rebuild.data.labelled.read_labelled import read_examples
+
+KINDS = ("classification", "similarity")
+_NAMED = re.compile(r"(?:(?P<kind>[a-z]+):)?(?P<name>[A-Za-z0-9][A-Za-z0-9_-]*)=(?P<train>[^,]+),(?P<dev>[^,]+)")
+
+# Fewer training examples leave nothing to choose a penalty by.
+LEAST = 10
+
+
+@dataclass(frozen=True)
+class ProbeFiles:
+    """A probe as it is named in the settings."""
+
+    name: str
+    """Its name in columns and charts."""
+
+    kind: str
+    """"classification" of texts or pairs of texts, or "similarity", a number for each pair."""
+
+    train: Path
+    """The file with the examples to learn from."""
+
+    dev: Path
+    """The file with the examples to be scored on."""
+
+
+def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
+    """The probes of texts `NAME=TRAIN,DEV` or `KIND:NAME=TRAIN,DEV`.
+
+    Raises:
+        ValueError: a text has another form, the kind is unknown, or two probes have one name.
+    """
+    found = []
+    for text in texts:
+        match = _NAMED.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            expected = "NAME=TRAIN,DEV or KIND:NAME=TRAIN,DEV, the name of letters, digits, _ and -"
+            raise ValueError(f"probes must be of the form {expected}; got {text!r}.")
+        kind = match["kind"] or KINDS[0]
+        if kind not in KINDS:
+            raise ValueError(f"the kind of a probe must be one of {', '.join(KINDS)}; got {kind!r} in {text!r}.")
+        if match["name"] in (other.name for other in found):
+            raise ValueError(f"probes must have different names; got {match['name']!r} twice.")
+        found.append(ProbeFiles(match["name"], kind, Path(match["train"]), Path(match["dev"])))
+    return found
+
+
+@dataclass(frozen=True)
+class ProbeExamples:
+    """The examples of a probe: unique texts, and for each example where its text or texts stand among them."""
+
+    files: ProbeFiles
+    """Where they come from."""
+
+    texts: list[str]
+    """All texts, each once."""
+
+    train: npt.NDArray
+    """Indices of the texts of the training examples, `(examples, 1)` or, for pairs, `(examples, 2)`."""
+
+    dev: npt.NDArray
+    """The same of the examples to be scored on."""
+
+    train_targets: npt.NDArray
+    """Labels as whole numbers from 0, or scores, `(examples,)`."""
+
+    dev_targets: npt.NDArray
+    """The same of the examples to be scored on."""
+
+    labels: tuple[str, ...]
+    """The labels in the order of their numbers; none for scores."""
+
+    sha256: dict[str, str]
+    """The SHA-256 of both files."""
+
+
+def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
+    """Read and check the files of a probe.
+
+    Args:
+        files: their names.
+        limit: maximum number of examples of each file; of more, as many are drawn.
+        seed: of the draws and of the order of the training examples.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: it is not of this kind, has too few examples or only one label or score, some examples are pairs and others
+            are not, or the second file has a label that the first has not.
+    """
+    parts = {name: read_examples(getattr(files, name), files.kind) for name in ("train", "dev")}
+    labels = _labels(files, parts) if files.kind == "classification" else ()
+    if not labels:
+        for name, examples in parts.items():
+            if len({example.score for example in examples}) < 2:
+                raise ValueError(f"a probe of similarity must have pairs with different scores; {getattr(files, name)} has none.")
+    if len(parts["train"]) < LEAST:
+        raise ValueError(f"a probe must have at least {LEAST} examples to learn from; {files.train} has {len(parts['train'])}.")
+    known: dict[str, int] = {}
+    rows = {name: _drawn(examples, limit, seed) for name, examples in parts.items()}
+    widths = {len(_texts_of(example)) for examples in rows.values() for example in examples}
+    if len(widths) > 1:
+        raise ValueError(f"the examples of a probe must all be texts or all be pairs; {files.train} and {files.dev} have both.")
+    indices = {
+        name: np.array([[known.setdefault(text, len(known)) for text in _texts_of(example)] for example in examples])
+        for name, examples in rows.items()
+    }
+    numbers = {label: number for number, label in enumerate(labels)}
+    targets = {
+        name: np.array([numbers[example.label] if labels else example.score for example in examples])
+        for name, examples in rows.items()
+    }
+    sha256 = {name: sha256_of(getattr(files, name)) for name in parts}
+    return ProbeExamples(files, list(known), indices["train"], indices["dev"], targets["train"], targets["dev"], labels, sha256)
+
+
+def described_probes(probes: Sequence[ProbeExamples]) -> dict[str, Any]:
+    """What identifies the files of probes, for the settings of a run; empty without probes."""
+    return {"probed": {probe.files.name: {"kind": probe.files.kind, **probe.sha256} for probe in probes}} if probes else {}
+
+
+def _labels(files: ProbeFiles, parts: dict[str, list[Any]]) -> tuple[str, ...]:
+    labels = tuple(sorted({example.label for example in parts["train"]}))
+    if len(labels) < 2:
+        found = f"all examples of {files.train} are {labels[0]!r}" if labels else f"{files.train} has no example"
+        raise ValueError(f"a probe must have at least two labels to tell apart; {found}.")
+    if not parts["dev"]:
+        raise ValueError(f"a probe must have examples to be scored on; {files.dev} has none.")
+    unknown = next((example for example in parts["dev"] if example.label not in labels), None)
+    if unknown is not None:
+        raise ValueError(f"a probe must have its labels in {files.train}; {unknown.where} has {unknown.label!r}.")
+    return labels
+
+
+def _drawn(examples, limit, seed):
+    """At most so many examples, in random order."""
+    order = np.random.default_rng(seed).permutation(len(examples))[:limit]
+    return [examples[i] for i in order]
+
+
+def _texts_of(example):
+    if hasattr(example, "first"):
+        return (example.first, example.second)
+    return (example.text,) if example.pair is None else (example.text, example.pair)

@@ -1,0 +1,102 @@
+"""Two models, or the checkpoints of a training, in one page."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers.small import small_model, spread
+
+from keras_bert_rebuild import WordPieceTokenizer, attention_maps, show_attention
+from keras_bert_rebuild.explain import page_data
+from keras_bert_rebuild.explain.packed_arrays import pack, unpack
+from keras_bert_rebuild.explain.show_training import show_training
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "the", "cat", "un", "##able", "unable", "."]
+PIECES = WordPieceTokenizer([word for word in WORDS if word != "unable"], cased=False, fast=False)
+WHOLE = WordPieceTokenizer(WORDS, cased=False, fast=False)
+TEXT = "The unable cat."
+
+
+def model_of(tokenizer, seed, **changes):
+    return spread(small_model(token_num=len(tokenizer.tokens), **changes), np.random.default_rng(seed))
+
+
+def data_of(shown):
+    return json.loads(re.search(r'id="data">(.*?)</script>', shown.html, re.DOTALL)[1])
+
+
+def shares_of(model, tokenizer):
+    return attention_maps(model, texts=[TEXT], tokenizer=tokenizer).of_text(0).probabilities[:, 0]
+
+
+def test_two_models_are_on_one_page_with_their_names():
+    first, second = model_of(PIECES, 1), model_of(PIECES, 2)
+    data = data_of(show_attention(first, PIECES, TEXT, other=second, name="first", other_name="second"))
+    assert [source["name"] for source in data["sources"]] == ["first", "second"]
+    for model, suffix in ((first, ""), (second, "1")):
+        np.testing.assert_allclose(unpack(data["arrays"][f"probabilities{suffix}"]), shares_of(model, PIECES), atol=1e-5)
+        assert {f"queries{suffix}", f"keys{suffix}", f"vectors{suffix}"} <= set(data["arrays"])
+    assert data["tokens"][1:4] == ["the", "un", "##able"]
+    assert data["surfaces"][1:4] == ["The", "un", "able"]
+    assert data["continues"][1:4] == [False, False, True]
+    assert data["texts"] == [TEXT]
+
+
+def test_models_with_other_tokens_meet_at_the_pieces_of_the_text():
+    first, second = model_of(PIECES, 1), model_of(WHOLE, 2)
+    data = data_of(show_attention(first, PIECES, TEXT, other=second, other_tokenizer=WHOLE))
+    assert data["tokens"] == ["[CLS]", "The", "unable", "cat", ".", "[SEP]"]
+    assert sorted(data["arrays"]) == ["probabilities", "probabilities1"]
+    np.testing.assert_allclose(unpack(data["arrays"]["probabilities1"]), shares_of(second, WHOLE), atol=1e-5)
+
+
+def test_a_model_with_other_numbers_of_layers_is_refused():
+    with pytest.raises(ValueError, match="must have 2 layers and 2 heads, as the first has; it has 1 layers and 2 heads"):
+        show_attention(model_of(PIECES, 1), PIECES, TEXT, other=model_of(PIECES, 2, transformer_num=1))
+
+
+def test_a_text_that_was_cut_is_shown_as_far_as_it_was_read():
+    data = data_of(show_attention(model_of(PIECES, 1), PIECES, TEXT, max_len=4))
+    assert data["texts"] == ["The un …"]
+
+
+def steps_of(seeds):
+    """One model whose weights change from step to step, as those of a run."""
+    model = model_of(PIECES, 0)
+    for step, seed in seeds:
+        spread(model, np.random.default_rng(seed))
+        yield step, model
+
+
+def test_every_checkpoint_has_its_maps_and_its_scores():
+    expected = {step: shares_of(model, PIECES) for step, model in steps_of([(100, 1), (2000, 2), (30000, 3)])}
+    data = data_of(show_training(steps_of([(100, 1), (2000, 2), (30000, 3)]), PIECES, TEXT, name="run"))
+    assert [source["step"] for source in data["sources"]] == [100, 2000, 30000]
+    for source in data["sources"]:
+        found = unpack(data["arrays"][f"probabilities{source['suffix']}"])
+        np.testing.assert_allclose(found, expected[source["step"]], atol=1e-5)
+        mean = expected[source["step"]][:, :, range(1, 7), range(6)].mean(-1)
+        np.testing.assert_allclose(source["scores"][0], mean, atol=6e-5)
+    assert "queries" not in data["arrays"]
+
+
+def test_maps_of_a_long_training_are_coarser_and_those_that_do_not_fit_are_refused(monkeypatch):
+    seeds = [(step, step) for step in (1, 2)]
+    maps = [shares_of(model, PIECES) for _, model in steps_of(seeds)]
+    for precision in ("uint16", "root8", "root5"):
+        size = sum(len(pack(shares, precision)["data"]) for shares in maps)
+        monkeypatch.setattr(page_data, "PAGE_BYTES", size + page_data.REST)
+        data = data_of(show_training(steps_of(seeds), PIECES, TEXT))
+        assert {array["precision"] for array in data["arrays"].values()} == {precision}
+    monkeypatch.setattr(page_data, "PAGE_BYTES", size - 1 + page_data.REST)
+    message = r"2 checkpoints, 2 layers, 2 heads and 7 tokens need 0\.0 MB: show fewer checkpoints \(--checkpoints\), --layers"
+    with pytest.raises(ValueError, match=message):
+        show_training(steps_of(seeds), PIECES, TEXT)
+
+
+def test_checkpoints_must_ascend():
+    with pytest.raises(ValueError, match=r"ascending steps; got steps \[2, 1\]"):
+        show_training(steps_of([(2, 1), (1, 2)]), PIECES, TEXT)
+    with pytest.raises(ValueError, match=r"one or more, with ascending steps; got steps \[\]"):
+        show_training([], PIECES, TEXT)

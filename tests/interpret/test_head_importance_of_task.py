@@ -1,0 +1,147 @@
+"""Importances are derivatives by factors of the heads, and order heads as switching each of them off does."""
+
+import keras
+import numpy as np
+import pytest
+from helpers.small import spread
+from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
+
+from keras_bert_rebuild import (
+    MultipleChoice,
+    QuestionAnswerer,
+    Reranker,
+    SentenceEmbedder,
+    TextClassifier,
+    TokenClassifier,
+    build_model,
+)
+from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, Question, RankedText, TaggedWords
+from keras_bert_rebuild.interpret import Head, HeadImportance, head_importance, intervene, prune_heads
+
+WORDS = ["the", "cat", "sat", "on", "a", "red", "mat"]
+
+
+def loss_of(task, example):
+    """The loss of one example, which is one row or group alone in its batch."""
+    inputs, targets = task.batches(task.encode([example]), 1)[0][:2]
+    return float(keras.ops.stop_gradient(task.loss()(targets, task.model(inputs, training=False))))
+
+
+def scaled(task, block, head, factor):
+    """The task with the rows of a head in the kernel of the output multiplied by a factor; returns what undoes it."""
+    kernel = task.model.get_layer(f"Encoder-{block + 1}-MultiHeadSelfAttention").output_dense.kernel
+    before = keras.ops.convert_to_numpy(kernel).copy()
+    after = before.copy()
+    after[8 * head : 8 * head + 8] *= factor
+    kernel.assign(after)
+    return lambda: kernel.assign(before)
+
+
+def numerical(task, examples, step=0.02):
+    """|d loss / d factor| of every head and example, by central differences: `(examples, blocks, heads)`."""
+    found = np.zeros((len(examples), 2, 2))
+    for block, head in np.ndindex(2, 2):
+        losses = []
+        for factor in (1 + step, 1 - step):
+            undo = scaled(task, block, head, factor)
+            losses.append([loss_of(task, example) for example in examples])
+            undo()
+        found[:, block, head] = np.abs(np.subtract(*losses)) / (2 * step)
+    return found
+
+
+TASKS = {
+    "texts": (TextClassifier, {"labels": ["cat", "dog"]}, PETS),
+    "tokens": (
+        TokenClassifier,
+        {"labels": ["O", "B-X"]},
+        [TaggedWords(WORDS, ["O", "B-X", "O", "O", "O", "O", "B-X"]), TaggedWords(WORDS[:2], ["O", "B-X"])],
+    ),
+    "spans": (
+        QuestionAnswerer,
+        {},
+        [
+            Question("0", "who sat ?", "the cat sat on a mat .", ((4, "cat"),)),
+            Question("1", "where ?", "anna likes paris .", ((11, "paris"),)),
+        ],
+    ),
+    "choices": (
+        MultipleChoice,
+        {},
+        [ChoiceQuestion("who sat", ("the cat", "a red mat", "ben"), 0), ChoiceQuestion("where", ("paris", "red", "anna"), 2)],
+    ),
+    "scores": (Reranker, {}, [RankedText("who sat", "the cat sat .", 1.0), RankedText("where", "red", 0.0)]),
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_importances_are_means_of_derivatives_by_a_factor_of_every_head(kind):
+    cls, settings, examples = TASKS[kind]
+    task = small_task(cls, **settings)
+    importance = head_importance(task, examples, batch_size=4)
+    derivatives = numerical(task, examples)
+    np.testing.assert_allclose(importance.values, derivatives.mean(0), rtol=0.02, atol=2e-3)
+    errors = derivatives.std(0, ddof=1) / len(examples) ** 0.5
+    np.testing.assert_allclose(importance.standard_errors, errors, rtol=0.03, atol=2e-3)
+    assert importance.examples == len(examples)
+
+
+def test_importances_order_heads_as_switching_each_of_them_off_does():
+    config = CONFIG.replace(num_hidden_layers=3, num_attention_heads=4, labels=("cat", "dog"))
+    model = spread(build_model(config, ["classification"]), np.random.default_rng(1), 0.15)
+    task = TextClassifier(model, TOKENIZER)
+    importance = head_importance(task, PETS)
+    lost = np.zeros((3, 4))
+    base = [loss_of(task, example) for example in PETS]
+    for block, head in np.ndindex(3, 4):
+        with intervene(task, [Head(block, head)]):
+            lost[block, head] = np.abs(np.subtract([loss_of(task, example) for example in PETS], base)).mean()
+    ranks = [np.argsort(np.argsort(values.ravel())) for values in (importance.values, lost)]
+    assert np.corrcoef(*ranks)[0, 1] > 0.9
+    assert importance.order()[0] == divmod(int(importance.values.argmin()), 4)
+    per_block = head_importance(task, PETS, batch_size=2, per_block=True)
+    np.testing.assert_allclose(np.linalg.norm(per_block.values, axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(
+        per_block.values[1] / per_block.values[1, 0], importance.values[1] / importance.values[1, 0], rtol=1e-4
+    )
+
+
+def test_nothing_of_the_model_is_changed_and_no_weight_has_a_gradient():
+    task = small_task(TextClassifier, labels=["cat", "dog"])
+    before, steps = task([pet.text for pet in PETS]), []
+    head_importance(task, PETS, batch_size=4, progress=lambda done, of: steps.append((done, of)))
+    assert task([pet.text for pet in PETS]) == before
+    assert steps == [(1, 2), (2, 2)]
+    assert all(getattr(variable.value, "grad", None) is None for variable in task.model.weights)
+
+
+def test_a_shared_block_has_an_importance_for_every_run_and_is_pruned_by_their_sum():
+    config = CONFIG.replace(family="albert", num_hidden_layers=3, num_hidden_groups=1, num_attention_heads=4, labels=("cat", "dog"))
+    task = TextClassifier(spread(build_model(config, ["classification"]), np.random.default_rng(1)), TOKENIZER)
+    importance = head_importance(task, PETS)
+    assert importance.values.shape == (3, 4)
+    assert importance.blocks == (0, 0, 0)
+    least = np.argsort(importance.values.sum(0))
+    assert importance.least(0.5) == {0: sorted(least[:2].tolist())}
+    pruned = TextClassifier(prune_heads(task.model, importance.least(0.5)), TOKENIZER)
+    again = head_importance(pruned, PETS)
+    assert again.present[0] == tuple(sorted(least[2:].tolist()))
+    assert not again.values[:, least[:2]].any()
+    assert again.values[:, least[2:]].all()
+
+
+def test_the_least_important_heads_leave_every_block_its_best():
+    values = np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]])
+    importance = HeadImportance(values, values, 1, ((0, 1, 2), (0, 1, 2)), (0, 1), False)
+    assert importance.least(0.5) == {0: [0, 1], 1: [0]}
+    assert importance.least(1.0) == {0: [0, 1], 1: [0, 1]}
+    assert importance.least(0.0) == {}
+    with pytest.raises(ValueError, match=r"share must be in \[0, 1\]; got 1.5"):
+        importance.least(1.5)
+
+
+def test_a_loss_that_compares_the_examples_of_a_batch_is_refused():
+    with pytest.raises(ValueError, match="SentenceEmbedder compares the examples of a batch"):
+        head_importance(SentenceEmbedder(small_encoder(()), TOKENIZER), [])
+    with pytest.raises(ValueError, match="must have a label"):
+        head_importance(small_task(TextClassifier, labels=["cat", "dog"]), [ClassifiedText("red")])
