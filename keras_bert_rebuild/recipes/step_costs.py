@@ -172,30 +172,31 @@ def step_memory(config, settings, kind, batch_size):
     def table(of):
         return _tiles((config.vocab_size, config.embedding_width), kind) * size_of[of]
 
-    blocks = [
-        _of_blocks(trained.config.encoder(), settings, kind, size_of) for trained in settings.learned.models(config, settings)
-    ]
-    parameters = 4 * num_params(config, settings)
-    streams = [1 + trained.again for trained in settings.learned.models(config, settings)]
+    models = settings.learned.models(config, settings)
+    trained = [model for model in models if not model.frozen]
+    blocks = [_of_blocks(model.config.encoder(), settings, kind, size_of) for model in trained]
+    of_trained = 4 * num_params(config, settings)
+    parameters = of_trained + 4 * sum(model.num_params for model in models if model.frozen)
+    streams = [1 + model.again for model in trained]
     activations = round(batch_size * sum(kept * runs for (kept, _), runs in zip(blocks, streams, strict=True)))
     working = batch_size * max(at_work for _, at_work in blocks)  # the backward pass is in one block at a time
-    # The head's logits and their gradient; or, earlier, the logits, their probabilities and the sums of these to sample from.
     positions = batch_size * min(phase.max_predictions, phase.seq_len)
     if settings.loss_chunk is None:
         of_head, numbers = table(COMPUTE), _tiles((positions, config.vocab_size), kind)
-        logits = numbers * (size_of[COMPUTE] + (2 * size_of[FLOAT32] if settings.learned.samples else size_of[COMPUTE]))
+        computed, in_float32 = settings.learned.arrays_of_logits(settings)
+        logits = numbers * (computed * size_of[COMPUTE] + in_float32 * size_of[FLOAT32])
     else:
         logits, of_head = 3 * _tiles((settings.loss_chunk, config.vocab_size), kind) * size_of[FLOAT32], table(FLOAT32)
     working = max(working, logits)
     gradients = gradient_bytes(config, settings)
-    state = parameters * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
+    state = of_trained * optimizer_copies(settings) - sum(4 * rows * columns for rows, columns in _matrices(config, settings))
     maximum = max(activations + working + of_head, gradients)
     return Memory(parameters, state, activations, working, gradients, parameters + state + maximum)
 
 
 def num_params(config, settings):
-    """The parameters of all models that a step trains, shared ones once."""
-    return sum(trained.num_params for trained in settings.learned.models(config, settings))
+    """The parameters of all models that a step trains, shared ones once; those of a frozen one are not among them."""
+    return sum(trained.num_params for trained in settings.learned.models(config, settings) if not trained.frozen)
 
 
 def _of_blocks(encoder, settings, kind, size_of):
@@ -224,7 +225,7 @@ def gradient_bytes(config, settings):
     of the head. They are added after the sum. With a generator and a discriminator there are two look-ups.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
-    look_ups = len(settings.learned.models(config, settings))
+    look_ups = sum(not trained.frozen for trained in settings.learned.models(config, settings))
     return size * num_params(config, settings) + look_ups * 4 * config.vocab_size * config.embedding_width
 
 
@@ -242,7 +243,7 @@ def orthogonal_flops(config, settings):
 def _matrices(config, settings):
     """The shapes of the weights whose steps Muon makes orthogonal; none for another optimizer."""
     models = settings.learned.models(config, settings) if settings.optimizer == "muon" else []
-    weights = [weights_of(trained.config.encoder(), trained.heads) for trained in models]
+    weights = [weights_of(trained.config.encoder(), trained.heads) for trained in models if not trained.frozen]
     return [shape for found in weights for path, (_, shape) in found.items() if is_matrix(path, shape)]
 
 

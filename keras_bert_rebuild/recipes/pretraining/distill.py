@@ -22,8 +22,8 @@ def distill(
 ) -> BertModel:
     """Train a smaller model on a token store and on what its teacher says of it, or resume a run that was stopped.
 
-    It is a run like one of `pretrain`, with the same folder, in which the model is a `DistillationModel`. `model/` is the student alone,
-    with the tokenizer of the teacher: a folder like that of any pretrained model.
+    It is a run like one of `pretrain`, with the same folder, in which the model is a `DistillationModel`. `model/` is the student
+    alone, with the tokenizer of the teacher: a folder like that of any pretrained model.
 
     Args:
         teacher: the path of an encoder, anything that `from_pretrained` reads. It is only read, and must stay where it is until the

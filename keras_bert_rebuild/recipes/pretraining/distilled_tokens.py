@@ -23,6 +23,10 @@ class DistilledTokens(MaskedTokens):
         teacher, heads = teacher_facts(settings.teacher)
         return [Trained(config, ("mlm",)), Trained(teacher, heads if settings.soft_weight else (), frozen=True)]
 
+    def arrays_of_logits(self, settings):
+        # Those of the teacher too; of both the logarithms of the softened probabilities, their difference, and the teacher's.
+        return (3, 4) if settings.soft_weight else (2, 0)
+
     def make(self, corpus, settings):
         teacher = load_teacher(settings.teacher, settings.packing)
         check_vocabulary(settings.teacher, teacher.config, corpus.vocabulary, vocabulary_tables(corpus.vocabulary).pad_id)

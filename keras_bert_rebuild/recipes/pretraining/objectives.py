@@ -56,9 +56,6 @@ class MaskedTokens:
     only: tuple = ()
     """Settings that only this objective has, and their defaults."""
 
-    samples = False
-    """Whether a step samples tokens from the logits of the masked ones."""
-
     def check(self, settings):
         """Refuse settings that the objective cannot use.
 
@@ -89,6 +86,10 @@ class MaskedTokens:
     def make(self, corpus, settings):
         """The model that a run on a corpus starts from."""
         return starting_model(corpus, settings)
+
+    def arrays_of_logits(self, settings):
+        """How many arrays of the size of all logits a step holds at once: in the dtype of products, and in float32."""
+        return 2, 0  # the logits and their gradient
 
     def build(self, config, settings, seq_len=None):
         """A new model, for examples of one length or of any."""
@@ -132,7 +133,6 @@ class ReplacedTokens(MaskedTokens):
     folders = ("model", "generator")
     quality = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "rtd_loss", "rtd_accuracy", "rtd_replaced")
     only = (("generator_size", None), ("discriminator_weight", 50.0))
-    samples = True
 
     def check(self, settings):
         for name, what in (("init", "starts a new generator with its discriminator"), ("loss_chunk", "samples from all logits")):
@@ -162,6 +162,9 @@ class ReplacedTokens(MaskedTokens):
     def models(self, config, settings):
         generator = generator_config(config, settings.generator_size)
         return [Trained(config, ("rtd",)), Trained(generator, ("mlm",), embedding_params(config))]
+
+    def arrays_of_logits(self, settings):
+        return 1, 2  # earlier than the gradient: their probabilities, and the sums of these to sample from
 
     def build(self, config, settings, seq_len=None):
         generator = generator_config(config, settings.generator_size)

@@ -16,7 +16,7 @@ from keras_bert_rebuild.recipes.pretraining.distill import distill
 from keras_bert_rebuild.recipes.pretraining.distill_settings import DistillSettings
 from keras_bert_rebuild.recipes.pretraining.distilled_tokens import layer_pairs, objectives_of
 from keras_bert_rebuild.recipes.pretraining.student import copy_weights, source_blocks, starts_from_teacher, student_config
-from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, trained_flops
+from keras_bert_rebuild.recipes.step_costs import Work, forward_flops, step_memory, trained_flops
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
 # Two models in every step.
@@ -172,6 +172,18 @@ def test_operations_are_those_of_the_student_and_the_forward_pass_of_the_teacher
     models = given.learned.models(student, given)
     expected = [3 * forward_flops(student, work, heads=("mlm",)), forward_flops(config, work, heads=("mlm",))]
     assert [trained_flops(part, work) for part in models] == expected
+
+
+def test_memory_has_the_weights_of_the_teacher_and_neither_gradients_nor_moments_of_it(teacher, whole):
+    given, student = DistillSettings(teacher=str(teacher), **SETTINGS), whole[2].config
+    own, other = (config.num_params(["mlm"]) for config in (student, from_pretrained(teacher).config))
+    memory = step_memory(student, given, "gpu", 2)
+    assert memory.parameters == 4 * (own + other)
+    assert memory.optimizer == 4 * own * (2 + 1 + 1)  # moments, averages and accumulated gradients
+    assert memory.gradients == 4 * (own + student.vocab_size * student.hidden_size)
+    hard = step_memory(student, DistillSettings(teacher=str(teacher), **SETTINGS, soft_weight=0), "gpu", 2)
+    assert memory.activations == hard.activations
+    assert memory.working >= hard.working
 
 
 @pytest.mark.parametrize(
