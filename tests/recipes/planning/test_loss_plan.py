@@ -39,10 +39,20 @@ def runs(tmp_path_factory):
     return [write_run(folder / f"{width}-{tokens}", width, tokens) for width in WIDTHS for tokens in TOKENS]
 
 
+FITTED = {}
+
+
 @pytest.fixture(autouse=True)
-def fewer_fits(monkeypatch):
+def few_fits_once(monkeypatch):
+    """Ten fits instead of hundreds, and one fit for the same runs in several tests."""
     whole = module.fit_with_uncertainty
-    monkeypatch.setattr(module, "fit_with_uncertainty", lambda *points: whole(*points, fits=10))
+
+    def fitted(*points):
+        if points not in FITTED:
+            FITTED[points] = whole(*points, fits=10)
+        return FITTED[points]
+
+    monkeypatch.setattr(module, "fit_with_uncertainty", fitted)
 
 
 def test_parameters_tokens_and_losses_are_read(runs):
@@ -73,14 +83,15 @@ def test_hours_choose_the_tokens_of_each_model_and_the_best_one(runs):
     assert planned.rows[0].tokens > planned.rows[1].tokens
     assert planned.best == min(planned.rows, key=lambda row: row.loss).model
     optimal = planned.optimal
+    assert optimal["interval"][0] <= optimal["parameters"] * 1.001
     assert 6 * optimal["parameters"] * optimal["tokens"] == pytest.approx(optimal["operations"], rel=1e-6)
 
 
 def test_runs_of_one_size_say_nothing_of_another(runs, tmp_path):
     tokens = [*TOKENS, 128_000_000]
     same = [write_run(tmp_path / str(count), 64, count) for count in tokens]
-    planned = loss_plan(same, [{"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 256}, "mini"],
-                        tokens=2e8, gpu="h100")  # fmt: skip
+    size = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 256}
+    planned = loss_plan(same, [size, "mini"], tokens=2e8, gpu="h100")
     assert planned.rows[0].loss == pytest.approx(float(KNOWN.loss(planned.rows[0].parameters, 2e8)), rel=1e-3)
     assert (planned.rows[1].loss, planned.rows[1].beyond) == (None, None)
     assert planned.notes[0].startswith("All runs are of one size")
