@@ -62,7 +62,9 @@ def _models_table(planned):
 
 def hours_words(number):
     """A time in hours, in the unit that fits it."""
-    return f"{number / 24:,.1f} days" if number >= 48 else f"{number:,.1f} h" if number >= 1 else f"{number * 60:,.1f} min"
+    sizes = ((48, 24, "days"), (1, 1, "h"), (1 / 60, 1 / 60, "min"), (0, 1 / 3600, "s"))
+    unit, word = next((unit, word) for least, unit, word in sizes if number >= least)
+    return f"{number / unit:,.1f} {word}"
 
 
 def _table(first, *columns):

@@ -79,7 +79,8 @@ class LossPlan:
 
     optimal: dict[str, Any] | None
     """With hours and a law of both terms, the compute-optimal size: operations of the devices in that time, parameters with their
-    interval, and tokens; by 6 operations for each parameter and token, whatever models there are. None otherwise."""
+    interval, and tokens; by 6 operations for each parameter and token, whatever models there are. None otherwise, and where its
+    interval spans more than two orders of magnitude: a note then says so."""
 
     devices: str
     """The devices of the rows."""
@@ -152,14 +153,18 @@ def loss_plan(
     best = min(usable, key=lambda row: row.loss or math.inf).model if hours is not None and usable else None
     notes = tuple(_notes(measured, fitted, rows, orders))
     middle = list(plans.values())[len(plans) // 2]
+    optimal = _optimal(fitted, middle, hours) if hours is not None and all(fitted.law.terms) else None
+    low, high = (1.0, 1.0) if optimal is None else optimal["interval"]
+    vague = high > 100 * low
+    unknown = [f"The runs do not tell the compute-optimal size: fits put it from {low:.2g} to {high:.2g} parameters."] * vague
     return LossPlan(
         runs=tuple(measured),
         fitted=fitted,
         rows=tuple(rows),
         best=best,
-        optimal=_optimal(fitted, middle, hours) if hours is not None and all(fitted.law.terms) else None,
+        optimal=None if optimal is None or vague else optimal,
         devices=middle.devices,
-        notes=notes,
+        notes=(*notes, *unknown),
     )
 
 
