@@ -78,14 +78,14 @@ class Replacement:
     def __init__(self, found: Found, values: np.ndarray | None, real: np.ndarray | None, skips: bool = False) -> None:
         self.found, self.real, self.skips = found, real, skips
         self.columns = np.isin(np.arange(found.width), found.columns)
-        self.values: Any = None
+        self.values = values
         if values is not None:
             self.values = np.zeros((*values.shape[:2], found.width), "float32")
             self.values[:, :, found.columns] = values
 
     def __call__(self, x: Any, here: Any) -> Any:
         chosen = ops.convert_to_tensor(self.columns)[None, None]
-        tokens = None
+        tokens: Any = None
         if self.found.positions is not None or self.real is not None:
             packed = kernels.has_sequences(here.mask)
             tokens = kernels.positions_in_sequences(here.mask) if packed else ops.arange(ops.shape(x)[1], dtype="int32")[None]

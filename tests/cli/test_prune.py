@@ -50,3 +50,16 @@ def test_what_a_user_gets_wrong_is_a_sentence_and_nothing_is_written(files, tmp_
     assert words in error
     assert "Traceback" not in error
     assert not (tmp_path / "smaller").exists()
+
+
+def test_a_model_that_is_there_is_replaced_only_if_that_is_said(files, tmp_path, capsys):
+    output = tmp_path / "smaller"
+    asked = ["prune", str(files / "model"), "--heads", "0.5", "--data", str(files / "pets.tsv"), "--output", str(output)]
+    assert main(asked) == 0
+    before = (output / "model.safetensors").read_bytes()
+    capsys.readouterr()
+    assert main(asked) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main([*asked[:3], "0.1", *asked[4:], "--overwrite"]) == 0
+    assert (output / "model.safetensors").read_bytes() != before
+    assert main(["prune", str(files / "model"), *asked[2:-1], str(files / "model"), "--overwrite"]) == 2

@@ -21,10 +21,14 @@ from keras_bert_rebuild.interpret import Head, HeadImportance, head_importance, 
 WORDS = ["the", "cat", "sat", "on", "a", "red", "mat"]
 
 
-def loss_of(task, example):
-    """The loss of one example, which is one row or group alone in its batch."""
-    inputs, targets = task.batches(task.encode([example]), 1)[0][:2]
-    return float(keras.ops.stop_gradient(task.loss()(targets, task.model(inputs, training=False))))
+def batches_of(task, examples):
+    """The inputs and targets of every example, which is one row or group alone in its batch."""
+    return [task.batches(task.encode([example]), 1)[0][:2] for example in examples]
+
+
+def losses_of(task, batches):
+    """The loss of every example."""
+    return [float(keras.ops.stop_gradient(task.loss()(y, task.model(x, training=False)))) for x, y in batches]
 
 
 def scaled(task, block, head, factor):
@@ -39,12 +43,12 @@ def scaled(task, block, head, factor):
 
 def numerical(task, examples, step=0.02):
     """|d loss / d factor| of every head and example, by central differences: `(examples, blocks, heads)`."""
-    found = np.zeros((len(examples), 2, 2))
+    found, batches = np.zeros((len(examples), 2, 2)), batches_of(task, examples)
     for block, head in np.ndindex(2, 2):
         losses = []
         for factor in (1 + step, 1 - step):
             undo = scaled(task, block, head, factor)
-            losses.append([loss_of(task, example) for example in examples])
+            losses.append(losses_of(task, batches))
             undo()
         found[:, block, head] = np.abs(np.subtract(*losses)) / (2 * step)
     return found
@@ -92,10 +96,11 @@ def test_importances_order_heads_as_switching_each_of_them_off_does():
     task = TextClassifier(model, TOKENIZER)
     importance = head_importance(task, PETS)
     lost = np.zeros((3, 4))
-    base = [loss_of(task, example) for example in PETS]
+    batches = batches_of(task, PETS)
+    base = losses_of(task, batches)
     for block, head in np.ndindex(3, 4):
         with intervene(task, [Head(block, head)]):
-            lost[block, head] = np.abs(np.subtract([loss_of(task, example) for example in PETS], base)).mean()
+            lost[block, head] = np.abs(np.subtract(losses_of(task, batches), base)).mean()
     ranks = [np.argsort(np.argsort(values.ravel())) for values in (importance.values, lost)]
     assert np.corrcoef(*ranks)[0, 1] > 0.9
     assert importance.order()[0] == divmod(int(importance.values.argmin()), 4)

@@ -48,7 +48,9 @@ def folders(tmp_path):
     model.save_pretrained(tmp_path / "whole")
     pruned(model).save_pretrained(tmp_path / "pruned")
     path = tmp_path / "pruned" / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "pruned_heads": {str(block): heads for block, heads in HEADS.items()}}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "pruned_heads": {str(block): heads for block, heads in HEADS.items()}})
+    )
     return model, tmp_path
 
 
