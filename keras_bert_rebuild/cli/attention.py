@@ -33,7 +33,7 @@ def add_arguments(parser):
         nargs="?",
         const=CHECKPOINTS,
         metavar="N",
-        help=f"a slider over at most so many checkpoints of the run, spread evenly ({CHECKPOINTS})",
+        help=f"a slider over the checkpoints of the run, at most N of them, spread evenly ({CHECKPOINTS})",
     )
     parser.add_argument(
         "--why",

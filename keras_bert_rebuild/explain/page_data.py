@@ -208,7 +208,7 @@ def _texts(texts, maps):
 
 
 def _continues(maps):
-    """Whether a token goes on with the word of the one before it."""
+    """Whether a token belongs to the word of the one before it."""
     if maps.words is None:
         return [False] * len(maps.tokens[0])
     words, sides = maps.words[0], maps.sentences[0]

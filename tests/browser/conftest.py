@@ -90,7 +90,7 @@ class Browser:
 
     @contextlib.contextmanager
     def screen(self, width, height=844, scheme="light"):
-        """A screen of so many pixels whose system wants a light or dark page."""
+        """A screen of this size in pixels whose system wants a light or dark page."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": scheme}]

@@ -54,8 +54,8 @@ def test_heads_can_be_ordered_by_their_divergence(browser, pages):
     found = [number(browser.text(".heads .named", i).split()[-1]) for i in range(12)]
     np.testing.assert_allclose(found, np.sort(expected[layer])[::-1], atol=6e-4)
     browser.tab("model")
-    first = browser.js("return [...document.querySelectorAll('.gridbox:not([hidden]) .grid')].map((g) => g.querySelector('.cell').dataset.item)")
-    assert first[:2] == [f"{layer} {head}"] * 2
+    grids = [box.find_element("css selector", ".cell") for box in browser.all(".gridbox:not([hidden])")]
+    assert [cell.get_attribute("data-item") for cell in grids] == [f"{layer} {head}"] * 2
     browser.check_quiet()
 
 

@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import minilm
 
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, from_pretrained
 from keras_bert_rebuild.explain.attention_patterns import attention_patterns
+from keras_bert_rebuild.explain.divergence import attention_divergence
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery.md"
 
@@ -35,7 +37,30 @@ def test_the_figures_of_the_gallery():
     assert (round(float(dot), 2), round(float(dot / maps.scale), 2)) == (17.07, 3.02)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method")
+def test_the_figures_of_four_bits():
+    text = PAGE.read_text(encoding="utf-8")
+    first, second = re.search(r'keras-bert attention "(.*?)" \\\n  "(.*?)"', text).groups()
+    tokenizer = WordPieceTokenizer.from_pretrained(minilm.FOLDER, fast=False)
+    whole, coarse = from_pretrained(minilm.FOLDER), from_pretrained(minilm.FOLDER)
+    coarse.quantize("int4")
+    both = [attention_maps(model, texts=[first], pairs=[second], tokenizer=tokenizer).of_text(0) for model in (whole, coarse)]
+    shares = [maps.probabilities[:, 0] for maps in both]
+    apart = attention_divergence(*shares)
+    assert divmod(int(apart.argmax()), 12) == (4, 9)
+    assert round(float(np.median(apart)), 3) == 0.008
+    tokens, sentences = both[0].tokens[0], both[0].sentences[0]
+    assert [round(float(maps[4, 9, tokens.index("sat"), 0]), 2) for maps in shares] == [0.39, 0.74]
+    found = [attention_patterns(maps, tokens, sentences) for maps in shares]
+    for name, expected in (("delimiter", [0.67, 0.75]), ("next token", [0.19, 0.13])):
+        scores = [float(patterns.scores[patterns.names.index(name), 4, 9]) for patterns in found]
+        assert [round(score, 2) for score in scores] == expected
+    resting = [sum("delimiter" in dict(found[1].of_head(i, j)) for j in range(12)) for i in range(6)]
+    assert sum(resting) == 21
+
+
 def test_pictures_are_there_and_small():
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", PAGE.read_text(encoding="utf-8"))
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     assert all((PAGE.parent / path).stat().st_size < 150_000 for path in pictures)

@@ -28,7 +28,7 @@ function patternChips() {
 
 // One map large: of a source shown at a place, or of the difference of the two.
 function largeMap(place, look) {
-  const title = place === "difference" ? element("h2", { className: "sourcetitle", text: "B less A" }) : null;
+  const title = place === "difference" ? element("h2", { className: "sourcetitle", text: "B less A \u00b7 blue where B gives more" }) : null;
   const source = title ? null : sourceTitle(place);
   const canvas = element("canvas", { className: "large", tabIndex: 0, attributes: { role: "img" } });
   const box = element("div", { className: "largebox" }, title || source.title, canvas);

@@ -48,7 +48,14 @@ function firstHead() {
       if (names[pattern] !== "delimiter" && names[pattern] !== "same sentence" && score > best.score) best = { layer, head, score };
     }
   }
-  return best;
+  return best.score < 0 && IS_TRAINING ? mostChanged() : best;
+}
+
+// The head in which a pattern has grown most since the first step.
+function mostChanged() {
+  const grown = ({ layer, head }) =>
+    Math.max(...data.patterns.names.map((_, pattern) => SOURCES[LAST].scores[pattern][layer][head] - SOURCES[0].scores[pattern][layer][head]));
+  return everyHead.reduce((best, at) => (grown(at) > grown(best) ? at : best));
 }
 
 function chooseFirstHead() {
