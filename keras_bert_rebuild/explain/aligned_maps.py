@@ -37,6 +37,8 @@ def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> t
     Reference: attention of words from that of their pieces as in Clark et al., 2019, section 4.1
     (https://arxiv.org/abs/1906.04341).
     """
+    if first.offsets is None or second.offsets is None or first.tokens is None:
+        raise ValueError("two models with different tokens need tokenizers that return characters, as from load_tokenizer.")
     runs = [_runs(maps) for maps in (first, second)]
     if [side for side, _ in runs[0]] != [side for side, _ in runs[1]]:
         raise ValueError(
@@ -60,8 +62,6 @@ def aligned_maps(first: AttentionMaps, second: AttentionMaps, texts: tuple) -> t
 
 def _runs(maps):
     """Tokens of one side next to each other, as pairs of the side and their places."""
-    if maps.offsets is None:
-        raise ValueError("two models with different tokens need tokenizers that return characters, as from load_tokenizer.")
     runs: list = []
     for place, side in enumerate(maps.sentences[0].tolist()):
         if runs and runs[-1][0] == side:

@@ -80,14 +80,14 @@ def page_data(contents: PageContents) -> dict[str, Any]:
     layer_count = contents.layer_count or max(first.layers) + 1
     head_count = contents.head_count or max(first.heads) + 1
     made, arrays = _sources(sources)
-    tokens = first.tokens[0]
+    tokens = _tokens(first)
     lens = None
     if contents.lens is not None:
         lens, arrays["lens"] = lens_data(contents.lens, tokens)
     return {
         "name": sources[0].name,
         "texts": _texts(contents.texts, first),
-        "tokens": list(tokens),
+        "tokens": tokens,
         "surfaces": None if first.surfaces is None else list(first.surfaces[0]),
         "continues": _continues(first),
         "ids": first.ids[0].tolist(),
@@ -106,6 +106,10 @@ def page_data(contents: PageContents) -> dict[str, Any]:
         "offBy": {field: PRECISIONS[array["precision"]][1] for field, array in arrays.items()},
         "arrays": arrays,
     }
+
+
+def _tokens(maps):
+    return list(maps.tokens[0])
 
 
 def _check_source(source, first):

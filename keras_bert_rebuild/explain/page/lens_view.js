@@ -69,7 +69,7 @@ function builtLensView(panel, chances) {
       const name = element("span", { className: "token", dir: "auto", text: word(row, token, rank) });
       return element("li", {}, name, element("span", { className: "track" }, fill), element("b", { className: "value", text: number(chance(row, token, rank), 3) }));
     }));
-    drawCourse(course, { row, token, word, chance, rows: blocks.length });
+    drawCourse(course, { row, token, chance, rows: blocks.length });
   };
 }
 
