@@ -27,7 +27,7 @@ NAMES = {"floor": "E", "size_factor": "A", "size_exponent": "α", "token_factor"
 
 @dataclass(frozen=True, kw_only=True)
 class LossRow:
-    """What one model would reach with so many tokens, and what that takes."""
+    """What one model would reach with a number of tokens, and what that takes."""
 
     model: str
     """Its name."""
@@ -137,7 +137,8 @@ def loss_plan(
     if tokens is not None and hours is not None:
         raise ValueError(f"a training has tokens or hours; got {tokens} tokens and {hours} hours.")
     measured, known, vocabulary = measured_runs(runs)
-    fitted = fit_with_uncertainty(*zip(*((run.parameters, run.tokens, run.loss) for run in measured), strict=True))
+    sizes, counts, losses = ([getattr(run, name) for run in measured] for name in ("parameters", "tokens", "loss"))
+    fitted = fit_with_uncertainty(sizes, counts, losses)
     here = cpu or (tpu is None and gpus is None and gpu is None)
     phase = known.all_phases[-1]
     given: dict[str, Any] = {name: getattr(known, name) for name in SETTINGS}

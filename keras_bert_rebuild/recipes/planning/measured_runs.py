@@ -76,7 +76,7 @@ def _read(folder):
     return MeasuredRun(str(folder), num_params(config, settings), tokens, loss), settings, facts
 
 
-def _config(folder, settings, vocabulary) -> BertConfig:
+def _config(folder: Path, settings: PretrainSettings, vocabulary: int) -> BertConfig:
     file = folder / "model" / "config.json"
     fields: Any = size_fields(str(file)) if file.is_file() else settings.learned.fields(size_fields(settings.model))
     return BertConfig.from_dict({**fields, "vocab_size": vocabulary})

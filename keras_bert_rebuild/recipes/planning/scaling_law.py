@@ -55,7 +55,7 @@ class ScalingLaw:
         return self.size_exponent is not None, self.token_exponent is not None
 
     def loss(self, parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> npt.NDArray:
-        """The loss, in nats, of models of these sizes after so many tokens; arrays of one shape, or numbers."""
+        """The loss, in nats, of models of these sizes after these numbers of tokens; arrays of one shape, or numbers."""
         found = np.asarray(self.floor)
         for values, factor, exponent in (
             (parameters, self.size_factor, self.size_exponent),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 # The penalties to choose from, the strongest first: each begins at the solution of the one before it.
 PENALTIES = tuple(10.0**power for power in range(1, -5, -1))
 
-# One in so many examples is held back to choose the penalty.
+# One in five examples is held back to choose the penalty.
 HELD_BACK = 5
 
 # Newton's method ends where the gradient is this part of what it was at zero.

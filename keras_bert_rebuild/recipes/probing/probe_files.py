@@ -42,7 +42,7 @@ def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
     Raises:
         ValueError: a text has another form, the kind is unknown, or two probes have one name.
     """
-    found = []
+    found: list[ProbeFiles] = []
     for text in texts:
         match = _NAMED.fullmatch(text) if isinstance(text, str) else None
         if match is None:
@@ -144,7 +144,7 @@ def _labels(files: ProbeFiles, parts: dict[str, list[Any]]) -> tuple[str, ...]:
 
 
 def _drawn(examples, limit, seed):
-    """At most so many examples, in random order."""
+    """The examples in random order, at most as many as the limit."""
     order = np.random.default_rng(seed).permutation(len(examples))[:limit]
     return [examples[i] for i in order]
 

@@ -48,9 +48,10 @@ def few_fits_once(monkeypatch):
     whole = module.fit_with_uncertainty
 
     def fitted(*points):
-        if points not in FITTED:
-            FITTED[points] = whole(*points, fits=10)
-        return FITTED[points]
+        key = repr(points)
+        if key not in FITTED:
+            FITTED[key] = whole(*points, fits=10)
+        return FITTED[key]
 
     monkeypatch.setattr(module, "fit_with_uncertainty", fitted)
 
