@@ -4,9 +4,9 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 from keras_bert_rebuild.files.printable import in_xml, printable_lines
-from keras_bert_rebuild.interpret.attribution import Attribution
 from keras_bert_rebuild.interpret.word_colours import described, levels, name_of_text, pieces_of_text
 
 PAGE = """<!DOCTYPE html>
@@ -30,11 +30,11 @@ PAGE = """<!DOCTYPE html>
 """
 
 
-def attribution_page(attributions: Sequence[Attribution]) -> str:
+def attribution_page(attributions: Sequence[Any]) -> str:
     """The page of one or several attributions, such as those of several methods, one below the other.
 
     Args:
-        attributions: at least one.
+        attributions: at least one `Attribution`.
 
     Returns:
         The text of an HTML file; whatever the texts hold is text in it.

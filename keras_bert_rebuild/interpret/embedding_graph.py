@@ -68,7 +68,7 @@ class EmbeddingGraph:
 
 
 def _entered_behind(tokens, model, outputs):
-    """The graph of a model to some outputs, with inputs before its own in the place of what the token table returns.
+    """The graph of a model to some outputs, with inputs before its own in place of what the token table returns.
 
     The layers are called again on symbolic tensors, as in any second model that shares them; the model itself stays as it is.
     """

@@ -89,7 +89,7 @@ def of_question(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantit
 
 
 def of_masked_word(task: Any, texts: tuple[str, ...], target: Any, at: Any, quantity: str) -> Subject:
-    """A word of the vocabulary in the place of a mask, the first one or number `at`, in the window with the most context."""
+    """A word of the vocabulary in place of a mask, the first one or number `at`, in the window with the most context."""
     text, tokenizer, model = one_text(texts, "fill_mask"), task.tokenizer, task.model
     stride = task.max_len // 4 if task.max_len > 8 else 0
     windows = encode_windows(tokenizer, [text], max_len=task.max_len, stride=stride, special_tokens_in_text=True)
