@@ -17,6 +17,7 @@ CHOICES = {**pretrain_verb.CHOICES, "start": STARTS, "hidden_measure": MEASURES}
 # Lists of words and numbers.
 LISTS = {
     **{name: {"nargs": "+", "metavar": "last|uniform|TEACHER:STUDENT"} for name in ("hidden_layers", "relation_layers")},
+    "probes": {"nargs": "*", "metavar": "[KIND:]NAME=TRAIN,DEV"},
     "relations": {"nargs": "+", "choices": RELATIONS, "metavar": "PAIR"},
     **{name: {"type": int, "nargs": "*", "metavar": "N"} for name in ("start_blocks", "lengths", "batch_warmup")},
 }

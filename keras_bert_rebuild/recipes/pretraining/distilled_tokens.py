@@ -1,9 +1,12 @@
 """What a distillation learns, as an objective of a pretraining run: a student, its teacher, and what it imitates."""
 
+from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
+from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.build_model import build_model
 from keras_bert_rebuild.models.distillation_model import build_distillation_model
 from keras_bert_rebuild.models.distillation_objectives import AttentionRelations, HiddenStates, SoftTargets
+from keras_bert_rebuild.models.pretraining_graph import PretrainingGraph
 from keras_bert_rebuild.recipes.pretraining.objectives import MaskedTokens, Trained, renamed
 from keras_bert_rebuild.recipes.pretraining.starting_model import check_positions
 from keras_bert_rebuild.recipes.pretraining.student import copy_weights, source_blocks, starts_from_teacher, student_config
@@ -42,9 +45,8 @@ class DistilledTokens(MaskedTokens):
         return build_distillation_model(student, teacher, objectives, settings.mlm_weight)
 
     def results(self, model, settings):
-        if settings.mlm_weight or settings.soft_weight:
-            return [(model.student, settings.packing)]
-        return [(_without_head(model.student), False)]  # nobody has trained it
+        learns_tokens = settings.mlm_weight or settings.soft_weight  # else nobody has trained the head
+        return [(model.student if learns_tokens else _without_head(model.student), settings.packing)]
 
     def vocabulary(self, corpus, settings):
         return teacher_tokenizer(settings.teacher) or super().vocabulary(corpus, settings)
@@ -101,10 +103,8 @@ def layer_pairs(layers, teacher, student):
 
 
 def _without_head(student):
-    """The encoder of a student as a model of its own."""
-    model = build_model(student.config)
-    trained = {layer.name: layer for layer in student.layers}
-    for layer in model.layers:
-        for weight, value in zip(layer.weights, trained[layer.name].weights if layer.weights else [], strict=True):
-            weight.assign(value.value)
+    """The encoder of a student as a model of the same layers."""
+    hidden = PretrainingGraph(student).without_last_layers.outputs[0]
+    model = BertModel(bare_if_one([tensor for tensor in student.inputs if tensor.name != "Input-Masked"]), hidden)
+    model.config = student.config
     return model
