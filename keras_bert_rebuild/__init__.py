@@ -123,9 +123,10 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in ("tensorflow", "jax", "torch"):
         raise
-    raise ImportError(
+    raise ModuleNotFoundError(
         f"Keras's backend {error.name} is not installed: install it, or set the environment variable KERAS_BACKEND to the one that "
-        "is, tensorflow, jax or torch, before Python starts."
+        "is, tensorflow, jax or torch, before Python starts.",
+        name=error.name,
     ) from error
 
 for _module in _REGISTERED:
