@@ -14,6 +14,7 @@ FILES = {
     "predict": (["--model", "model", "--input", "in.jsonl"], "in.jsonl", ".jsonl"),
     "curves": (["run"], "run/metrics.csv", ".svg"),
     "embed": (["corpus.txt", "--model", "model"], "corpus.txt", ".npy"),
+    "why": (["model", "the cat"], "model/config.json", ".html"),
     "attention": (["the cat", "--model", "model"], "model/config.json", ".html"),
     "search": (["index", "--queries", "queries.tsv"], "queries.tsv", ".tsv"),
     "mine": (["in.jsonl", "--model", "model"], "in.jsonl", ".jsonl"),
@@ -101,6 +102,7 @@ OWN = {
     "curves": b"<svg/>",
     "embed": b"\x93NUMPY",
     "attention": b"<!doctype html>",
+    "why": b"<!doctype html>",
     "search": b"q1 Q0 d1 1 0.5 mine\n",
     "mine": b'{"query": "a", "positive": "b", "negatives": []}\n',
 }
