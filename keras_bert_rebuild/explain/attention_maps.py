@@ -38,8 +38,7 @@ class AttentionMaps:
     """The attention of chosen layers and heads, as float32 arrays, and the tokens."""
 
     probabilities: np.ndarray
-    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 for keys that are padding and
-    for heads that were pruned."""
+    """The attention of each query to each key, `(layers, batch, heads, query, key)`; 0 at padding and for pruned heads."""
 
     layers: tuple
     """The layers, from 0, along the first axis. Layer 0 is the first, `Encoder-1-...` in the model."""
@@ -183,10 +182,8 @@ def attention_maps(
             query, key, value = (_by_heads(array, present[i], chosen_heads) for array in projected)
             visible = layer.visible_keys(rows.ids.shape[1])
             scale = layer.divisor(query.shape[-1])
-            scaled = np.broadcast_arrays(
-                *(_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values())
-            )
-            added = np.stack(scaled, 1) if terms else None
+            scaled = [_of_heads(_array(term), present[i], chosen_heads) / np.float32(scale) for term in terms.values()]
+            added = np.stack(np.broadcast_arrays(*scaled), 1) if terms else None
             summed = None if added is None else added.sum(1)
             probabilities = attention_probabilities(query, key, rows.mask, visible, scale, summed)
             found["probabilities"].append(probabilities * np.isin(chosen_heads, present[i])[:, None, None])
