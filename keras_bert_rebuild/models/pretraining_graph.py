@@ -92,7 +92,8 @@ class PretrainingGraph:
         everywhere = self.labelled(inputs)
         slots = slots_of(everywhere, plan.max_predictions)
         hidden, table, *others = self.hidden_at(slots[0], plan, step, inputs, training)
-        return self.answers(plan, step.labels, everywhere, slots, self.features(hidden), table, others)
+        labels = None if step is None else step.labels  # a call by hand has none
+        return self.answers(plan, labels, everywhere, slots, self.features(hidden), table, others)
 
     def features(self, hidden: Any) -> Any:
         """What is compared with the token table, from what the MLM head reads: `(batch, slots, embedding)`."""
