@@ -76,6 +76,8 @@ def cases(draw):
         divisors = [n for n in (1, 2) if values["num_hidden_layers"] % n == 0]
         values["num_hidden_groups"] = draw(st.sampled_from([None, *divisors] if own else divisors))
     config = BertConfig(family=family, **values)
+    if heads > 1:
+        config = config.replace(pruned_heads=draw(st.dictionaries(*_pruned(config.num_distinct_blocks, heads))))
     if not own:
         config = config.replace(**{field: derive(config.to_dict()) for field, derive in module.DERIVED.items()})
     return Case(
@@ -88,5 +90,11 @@ def cases(draw):
     )
 
 
-UNDRAWN = {"crf", "family", "hidden_size", "num_attention_heads", "num_hidden_groups", "labels", "problem_type"}
+def _pruned(blocks, heads):
+    """Strategies for keys and values of `pruned_heads`: numbers of blocks, and of some heads but not all."""
+    chosen = st.lists(st.integers(0, heads - 1), min_size=1, max_size=heads - 1, unique=True)
+    return (st.sampled_from(range(blocks)) if blocks else st.nothing()), chosen
+
+
+UNDRAWN = {"crf", "family", "hidden_size", "num_attention_heads", "num_hidden_groups", "labels", "problem_type", "pruned_heads"}
 assert set(FIELDS) | set(OWN_FIELDS) | UNDRAWN == {field.name for field in fields(BertConfig)}

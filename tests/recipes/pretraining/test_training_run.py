@@ -23,7 +23,7 @@ class Noted(TrainingRun):
 
     def __init__(self, folder, moment=lambda name, batch: None):
         self.settings, self.folder, self.where, self.moment = SETTINGS, folder, Distribution("none"), moment
-        self.accumulation, self.ends, self.saved = 2, [12], [0]
+        self.accumulation, self.ends, self.saved, self.probes = 2, [12], [0], None
         self.writer = CheckpointWriter(CheckpointFolder(folder))
 
     def report(self, row):
