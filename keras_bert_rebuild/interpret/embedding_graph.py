@@ -8,6 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert_rebuild.models.behind_tokens import graph_behind_tokens
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.named_inputs import real_tokens
 
@@ -38,7 +39,7 @@ class EmbeddingGraph:
         graphs = _GRAPHS.setdefault(model, {})
         key = tuple(map(id, keras.tree.flatten(outputs)))
         if key not in graphs:
-            graphs[key] = _entered_behind(self.tokens, model, outputs), outputs
+            graphs[key] = graph_behind_tokens(model, outputs), outputs
         self.graph = graphs[key][0]
 
     def vectors(self, ids: Any) -> np.ndarray:
@@ -65,21 +66,3 @@ class EmbeddingGraph:
         # Not the call of the layer, which warns where a tensor brings its mask along.
         outputs = self.graph.call(given, training=False, mask=[mask] + [None] * (len(given) - 1))
         return keras.tree.map_structure(lambda x: ops.reshape(x, (copies, rows, *x.shape[1:])), outputs)
-
-
-def _entered_behind(tokens, model, outputs):
-    """The graph of a model to some outputs, with inputs before its own in place of what the token table returns.
-
-    The layers are called again on symbolic tensors, as in any second model that shares them; the model itself stays as it is.
-    """
-    fresh = [
-        keras.Input((None, tokens.output_dim), dtype=tokens.compute_dtype, name="Token-Vectors"),
-        keras.Input(batch_shape=(tokens.input_dim, tokens.output_dim), dtype=tokens.compute_dtype, name="Token-Table"),
-        *(keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=tensor.name) for tensor in model.inputs),
-    ]
-    whole = keras.Model([*(keras.Input(x.shape[1:], dtype=x.dtype) for x in fresh[:2]), *model.inputs], outputs)
-
-    def called(layer, *args, **kwargs):
-        return fresh[:2] if layer is tokens else layer(*args, **kwargs)
-
-    return keras.models.clone_model(whole, input_tensors=fresh, clone_function=lambda layer: layer, call_function=called)

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert_rebuild.models.behind_tokens import graph_behind_tokens
 from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.models.encoder import TOKEN
 from keras_bert_rebuild.models.rematerialised import recomputed, stateless
@@ -106,9 +107,8 @@ class TextVectors(keras.layers.Layer):
     ) -> None:
         super().__init__(dtype="float32", **kwargs)
         self.tokens = next(layer for layer in encoder.layers if layer.name == TOKEN)
-        segments = [tensor for tensor in encoder.inputs if tensor.name == "Input-Segment"]
         # From what is looked up: the numbers of texts are its mask, where the graph would mask padding by its id.
-        self.body = keras.Model([self.tokens.output[0], *segments], encoder.outputs[0])
+        self.body = graph_behind_tokens(encoder, encoder.outputs[0])
         self.body.supports_masking = True
         self.after, self.packed, self.chunk = list(after), packed, chunk
         self.pool: Callable[..., Any] = poolings if callable(poolings) else functools.partial(pooled_texts, poolings=poolings)
@@ -146,8 +146,9 @@ class TextVectors(keras.layers.Layer):
     def _of_rows(self, rows, training):
         """The vectors of the texts of rows, `(rows, texts, ...)`."""
         ids, *segments, numbers, begins = rows
-        masks = [numbers if self.packed else ops.not_equal(numbers, 0), *[None] * len(segments)]
-        sequence = self.body([self.tokens(ids)[0], *segments], training=training, mask=masks)
+        given = [*self.tokens(ids), ids, *segments]
+        masks = [numbers if self.packed else ops.not_equal(numbers, 0), *[None] * (len(given) - 1)]
+        sequence = self.body.call(given, training=training, mask=masks)  # not the layer's, which compares shapes and masks
         return self.pool(sequence, numbers, begins)
 
     def _in_chunks(self, parts, training):
