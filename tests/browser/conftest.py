@@ -36,14 +36,18 @@ class Browser:
 
     def open(self, path):
         """Open a file and wait until it is drawn; return how many milliseconds that took by the page's own clock."""
-        self.driver.get_log("performance")
-        self.driver.get_log("browser")
-        self.driver.get(Path(path).resolve().as_uri())
+        self.load(path)
         for _ in range(600):
             if self.js("return document.documentElement.dataset.ready") == "yes":
                 return self.js("return performance.now()")
             time.sleep(0.05)
         raise AssertionError(f"the page is not drawn: {self.driver.get_log('browser')}")
+
+    def load(self, path):
+        """Load a file, of which the messages before are forgotten."""
+        self.driver.get_log("performance")
+        self.driver.get_log("browser")
+        self.driver.get(Path(path).resolve().as_uri())
 
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)

@@ -1,0 +1,42 @@
+"""The pages of `keras-bert why` and `keras-bert lens` in a real browser: tox -e browser."""
+
+import pytest
+from helpers.small_tasks import TOKENIZER, small_encoder, small_task
+
+from keras_bert_rebuild import TextClassifier
+from keras_bert_rebuild.interpret import attribute, logit_lens
+from keras_bert_rebuild.interpret.attribution_page import attribution_page
+from keras_bert_rebuild.interpret.lens_page import lens_page
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "the cat </script><script>alert(1)</script> <img src=x onerror='alert(2)'> sat on the mat & likes london"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    classifier = small_task(TextClassifier, labels=("cat", "dog"))
+    found = [
+        attribution
+        for options in ({"method": "integrated-gradients", "steps": 4}, {"method": "leave-one-out"}, {"method": "rollout"})
+        for attribution in attribute(classifier, [HOSTILE, "a red dog"], target="dog", **options)
+    ]
+    (folder / "why.html").write_text(attribution_page(found), encoding="utf-8")
+    lens = logit_lens(small_encoder(["mlm"]), TOKENIZER, "the [MASK] </script><script>alert(1)</script> sat on the mat")
+    (folder / "lens.html").write_text(lens_page(lens, name="<b>a model</b>"), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1360, 390])
+@pytest.mark.parametrize("name", ["why", "lens"])
+def test_a_page_fits_its_screen_and_axe_finds_nothing(browser, folder, name, width, scheme):
+    with browser.screen(width, 940 if width > 390 else 844, scheme):
+        browser.load(folder / f"{name}.html")
+        assert "cat" in browser.text("body")
+        assert browser.js("return document.documentElement.scrollWidth <= window.innerWidth")
+        assert browser.all("body img") == []
+        assert browser.violations() == []
+        browser.picture(f"{name}-{width}-{scheme}")
+        browser.check_quiet()
