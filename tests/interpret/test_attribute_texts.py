@@ -89,6 +89,7 @@ def one(task, text, pair=None, **options):
     return found
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_number_is_the_answer_of_the_task_and_integrated_gradients_account_for_it(name):
     task, text, pair, answer, options = make(name)

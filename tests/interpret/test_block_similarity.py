@@ -62,6 +62,7 @@ def test_vectors_that_are_all_the_same_have_no_similarity(rng):
     assert np.isnan(of_arrays((np.ones((1, 8, 3)), rng.normal(size=(1, 8, 3))))).all()
 
 
+@pytest.mark.compiles_long
 def test_the_depths_of_a_model_and_of_two_models(rng, monkeypatch):
     texts = [sentence(rng, int(words)) for words in rng.integers(3, 12, 30)]
     model, other = small_encoder([]), small_encoder([], seed=6, num_hidden_layers=1)

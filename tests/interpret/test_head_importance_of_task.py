@@ -78,6 +78,7 @@ TASKS = {
 }
 
 
+@pytest.mark.compiles_long
 @pytest.mark.parametrize("kind", TASKS)
 def test_importances_are_means_of_derivatives_by_a_factor_of_every_head(kind):
     cls, settings, examples = TASKS[kind]
@@ -90,6 +91,7 @@ def test_importances_are_means_of_derivatives_by_a_factor_of_every_head(kind):
     assert importance.examples == len(examples)
 
 
+@pytest.mark.compiles_long
 def test_importances_order_heads_as_switching_each_of_them_off_does():
     config = CONFIG.replace(num_hidden_layers=3, num_attention_heads=4, labels=("cat", "dog"))
     model = spread(build_model(config, ["classification"]), np.random.default_rng(1), 0.15)

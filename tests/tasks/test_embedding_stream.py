@@ -38,6 +38,7 @@ def test_vectors_are_float32_whatever_the_policy(poolings):
     assert of_tokens[0].dtype == np.float32
 
 
+@pytest.mark.compiles_long
 def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     monkeypatch.setattr(traits, "compiles_each_shape", lambda model=None: True)
     texts = [sentence(rng, int(words)) for words in rng.integers(1, 30, 700)]
@@ -53,6 +54,7 @@ def test_compiled_batches_have_few_shapes(rng, monkeypatch, shapes):
     np.testing.assert_allclose(EmbeddingStream.of_model(model, TOKENIZER)(texts), vectors, atol=1e-5)
 
 
+@pytest.mark.compiles_long
 def test_blocks_of_documents_are_padded_to_the_lengths_of_the_first(rng, monkeypatch, shapes):
     task = SentenceEmbedder(small_encoder(()), TOKENIZER, truncate=True)
     blocks = [[sentence(rng, int(words)) for words in rng.integers(1, most, 400)] for most in (9, 35, 17)]
