@@ -59,9 +59,12 @@ def _table(attribution: Attribution, top: int, bar: int) -> Any:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     errors = any(word.error is not None for word in attribution.words)
     several = len(attribution.texts) > 1
-    for name, shown, justify in (("word", True, "left"), ("in", several, "left"), ("score", True, "right"), ("±", errors, "right")):
-        if shown:
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("word", no_wrap=True)
+    if several:
+        table.add_column("in", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    if errors:
+        table.add_column("±", justify="right", no_wrap=True)
     table.add_column("")
     strongest = max(abs(word.score) for word in attribution.words) or 1.0
     for word in sorted(attribution.words, key=lambda word: -abs(word.score))[:top]:
