@@ -1,9 +1,7 @@
 """Show the attention of a model: a page for a browser or a notebook."""
 
-import html
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,52 +11,14 @@ from keras_bert_rebuild.explain.attention_maps import attention_maps
 from keras_bert_rebuild.explain.attention_page import page_of
 from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder, heads_present
+from keras_bert_rebuild.explain.html_page import HtmlPage
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource
 from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
 from keras_bert_rebuild.explain.page_sizes import heads_that_fit
-from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.output import check_file
 
 
-class AttentionPage:
-    """A page that a notebook shows and `save` writes.
-
-    Args:
-        html: the text of the page.
-        height: of its frame in a notebook, in pixels.
-    """
-
-    def __init__(self, html: str, height: int = 760) -> None:
-        self.html, self.height = html, height
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file, completely or not at all.
-
-        Args:
-            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
-
-        Returns:
-            The path.
-
-        Raises:
-            ValueError: another suffix, or the file holds something else.
-            OSError: the file cannot be written.
-        """
-        path = Path(path)
-        check_file(path, PAGE)
-        write_text(path, self.html)
-        return path
-
-    def _repr_html_(self):
-        # In a frame with its own origin: styles and scripts of page and notebook stay separate.
-        return (
-            f'<iframe title="Attention" sandbox="allow-scripts" style="width:100%;height:{self.height}px;border:0" '
-            f'srcdoc="{html.escape(self.html)}"></iframe>'
-        )
-
-    def __repr__(self):
-        return f"<AttentionPage of {len(self.html):,} characters; save(path) writes it>"
+class AttentionPage(HtmlPage):
+    """A page of attention."""
 
 
 def show_attention(

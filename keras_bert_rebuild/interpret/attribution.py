@@ -1,14 +1,11 @@
 """What an attribution is: scores of the words and tokens of texts for one number that a model gives."""
 
-import html
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keras_bert_rebuild.files.durable import write_text
-from keras_bert_rebuild.files.kinds import PAGE
-from keras_bert_rebuild.files.output import check_file
+from keras_bert_rebuild.explain.html_page import HtmlPage
 
 
 @dataclass(frozen=True)
@@ -106,32 +103,19 @@ class Attribution:
 
     def to_html(self) -> str:
         """The attribution as the text of one HTML file, which needs no network."""
-        from keras_bert_rebuild.interpret.attribution_page import attribution_page
-
-        return attribution_page([self])
+        return self._page().html
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page of `to_html`, completely or not at all.
-
-        Args:
-            path: a name that ends in .html or .htm; only an existing page is replaced, no other file.
-
-        Returns:
-            The path.
-
-        Raises:
-            ValueError: another suffix, or the file holds something else.
-            OSError: the file cannot be written.
-        """
-        path = Path(path)
-        check_file(path, PAGE)
-        write_text(path, self.to_html())
-        return path
+        """Write the page of `to_html`: see `HtmlPage.save`."""
+        return self._page().save(path)
 
     def _repr_html_(self) -> str:
-        # In a frame with its own origin: styles of page and notebook stay separate.
-        frame = 'sandbox="" style="width:100%;height:420px;border:0"'
-        return f'<iframe title="Which words carried the answer" {frame} srcdoc="{html.escape(self.to_html())}"></iframe>'
+        return self._page()._repr_html_()
+
+    def _page(self) -> HtmlPage:
+        from keras_bert_rebuild.interpret.attribution_page import attribution_page
+
+        return HtmlPage(attribution_page([self]), 420, "Which words carried the answer", scripts=False)
 
 
 PARTS: dict[str, Any] = {"words": AttributedWord, "tokens": AttributedToken}

@@ -1,5 +1,6 @@
 """What a student imitates of its teacher: each objective as data, with the loss of every position."""
 
+import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -49,7 +50,7 @@ class Seen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Objective:
+class Objective(abc.ABC):
     """What a student imitates. Abstract."""
 
     weight: float = 1.0
@@ -65,15 +66,15 @@ class Objective:
         if not is_number(self.weight) or self.weight <= 0:
             raise ValueError(f"the weight of {self.name} must be a number above 0; got {self.weight!r}.")
 
+    @abc.abstractmethod
     def last_block(self, teacher: Any) -> int:
         """The last block of the teacher that it reads, from 1.
 
         Args:
             teacher: the `BertConfig` of the teacher.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define last_block.")
 
-    def check(self, teacher: Any, student: Any) -> None:
+    def check(self, teacher: Any, student: Any) -> None:  # noqa: B027, most fit any pair
         """Refuse configs that do not fit.
 
         Args:
@@ -87,6 +88,7 @@ class Objective:
         """A layer that is trained with the student and dropped in the end; None if it needs none."""
         return None
 
+    @abc.abstractmethod
     def losses(self, teacher: Seen, student: Seen, projection: Any = None, chunk: int | None = None) -> Any:
         """The loss of every position, `(batch, slots)` or `(batch, length)`, float32.
 
@@ -95,7 +97,6 @@ class Objective:
             projection: the layer from `projection`.
             chunk: positions whose logits are in memory at once; None for all.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define losses.")
 
 
 @dataclass(frozen=True, kw_only=True)
