@@ -9,7 +9,7 @@ from importlib import resources
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
 
 # The parts of the style and of the script, in order.
-STYLES = ("page.css", "views.css", "panels.css")
+STYLES = ("base.css", "page.css", "views.css", "panels.css")
 SCRIPTS = (
     "arrays.js",
     "tokens.js",

@@ -34,10 +34,10 @@ def one_file_page(title, body, name, values):
     Args:
         title: of the window, any text.
         body: HTML of this library, no text of others.
-        name: that of its style and its script in the folder `page`, after the common ones.
+        name: that of its style and its script in the folder `page`, after those of all pages.
         values: what the script reads, for JSON; texts in it stay texts.
     """
-    style = "\n" + _part("page.css") + _part(f"{name}.css")
+    style = "\n" + _part("base.css", "explain") + _part("page.css") + _part(f"{name}.css")
     script = "\n(() => {\n'use strict';\n" + _part("page.js") + _part(f"{name}.js") + "})();\n"
     hashes = f"script-src {_hash(script)}; style-src {_hash(style)}"
     parts = {
@@ -52,8 +52,8 @@ def one_file_page(title, body, name, values):
     return re.sub(r"\{(policy|title|style|body|data|script)\}", lambda placeholder: parts[placeholder[1]], TEMPLATE)
 
 
-def _part(name):
-    return (resources.files("keras_bert_rebuild.interpret") / "page" / name).read_text(encoding="utf-8")
+def _part(name, package="interpret"):
+    return (resources.files(f"keras_bert_rebuild.{package}") / "page" / name).read_text(encoding="utf-8")
 
 
 def _hash(text):
