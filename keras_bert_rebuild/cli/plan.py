@@ -70,6 +70,9 @@ def add_arguments(parser):
         "--real-tokens", type=float, metavar="X", help="the fraction of a batch without packing that is not padding (1)"
     )
     parser.add_argument("--compile", action="store_true", help="run the TPU compiler too; takes minutes and needs the extra tpu")
+    parser.add_argument(
+        "--measure", action="store_true", help="with --cpu, run a few steps and report their memory; takes about a minute"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -86,7 +89,7 @@ def run(args):
     for name in ("hours", "orders"):
         if getattr(args, name) is not None:
             raise ValueError(f"--{name} is for --loss: leave it out, or name the folders of runs.")
-    others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "vocab_size")}
+    others = {name: getattr(args, name) for name in ("utilisation", "real_tokens", "compile", "measure", "vocab_size")}
     others |= {"packing": args.packing == "yes", "tokens": BILLION if args.tokens is None else args.tokens}
     planned = plan(args.model, **topology, **others, **given)
     if args.json:
@@ -101,7 +104,7 @@ def _print_losses(args, given, topology):
     from keras_bert_rebuild.cli.plan_loss import print_loss_plan
     from keras_bert_rebuild.recipes.planning.loss_plan import ORDERS, loss_plan
 
-    for name in ("real_tokens", "compile", "vocab_size", "packing"):
+    for name in ("real_tokens", "compile", "measure", "vocab_size", "packing"):
         if getattr(args, name) not in (None, False):
             raise ValueError(f"--{name.replace('_', '-')} is not for --loss, whose plans are those of the runs: leave it out.")
     models = [] if args.model is None else [args.model]
@@ -160,8 +163,8 @@ def print_plan(plan, model):
 
 
 def _memory_table(plan):
-    compiled, memory = plan.compiled, plan.memory
-    table = _table("memory of one device", "estimate", *(["compiler"] if compiled else []))
+    compiled, measured, memory = plan.compiled, plan.measured, plan.memory
+    table = _table("memory of one device", "estimate", *(["compiler"] if compiled else ["measured"] if measured else []))
     for name, mark, style, words in PARTS:
         table.add_row(f"[{style}]{mark}[/{style}] {words}", _bytes(getattr(memory, name)))
     table.add_row("  gradients, where activations were", _bytes(memory.gradients), end_section=True)
@@ -173,11 +176,16 @@ def _memory_table(plan):
         table.add_row("temporaries", _bytes(memory.total - state), _bytes(compiled["temporaries"]))
         table.add_row("maximum at once", _bytes(memory.total), _bytes(compiled["arguments"] + compiled["temporaries"]))
         table.add_row("the program itself", "", _bytes(compiled["program"]))
+    elif measured:
+        for rows, size in zip(measured.rows, measured.bytes, strict=True):
+            table.add_row(f"a step of {rows:,} examples", "", _bytes(size))
+        table.add_row("maximum at once", _bytes(memory.total), _bytes(measured.total))
     else:
         table.add_row("maximum at once", _bytes(memory.total))
     table.add_row("available", _bytes(plan.available))
     verdict = "[green]fits[/green]" if plan.fits else "[red]does not fit[/red]"
-    table.add_row(f"[bold]{verdict}[/bold]", f"[bold]{memory.total / plan.available:.0%}[/bold]")
+    at_once = measured.total if measured else memory.total
+    table.add_row(f"[bold]{verdict}[/bold]", f"[bold]{at_once / plan.available:.0%}[/bold]")
     table.add_row("largest batch that fits", f"{plan.largest_batch:,}" if plan.largest_batch else "none")
     return table
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from keras_bert_rebuild.config import BertConfig
 from keras_bert_rebuild.files.finite import is_number
+from keras_bert_rebuild.recipes.planning.measured_memory import measure_memory
 from keras_bert_rebuild.recipes.planning.plan_devices import gpus as gpu_topology
 from keras_bert_rebuild.recipes.planning.plan_devices import this_processor, tpu_slice
 from keras_bert_rebuild.recipes.planning.plan_result import Plan
@@ -92,6 +93,7 @@ def plan(
     packing: bool = False,
     real_tokens: float | None = None,
     compile: bool = False,
+    measure: bool = False,
     vocab_size: int | None = None,
     **settings: Any,
 ) -> Plan:
@@ -116,6 +118,8 @@ def plan(
         real_tokens: the fraction of the places of a batch that is not padding if every sequence has a row of its own, in (0, 1];
             None for all of them.
         compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
+        measure: on this processor, run a few steps of at most 4,096 tokens and extend their memory to the batch. The estimate
+            is that of a program that XLA compiles for an accelerator: a lower bound on a processor.
         vocab_size: tokens of the vocabulary, instead of the model's.
         **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
 
@@ -124,7 +128,7 @@ def plan(
 
     Raises:
         ValueError: there is no topology or several, a device or slice is unknown, the length exceeds the positions, the batch
-            cannot be split over the devices, or settings are out of range.
+            cannot be split over the devices, settings are out of range, or memory cannot be measured here.
 
     Example:
 
@@ -148,13 +152,19 @@ def plan(
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
     if compile and topology.device.name not in COMPILED:
         raise ValueError(f"compile is for slices of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
+    if measure and topology.kind != "cpu":
+        raise ValueError(f"measure is for this processor, cpu=True; got {topology.words}.")
     passes = run.gradient_accumulation_steps
     if phase.batch_size % (topology.count * passes):
         times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
         raise ValueError(f"batch_size must be a multiple of the {topology.count} devices{times}; got {phase.batch_size}.")
     per_device = phase.batch_size // (topology.count * passes)
     memory = step_memory(config, run, topology.kind, per_device)
-    largest = largest_batch(config, run, topology.kind, topology.device.memory)
+    measured = measure_memory(config, run, per_device) if measure else None
+    if measured is None:
+        at_once, largest = memory.total, largest_batch(config, run, topology.kind, topology.device.memory)
+    else:
+        at_once, largest = measured.total, measured.largest(topology.device.memory)
     load = load_of(config, run, passes, topology.count)
     rate = topology.device.flops(run.dtype)
     if utilisation is None:
@@ -181,7 +191,7 @@ def plan(
         batch_per_device=per_device,
         memory=memory,
         available=topology.device.memory,
-        fits=memory.total <= topology.device.memory,
+        fits=at_once <= topology.device.memory,
         largest_batch=largest * topology.count * passes,
         flops=load.flops * topology.count,
         utilisation=load.flops / (rate * compute),
@@ -200,6 +210,7 @@ def plan(
         hours=hours,
         device_hours=hours * topology.count,
         notes=(*_notes(topology, run), *(published_beside(topology, run.dtype) if utilisation is None else ())),
+        measured=measured,
         compiled=ask_tpu_compiler(config, run, tpu) if compile else None,
     )
 

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from keras_bert_rebuild.recipes.planning.measured_memory import MeasuredMemory
 from keras_bert_rebuild.recipes.step_costs import Memory
 
 
@@ -41,7 +42,7 @@ class Plan:
     """Bytes that a program can use."""
 
     fits: bool
-    """Whether the estimate is at most that."""
+    """Whether the estimate, or what was measured, is at most that."""
 
     largest_batch: int
     """The largest batch_size that fits; 0 if not even one example per device does."""
@@ -97,6 +98,9 @@ class Plan:
 
     notes: tuple = ()
     """Further notes, one sentence each."""
+
+    measured: MeasuredMemory | None = None
+    """The memory of steps that were run on this processor, if it was measured; `fits` and `largest_batch` are then from it."""
 
     compiled: dict | None = None
     """What the TPU compiler reports for one chip, if it was run: bytes of arguments, temporaries, the program and of what is

@@ -1,0 +1,171 @@
+"""The memory of a step on this processor, measured; of a large batch, extended from smaller ones.
+
+A formula of what a step keeps holds for programs that XLA compiles for an accelerator. On a processor each backend keeps
+intermediate results of its own, and allocators keep pages. So short pretrainings run here, each in a process of its own, whose
+highest resident set the system reports.
+"""
+
+import ctypes
+import dataclasses
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert_rebuild.config import BertConfig
+from keras_bert_rebuild.data.corpora.documents import TokenCorpus
+from keras_bert_rebuild.recipes.pretraining.pretrain import pretrain
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+from keras_bert_rebuild.recipes.step_costs import MAX_EXAMPLES
+
+CHILD = "keras_bert_rebuild.recipes.planning.measured_memory"
+
+# More tokens of a batch are not measured: a step of BERT-base with them takes half a minute on two cores.
+MAX_TOKENS = 4096
+
+# A model whose run loads everything that a run of any model loads.
+SMALL = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
+
+STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class MeasuredMemory:
+    """Bytes of steps on this processor."""
+
+    rows: tuple[int, ...]
+    """Examples of the steps that were run."""
+
+    bytes: tuple[int, ...]
+    """The highest resident set of each, beyond that of a run of a model of a few thousand parameters."""
+
+    total: int
+    """Bytes of a step with all examples, on the line through the measurements."""
+
+    def largest(self, available: float) -> int:
+        """The maximum number of examples whose step fits into so many bytes."""
+        low, high = 0, MAX_EXAMPLES
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _on_line(self.rows, self.bytes, middle) <= available else (low, middle)
+        return low
+
+
+def sizes_to_measure(rows: int, seq_len: int) -> tuple[int, ...]:
+    """The numbers of examples to run: the whole batch if it is small, else half of the largest that is measured, and that one.
+
+    Args:
+        rows: examples that the device processes at once.
+        seq_len: tokens of an example.
+    """
+    largest = max(MAX_TOKENS // seq_len, 2)
+    return (rows,) if rows <= largest else (largest // 2, largest)
+
+
+def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) -> MeasuredMemory:
+    """Run short pretrainings with the backend and settings of this process and extend their memory to a whole batch.
+
+    Args:
+        config: a `BertConfig`.
+        settings: `PretrainSettings` of one phase.
+        rows: examples that the device processes at once.
+
+    Raises:
+        ValueError: the system does not report the highest resident set (only Linux does so), or a run failed.
+    """
+    if not CLEAR_REFS.exists():
+        raise ValueError("measuring memory needs Linux, which reports the highest resident set of a process; this system does not.")
+    sizes = sizes_to_measure(rows, settings.all_phases[0].seq_len)
+    found = [_ask(config, settings, size) for size in sizes]
+    # The peak of the first step, in which programs are compiled, and that of later ones grow at different rates.
+    total = max(round(_on_line(sizes, peaks, rows)) for peaks in zip(*found, strict=True))
+    return MeasuredMemory(sizes, tuple(max(peaks) for peaks in found), total)
+
+
+def _on_line(sizes, values, rows):
+    """The value for `rows` on the line through two points, or the only value."""
+    slope = (values[-1] - values[0]) / max(sizes[-1] - sizes[0], 1)
+    return values[-1] + slope * (rows - sizes[-1])
+
+
+def _ask(config, settings, rows):
+    """Peaks of a run with so many examples at once, from a process of its own."""
+    question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "rows": rows}
+    answer = subprocess.run([sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, check=False)
+    if answer.returncode:
+        reason = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+        raise ValueError(f"a step with {rows} examples could not be measured: {reason[-1] if reason else 'it gave no reason'}")
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> tuple[int, int]:
+    """The highest resident sets of this process until the first step is over and after it, beyond what it held before.
+
+    Args:
+        config, settings: as for `measure_memory`.
+        rows: examples at once.
+    """
+    phase = settings.all_phases[0]
+    changes = {
+        "phases": (dataclasses.replace(phase, steps=3, batch_size=rows * settings.gradient_accumulation_steps),),
+        "batch_warmup": (),
+        "batch_warmup_steps": None,
+        "held_out": 0.0,
+        "workers": 0,
+        "log_steps": 1,
+        "tensorboard": False,
+        "save_in_background": False,
+        "warmup_steps": 0,
+        "probes": (),
+    }
+    corpus, run = _random_corpus(config.vocab_size, phase.seq_len), dataclasses.replace(settings, **changes)
+    peaks = []
+
+    def after_first_step(row):
+        if row["step"] == 1:
+            peaks.append(_resident("VmHWM"))
+            CLEAR_REFS.write_text("5")  # the highest resident set is the present one from here on
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = config.to_dict()
+        pretrain(corpus, Path(folder) / "small", dataclasses.replace(run, model={**model, **SMALL}))
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        before = _resident("VmRSS")
+        CLEAR_REFS.write_text("5")
+        pretrain(corpus, Path(folder) / "run", dataclasses.replace(run, model=model), report=after_first_step)
+        peaks.append(_resident("VmHWM"))
+    first, later = (peak - before for peak in peaks)
+    return first, later
+
+
+def _random_corpus(vocab_size, seq_len):
+    """Documents of random tokens, several passages each."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = [*special, *(f"w{i}" for i in range(vocab_size - len(special)))]
+    passages, words = 400, max(seq_len // 2 - 4, 4)
+    starts = np.arange(0, passages * words + 1, words)
+    ids = np.random.default_rng(0).integers(len(special), vocab_size, passages * words, dtype="int32")
+    return TokenCorpus(ids, starts, starts[::20], vocabulary)
+
+
+def _resident(name):
+    """Bytes of this process, by their name in its status."""
+    with STATUS.open() as file:
+        return int(dict(line.split(":", 1) for line in file)[name].split()[0]) * 1024
+
+
+def main() -> None:
+    """Read the question from standard input and write the answer to standard output, both as JSON."""
+    question = json.load(sys.stdin)
+    settings = PretrainSettings.from_dict(question["settings"])
+    json.dump(peaks_of_run(BertConfig.from_dict(question["config"]), settings, question["rows"]), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
