@@ -98,8 +98,9 @@ def _ask(config, settings, rows):
     question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "rows": rows}
     answer = subprocess.run([sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, check=False)
     if answer.returncode:
-        reason = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
-        raise ValueError(f"a step with {rows} examples could not be measured: {reason[-1] if reason else 'it gave no reason'}")
+        lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
+        killed = "the system ended it, probably for want of memory" if answer.returncode < 0 else "it gave no reason"
+        raise ValueError(f"a step of {rows} examples could not be measured: {lines[-1] if lines else killed}")
     return json.loads(answer.stdout.splitlines()[-1])
 
 

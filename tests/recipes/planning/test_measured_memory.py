@@ -1,0 +1,92 @@
+"""Steps that are measured run in processes of their own; what they report is extended to the batch of a plan."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert_rebuild import BertConfig, plan
+from keras_bert_rebuild.recipes.planning import measured_memory
+from keras_bert_rebuild.recipes.planning.measured_memory import MeasuredMemory, measure_memory, peaks_of_run, sizes_to_measure
+from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports the highest resident set")
+SETTINGS = PretrainSettings(batch_size=256, seq_len=128)
+
+
+@pytest.fixture
+def child(monkeypatch, tmp_path):
+    """Processes whose first peak is 1,000 bytes and 10 an example, and whose later ones are 100 and 30 an example."""
+    rows = []
+
+    def run(command, input, **_):
+        assert command[1:] == ["-m", "keras_bert_rebuild.recipes.planning.measured_memory"]
+        rows.append(json.loads(input)["rows"])
+        return subprocess.CompletedProcess(command, 0, f"a note of a library\n[{1000 + 10 * rows[-1]}, {100 + 30 * rows[-1]}]", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(measured_memory, "CLEAR_REFS", tmp_path)
+    return rows
+
+
+def test_a_small_batch_is_measured_as_a_whole_and_a_large_one_is_extended():
+    assert sizes_to_measure(32, 128) == (32,)
+    assert sizes_to_measure(33, 128) == (16, 32)
+    assert sizes_to_measure(1, 8192) == (1,)
+    assert sizes_to_measure(64, 8192) == (1, 2)
+
+
+def test_each_peak_has_its_own_line(child):
+    found = measure_memory(BertConfig(), SETTINGS, 256)
+    assert child == [16, 32]
+    assert found == MeasuredMemory((16, 32), (1160, 1320), 100 + 30 * 256)
+    assert measure_memory(BertConfig(), SETTINGS, 40).total == 1000 + 10 * 40
+
+
+def test_the_largest_batch_is_the_last_that_fits_on_the_line():
+    measured = MeasuredMemory((16, 32), (580, 1060), 0)
+    assert measured.largest(100 + 30 * 77) == 77
+    assert measured.largest(100 + 30 * 77 - 1) == 76
+    assert measured.largest(100) == 0
+
+
+def test_a_plan_of_this_processor_is_judged_by_what_was_measured(child):
+    planned = plan("tiny", cpu=True, measure=True, batch_size=256)
+    assert planned.measured.total == 100 + 30 * 256
+    assert planned.fits
+    assert planned.largest_batch == planned.measured.largest(planned.available)
+    assert planned.to_dict()["measured"]["rows"] == (16, 32)
+    assert plan("tiny", cpu=True, batch_size=256).measured is None
+
+
+def test_devices_that_are_not_here_are_not_measured():
+    with pytest.raises(ValueError, match="measure is for this processor, cpu=True; got NVIDIA H100 SXM"):
+        plan("tiny", gpu="h100", measure=True)
+
+
+def test_a_step_that_fails_is_one_sentence(child, monkeypatch):
+    for code, errors, reason in (
+        (1, "Traceback\nValueError: too long\n", "ValueError: too long"),
+        (-9, "", "the system ended it, probably"),
+    ):
+        monkeypatch.setattr(
+            subprocess, "run", lambda command, code=code, errors=errors, **_: subprocess.CompletedProcess(command, code, "", errors)
+        )
+        with pytest.raises(ValueError, match=f"a step of 16 examples could not be measured: {reason}"):
+            measure_memory(BertConfig(), SETTINGS, 256)
+
+
+def test_other_systems_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(measured_memory, "CLEAR_REFS", tmp_path / "missing")
+    with pytest.raises(ValueError, match="measuring memory needs Linux"):
+        measure_memory(BertConfig(), SETTINGS, 256)
+
+
+@ON_LINUX
+@pytest.mark.slow
+def test_a_step_of_more_examples_takes_more_memory():
+    config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=256)
+    few, many = (max(peaks_of_run(config, PretrainSettings(seq_len=64), rows)) for rows in (2, 128))
+    # The gradients and the values before the activation alone: float32, 2 blocks, 256 wide.
+    assert many - few > 4 * 2 * 256 * 64 * 100
