@@ -48,7 +48,7 @@ class MeasuredMemory:
     """Bytes of a step with all examples, on the line through the measurements."""
 
     def largest(self, available: float) -> int:
-        """The maximum number of examples whose step fits into so many bytes."""
+        """The maximum number of examples whose step fits into that many bytes."""
         low, high = 0, MAX_EXAMPLES
         while high - low > 1:
             middle = (low + high) // 2
@@ -94,7 +94,7 @@ def _on_line(sizes, values, rows):
 
 
 def _ask(config, settings, rows):
-    """Peaks of a run with so many examples at once, from a process of its own."""
+    """Peaks of a run with this number of examples at once, from a process of its own."""
     question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "rows": rows}
     answer = subprocess.run([sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, check=False)
     if answer.returncode:
