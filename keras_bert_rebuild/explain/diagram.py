@@ -109,6 +109,9 @@ class Diagram:
             write_file(path, lambda file: figure.savefig(file, dpi=200, format=path.suffix.lower().lstrip(".")))
         return path
 
+    def __repr__(self):
+        return f"<Diagram of {self.width:g} x {self.height:g}: {self.label}; save('model.svg') writes it>"
+
     def _repr_svg_(self):
         return self.to_svg()
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import keras
 import pytest
+from helpers import guide_pages
 from helpers.page_blocks import blocks, run_blocks
 
 from keras_bert_rebuild import fill_mask
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+# tests/docs/test_guides.py runs the others, and compares what they print.
+PAGES = [DOCS / "tutorial.md", *sorted({*(DOCS / "how-to").glob("*.md")} - {*guide_pages.PAGES})]
 
 # What a page says is true on every backend; torch compiles nothing and is the fastest.
 # Graphs that take text need TensorFlow.
@@ -32,7 +34,7 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch):
 
 def test_every_python_block_of_a_page_is_run():
     """No other name for the language hides one."""
-    for page in PAGES:
+    for page in [*PAGES, *guide_pages.PAGES]:
         words = {language for language, _ in blocks(page)}
         assert words <= {"", "python", "sh", "diff", "text", "yaml"}, page
         assert words & {"python", "sh"}, page

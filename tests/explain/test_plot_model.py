@@ -139,3 +139,8 @@ def test_a_block_of_another_anatomy_is_drawn_as_it_is():
     whole = texts(plot_model(TOY, []))
     assert "H = 16, in 2 of 3 blocks" in whole
     assert whole[-2:] == ["Final normalisation", "H = 16"]
+
+
+def test_at_a_prompt_a_diagram_is_one_line():
+    shown = repr(plot_model(BertConfig()))
+    assert shown == "<Diagram of 760 x 936: The architecture of a bert model; save('model.svg') writes it>"

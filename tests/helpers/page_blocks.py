@@ -26,8 +26,13 @@ def run_blocks(page):
     return namespace
 
 
-def run_shell(block):
-    """Run a block command by command; `keras-bert` in this process, which has imported everything, all else in bash."""
+def run_shell(block, stdout=None):
+    """Run a block command by command; `keras-bert` in this process, which has imported everything, all else in bash.
+
+    Args:
+        block: the commands.
+        stdout: a file for what bash prints, as `subprocess.run` takes it.
+    """
     rest = ""
     for line in block.replace("\\\n", " ").splitlines(keepends=True):
         if not rest and line.startswith("keras-bert "):
@@ -35,7 +40,8 @@ def run_shell(block):
             continue
         rest += line
         if not re.search(r"<<'END'", rest) or line == "END\n":
+            sys.stdout.flush()
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-            subprocess.run(["bash", "-euc", rest], check=True, env=os.environ | {"PATH": path})
+            subprocess.run(["bash", "-euc", rest], check=True, env=os.environ | {"PATH": path}, stdout=stdout)
             rest = ""
     assert not rest

@@ -160,6 +160,8 @@ REPORTS = ("report.json", "report.md", "confusion.svg")
 MAX_LABELS = 200
 # Of the picture: the side of a cell and the size of letters in pixels, and the maximum number of letters of a label.
 CELL, FONT, MAX_LETTERS = 34, 12, 24
+# The mean width of a letter in units of its size.
+LETTER = 0.62
 _STYLE = "font-family:sans-serif;font-size:{}px;fill:#222"
 
 
@@ -255,13 +257,13 @@ def confusion_svg(labels, matrix, title=""):
     cell = CELL if len(labels) <= 40 else max(6, 1400 // len(labels))
     font = min(FONT, max(5, cell - 2))
     names = [in_xml(label if len(label) <= MAX_LETTERS else f"{label[: MAX_LETTERS - 1]}…") for label in map(str, labels)]
-    margin = int(max(map(len, names), default=1) * font * 0.62) + 24
+    margin = int(max(map(len, names), default=1) * font * LETTER) + 24
     top, side = margin + 30, len(labels) * cell
-    width, height = margin + side + 20, top + side + 20
+    width, height = max(margin + side, int(12 + len(title) * (FONT + 1) * LETTER)) + 20, top + side + 20
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{margin}" y="18" style="{_STYLE.format(FONT + 1)}">{in_xml(title)}</text>',
+        f'<text x="12" y="18" style="{_STYLE.format(FONT + 1)}">{in_xml(title)}</text>',
     ]
     for i, (name, row) in enumerate(zip(names, matrix, strict=True)):
         middle = i * cell + cell / 2 + font / 3

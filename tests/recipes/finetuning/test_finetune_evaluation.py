@@ -58,9 +58,9 @@ def test_texts_that_are_in_training_too_are_counted_in_a_sentence():
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
-def cells(labels, matrix):
+def cells(labels, matrix, title="a < b"):
     """The cells of the picture: `((red, green, blue), title)`."""
-    root = ElementTree.fromstring(confusion_svg(labels, matrix, "a < b"))
+    root = ElementTree.fromstring(confusion_svg(labels, matrix, title))
     found = [rect for rect in root.iter(f"{NAMESPACE}rect") if len(rect)]
     return root, [(tuple(map(int, rect.get("fill")[4:-1].split(","))), rect[0].text) for rect in found]
 
@@ -84,3 +84,12 @@ def test_any_number_of_labels_fits(count):
     root, found = cells([f"a label with a long name, number {i}" for i in range(count)], matrix)
     assert len(found) == count**2
     assert int(root.get("width")) < 2500
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], ["no", "yes"]])
+def test_the_title_fits_into_a_picture_of_two_labels(labels):
+    title = "rows: true, columns: predicted (test)"
+    root, _ = cells(labels, [[3, 1], [0, 2]], title)
+    (text,) = (text for text in root.iter(f"{NAMESPACE}text") if text.text == title)
+    # Sans-serif letters are about half as wide as they are high; 0.6 leaves room for wide ones.
+    assert int(text.get("x")) + len(title) * 13 * 0.6 < int(root.get("width"))

@@ -1,0 +1,77 @@
+"""The guides of the site: their blocks are run, and what each prints is the block of text below it.
+
+`KERAS_BACKEND=torch PYTHONPATH=.:tests python tests/helpers/guide_pages.py [NAME ...]` writes the outputs into the pages.
+"""
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from helpers.page_blocks import run_shell
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [*sorted((DOCS / "guides").glob("*.md")), DOCS / "how-to" / "from-sentence-transformers.md"]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+LEFT_OUT = "..."
+
+
+def run_guide(page):
+    """The text of a page with every output as its blocks print it now, in the current folder.
+
+    An output is a block of text that follows a block of Python or sh. Lines of three dots in it stay, with as many lines of the
+    output between them as the page has.
+    """
+    text = page.read_text(encoding="utf-8")
+    namespace, parts, end, printed = {"__name__": "__main__"}, [], 0, None
+    for found in BLOCK.finditer(text):
+        between, (language, block) = text[end : found.start()], found.groups()
+        if language == "text" and printed is not None and not between.strip():
+            block = elided(printed, block)
+        printed = run_block(language, block, namespace, page.name) if language in ("python", "sh") else None
+        parts += [between, f"```{language}\n{block}```\n"]
+        end = found.end()
+    return "".join([*parts, text[end:]])
+
+
+def run_block(language, block, namespace, name):
+    """What a block prints."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        with contextlib.redirect_stdout(file):
+            if language == "python":
+                exec(compile(block, name, "exec"), namespace)
+            else:
+                run_shell(block, stdout=file)
+        file.seek(0)
+        return file.read()
+
+
+def elided(printed, old):
+    """An output, with lines left out where the old one leaves them out: a part between dots begins at its first line."""
+    lines = [line.rstrip() for line in printed.strip("\n").splitlines()]
+    first, *others = (part.splitlines() for part in re.split(rf"^{re.escape(LEFT_OUT)}\n", old, flags=re.MULTILINE))
+    if not others:
+        return "\n".join(lines) + "\n"
+    shown, at = lines[: len(first)], len(first)
+    for part in others[:-1]:
+        alike = [without_numbers(line) for line in lines]
+        at = alike.index(without_numbers(part[0]), at)
+        shown += [LEFT_OUT, *lines[at : at + len(part)]]
+        at += len(part)
+    return "\n".join([*shown, LEFT_OUT, *lines[len(lines) - len(others[-1]) :]]) + "\n"
+
+
+def without_numbers(text):
+    """A text for comparison: processors round differently, and times differ anyway."""
+    return re.sub(r"[ \t─━-]+", " ", re.sub(r"[\d.,]*\d|e[-+]", "0", text))
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        if page.stem in sys.argv[1:] or not sys.argv[1:]:
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+                os.environ["COLUMNS"] = "100"
+                text = run_guide(page)
+            page.write_text(text, encoding="utf-8")
