@@ -92,7 +92,7 @@ _LAZY = (
     ("keras_bert_rebuild.training.optimizers.warmup_linear_decay", ("WarmupLinearDecay",)),
 )
 
-# What keras_bert had at its top level before 0.89: importable for old programs, not part of the face.
+# What keras_bert had at its top level before 0.89: importable for old programs, not part of the public top level.
 _OLDER = (
     ("keras_bert_rebuild.custom_objects", ("set_custom_objects",)),
     ("keras_bert_rebuild.models.get_encoders", ("get_encoder_component", "get_encoders")),

@@ -31,11 +31,11 @@ def rows(title):
 
 
 def test_the_index_lists_the_names_of_the_package():
-    listed = {name for first, *_ in rows("The face") for name in first}
+    listed = {name for first, *_ in rows("Top-level names") for name in first}
     assert listed == set(keras_bert_rebuild.__all__)
 
 
-def test_the_face_has_about_sixty_names():
+def test_the_top_level_has_about_sixty_names():
     assert len(keras_bert_rebuild.__all__) == len(set(keras_bert_rebuild.__all__)) <= 70
 
 
@@ -60,7 +60,7 @@ def test_what_is_shown_exists_has_a_docstring_and_is_the_public_object():
 
 def test_other_names_can_be_imported_from_the_module_in_the_index():
     beside = {name: ["layers"] for name in keras_bert_rebuild.layers.__all__}
-    beside |= {name: modules for modules, names in rows("Outside the face")[1:] for name in names}
+    beside |= {name: modules for modules, names in rows("Other public names")[1:] for name in names}
     here = {*dir(keras_bert_rebuild), "labelled_examples"}  # a page of records, not a name
     for path in SHOWN:
         name = path.rpartition(".")[2]
@@ -69,7 +69,7 @@ def test_other_names_can_be_imported_from_the_module_in_the_index():
             assert any(getattr(module, name, None) is found(path) for module in modules), path
 
 
-def test_names_removed_from_the_face_are_not_imported_from_the_package():
+def test_names_removed_from_the_top_level_are_not_imported_from_the_package():
     assert not {*keras_bert_rebuild.layers.__all__, "Perplexity", "add_tokens", "Plan"} - {"gelu"} & set(dir(keras_bert_rebuild))
 
 
