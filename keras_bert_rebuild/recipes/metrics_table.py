@@ -16,12 +16,12 @@ class MetricsTable:
     """Rows of numbers in a .csv file, each written as soon as it is known.
 
     Args:
-        path: the file; rows of an earlier start of the run stay in it.
-        columns: names of the columns, the first of them the step.
-        step: rows after this step are removed: the run resumes here and will write them again.
+        path: the file; rows that earlier starts of the run wrote are retained.
+        columns: names of the columns; the first is the step.
+        step: rows after this step are removed, since the run resumes here and writes them again.
 
     Raises:
-        ValueError: the file has other columns.
+        ValueError: the columns of an existing file differ.
     """
 
     def __init__(self, path, columns, step=0):
@@ -48,7 +48,7 @@ class MetricsTable:
             header, *rows = [*csv.reader(file)] or [self.columns]
         if tuple(header) != self.columns:
             raise ValueError(f"expected the columns {', '.join(self.columns)}; {self.path} has {', '.join(header)}.")
-        # A killed process may have left half a row.
+        # A killed process may have left an incomplete row.
         return [row for row in rows if len(row) == len(self.columns)]
 
 
@@ -64,7 +64,7 @@ def tensorboard_is_installed():
 
 
 class TensorBoardLog:
-    """Writes rows of numbers where TensorBoard finds them.
+    """Writes rows of numbers as TensorBoard events.
 
     Args:
         folder: the folder for `tensorboard --logdir`.
@@ -137,7 +137,7 @@ def read_curves(folder):
         raise ValueError(f"{path} must have a column step and rows; it has the columns {', '.join(header) or 'none'}.")
     curves = {name: [] for name in header}
     for number, row in enumerate(rows, 2):
-        if len(row) < len(header):  # a killed process may have left half a row
+        if len(row) < len(header):  # a killed process may have left an incomplete row
             continue
         values = dict(zip(header, row, strict=False))
         for name, text in values.items():
@@ -158,7 +158,7 @@ def draw_curves(curves, title="", levels=None):
     Args:
         curves: as from `read_curves`.
         title: of the picture.
-        levels: for some columns what they are compared with, words to numbers, drawn as dashed lines; None for nothing.
+        levels: baselines of some columns, `{column: {name: value}}`, drawn as dashed lines; None for none.
     """
     charts = [(name, lines) for name, lines in (*CHARTS, *_of_probes(curves)) if any(curves.get(column) for column, _, _ in lines)]
     rows = math.ceil(len(charts) / COLUMNS)

@@ -2,8 +2,8 @@
 
 The commit of a folder, read from git's own files.
 
-Git itself is not run: it would follow the settings of the repository, which may name programs (`core.fsmonitor`, filters), and in a
-folder from an archive these are not trusted. Whether files differ from the commit is not checked.
+Git itself is not run: it obeys the configuration of the repository, which may name programs to run (`core.fsmonitor`, filters), and
+a folder unpacked from an archive is not trusted. Whether files differ from the commit is not checked.
 
 Reference: https://git-scm.com/docs/gitrepository-layout.
 """
@@ -32,10 +32,10 @@ def git_revision(folder=None):
     """The commit that a folder has checked out.
 
     Args:
-        folder: a folder in the repository; None for the folder that the process was started in.
+        folder: a folder in the repository; None for the working directory of the process.
 
     Returns:
-        40 or 64 hexadecimal digits; None outside a repository, or if its files are not the usual ones.
+        40 or 64 hexadecimal digits; None outside a repository, or if its files are not laid out as expected.
     """
     try:
         start = Path.cwd() if folder is None else Path(folder).absolute()
@@ -67,7 +67,7 @@ def _commit(git):
 
 
 def _named(path, word):
-    """The folder that the only line of a file names, after a word; None if it names none."""
+    """The folder named after a keyword in a file of one line; None if there is none."""
     line = _line(path)
     folder = path.parent / line.removeprefix(word)
     return folder if line.startswith(word) and folder.is_dir() else None
@@ -113,10 +113,10 @@ class RunFolder:
     Args:
         path: the folder.
         settings: the resolved settings, plain values by name.
-        start: what else to record of this start of the run, plain values by name.
+        start: further facts to record about this start, plain values by name.
 
     Raises:
-        ValueError: the folder holds something else, or a run on another corpus or with other settings; the error lists them.
+        ValueError: the folder holds other files, or a run on another corpus or with other settings; the error lists what differs.
     """
 
     def __init__(self, path, settings, start=None):
@@ -128,7 +128,9 @@ class RunFolder:
         if self.resumes:
             _check_same(read_yaml(file), settings, self.path)
         elif self.path.is_dir() and any(not name.startswith(".") for name in os.listdir(self.path)):
-            raise ValueError(f"expected an empty folder or one of a run; {self.path} holds other files and no settings.yaml.")
+            raise ValueError(
+                f"expected an empty folder or the folder of a run; {self.path} holds other files and no settings.yaml."
+            )
         self.path.mkdir(parents=True, exist_ok=True)
         write_yaml(file, settings)
         starts = self.path / "versions.yaml"
@@ -137,7 +139,7 @@ class RunFolder:
 
 
 def versions():
-    """The environment of this process: versions by package, the backend, and the commit of the folder it was started in."""
+    """The environment of this process: versions by package, the backend, and the commit of its working directory."""
     found = {"keras_bert_rebuild": __version__, "python": platform.python_version(), "backend": keras.config.backend()}
     for name in PACKAGES:
         try:
@@ -151,7 +153,7 @@ def read_yaml(path):
     """The mapping in a YAML file.
 
     Raises:
-        ValueError: there is no such file, it is not YAML, or it holds something else.
+        ValueError: there is no such file, it is not YAML, or its top level is not a mapping.
     """
     path = Path(path)
     if not path.exists():

@@ -27,7 +27,7 @@ def settings_from_dict(cls, values, what):
     Args:
         cls: a dataclass, which checks its values.
         values: a dictionary by the names of its fields.
-        what: what they are the settings of, for the error, such as "a pretraining run".
+        what: what the settings configure, for the error, such as "a pretraining run".
 
     Raises:
         ValueError: a name is unknown; the error lists the nearest known ones.
@@ -44,7 +44,7 @@ def settings_from_dict(cls, values, what):
 
 
 def plain(value):
-    """A value as YAML would read it back, with everything in it: tuples as lists, paths as strings, no NumPy numbers."""
+    """A value, with everything nested in it, as YAML would read it back: tuples as lists, paths as strings, no NumPy numbers."""
     if isinstance(value, Mapping):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -67,7 +67,7 @@ MINIMUMS = {"steps": 1, "batch_size": 1, "seq_len": 5, "max_predictions": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A part of a run with examples of one length."""
+    """A part of a run in which all examples have the same maximum length."""
 
     steps: int
     """Optimizer steps."""
@@ -85,10 +85,10 @@ class Phase:
         check_whole_numbers(self, MINIMUMS, optional=("max_predictions",))
 
     def with_predictions(self, mask_rate):
-        """The phase with a number of positions to predict: the given one, or one that the mask rate never reaches.
+        """The phase with `max_predictions` filled in: the given number, or one that masking at this rate never exceeds.
 
-        In an example, the rate of its tokens without special ones is masked, rounded; or its shortest word or span of words, which
-        may be longer if only a few tokens are to be masked: hence one more.
+        The mask rate times the number of tokens, special ones excluded, is masked, rounded. A whole word or a span may exceed that
+        number where it is small, hence one more.
         """
         if self.max_predictions is not None:
             return self
@@ -168,7 +168,7 @@ def size_fields(model):
 # The loader in C is ten times as fast; both load only plain values.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Lone surrogates, as in names of files that are not UTF-8, which the loader in C refuses. Settings are below the limit.
+# The loader in C refuses lone surrogates, which names of files that are not UTF-8 contain.
 HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SLOWLY_CHARACTERS = 1 << 16
 
@@ -181,7 +181,7 @@ def parse_yaml(text, where):
         where: the file, for errors.
 
     Raises:
-        ValueError: it is not YAML, is nested too deeply, or has an anchor or an alias: a kilobyte of these is a billion values.
+        ValueError: it is not YAML, is nested too deeply, or has an anchor or alias, which could expand to a billion values.
     """
     loader = yaml.SafeLoader if len(text) <= SLOWLY_CHARACTERS and HALF.search(text) else LOADER
     try:
@@ -197,7 +197,7 @@ def parse_yaml(text, where):
 
 
 def _check_events(text, loader, where):
-    """Refuse an anchor or an alias, and values that are nested too deeply, before anything is built from them."""
+    """Refuse anchors, aliases and too deeply nested values before anything is built from them."""
     depth = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:

@@ -1,4 +1,4 @@
-"""What a step costs: the operations of its matrix products, the memory of a device, tensor by tensor, and this machine's rate."""
+"""What a step costs: operations of its matrix products, memory of a device tensor by tensor; and the FLOP/s of this machine."""
 
 import math
 import time
@@ -14,16 +14,16 @@ from keras_bert_rebuild.training.optimizers.muon import ROUNDS, is_matrix
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a model on a batch, without padding; works can be added."""
+    """The amount of work in a batch, without padding; instances can be added."""
 
     tokens: int = 0
     """Tokens of all examples."""
 
     squares: int = 0
-    """The sum of the squared lengths of the examples, which the cost of attention is proportional to."""
+    """The sum of the squared lengths of the examples; the cost of attention is proportional to it."""
 
     predictions: int = 0
-    """Positions whose tokens are predicted."""
+    """Positions to predict."""
 
     examples: int = 0
     """Examples."""
@@ -42,13 +42,13 @@ def forward_flops(config, work, pair_head=True, heads=None):
         per prediction            2 (D E + E V)           transform and vocabulary
         per example               2 (D² + 2 D)            pooler and pair head
 
-    Attention within a window has 4 L V D instead, by the V keys that a token is compared with in a text of mean length.
+    Attention within a window takes 4 L V D instead, where V is the number of keys each token attends to in a text of mean length.
 
     Args:
         config: a `BertConfig`.
         work: a `Work`.
         pair_head: whether there is an NSP or SOP head.
-        heads: the names of the heads instead; None for "mlm" and that one.
+        heads: the names of the heads; None for "mlm" and, with `pair_head`, the pair head.
 
     Reference: Kaplan et al., 2020, section 2.1 (https://arxiv.org/abs/2001.08361).
     """
@@ -70,7 +70,7 @@ def _of_work(term, letters, work):
 
 
 def trained_flops(trained, work):
-    """Operations of a training step of a model and of its second stream, or of the forward pass of a frozen one.
+    """Operations that a model adds to a training step: with its second stream if it has one; a frozen model only runs forward.
 
     Args:
         trained: an `objectives.Trained`.
@@ -88,7 +88,7 @@ def train_flops(config, work, pair_head=True, heads=None):
 
 
 def embedding_params(config):
-    """Parameters of the embedding without its projection to another width: what two models can share."""
+    """Parameters of the embedding tables and norm, which two models can share; without a projection to another width."""
     encoder = config.encoder()
     letters = letters_of(encoder)
     parts = [part for part, _, _ in parts_of(encoder, ()) if part.section == EMBEDDING and part.layer != "Embedding-Mapping"]
@@ -96,7 +96,7 @@ def embedding_params(config):
 
 
 def matrix_ceiling(dtype="float32", seconds=0.5):
-    """Floating-point operations per second of a large matrix product, the best of several.
+    """Floating-point operations per second of a large matrix product, the fastest of several runs.
 
     Args:
         dtype: dtype of the matrices.
@@ -122,7 +122,7 @@ def _product(matrix):
     return time.perf_counter() - started
 
 
-# Nobody trains on more examples at once; a model without blocks would have no limit here.
+# An upper bound that no training reaches; a model without blocks would have no limit.
 MAX_EXAMPLES = 1 << 30
 
 # With rematerialisation a block stores only its input.
@@ -131,7 +131,7 @@ REMATERIALISED = Held("input of the block", ("S", "H"))
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a device in a training step, where every device holds all weights and a part of the batch."""
+    """Bytes that a training step needs on each device, if every device holds all weights and a part of the batch."""
 
     parameters: int
     """Weights, float32."""
@@ -149,7 +149,7 @@ class Memory:
     """Gradients, until they are summed over the devices and applied."""
 
     total: int
-    """The maximum at any time: during the backward pass, gradients replace activations."""
+    """The peak: during the backward pass, gradients replace activations."""
 
 
 def step_memory(config, settings, kind, batch_size):
@@ -157,7 +157,7 @@ def step_memory(config, settings, kind, batch_size):
 
         total = parameters + optimizer + max(activations + working + gradients of the vocabulary head, gradients)
 
-    Left out are the program itself, what the driver takes, and gaps between arrays.
+    Not counted: the program itself, memory of the driver, and gaps between arrays.
 
     Args:
         config: a `BertConfig`.
@@ -195,12 +195,12 @@ def step_memory(config, settings, kind, batch_size):
 
 
 def num_params(config, settings):
-    """The parameters of all models that a step trains, shared ones once; those of a frozen one are not among them."""
+    """The parameters of all models that a step trains, shared ones counted once, frozen models excluded."""
     return sum(trained.num_params for trained in settings.learned.models(config, settings) if not trained.frozen)
 
 
 def _of_blocks(encoder, settings, kind, size_of):
-    """Bytes of one example that the blocks of a model store for the backward pass, and those of the backward pass of one."""
+    """Bytes per example: what all blocks store for the backward pass, and what the backward pass of one block needs."""
     letters = letters_of(encoder, length=settings.all_phases[0].seq_len)
     # Without dropout of the probabilities a fused kernel recomputes the scores; processors have no such kernel. With it, the kernel
     # for JAX computes them again: one block's exist at a time.
@@ -219,10 +219,10 @@ def _of_blocks(encoder, settings, kind, size_of):
 
 
 def gradient_bytes(config, settings):
-    """Bytes of all gradients of a step, which is also what a device contributes to the sum over the devices.
+    """Bytes of all gradients of a step, which is also what each device contributes to the all-reduce.
 
-    A gradient has the dtype of the pass it comes from. The token table has two gradients: that of the look-up, in float32, and that
-    of the head. They are added after the sum. With a generator and a discriminator there are two look-ups.
+    A gradient has the dtype of the computation it comes from. The token table has two gradients, that of the look-up, in float32,
+    and that of the head, which are added after the all-reduce. With a generator and a discriminator there are two look-ups.
     """
     size = 2 if settings.dtype == "mixed_bfloat16" else 4
     look_ups = sum(not trained.frozen for trained in settings.learned.models(config, settings))
@@ -230,18 +230,18 @@ def gradient_bytes(config, settings):
 
 
 def optimizer_copies(settings):
-    """The number of arrays of the size of the weights that the optimizer holds; Muon has one less for its matrices."""
+    """The number of arrays as large as the weights that the optimizer holds; Muon needs one less for its matrices."""
     return 2 + (settings.ema is not None) + (settings.gradient_accumulation_steps > 1)
 
 
 def orthogonal_flops(config, settings):
-    """Operations of the update of a step besides those of every number: Muon's products, five rounds for every matrix."""
+    """Operations of an update beyond elementwise ones: Muon's matrix products, five iterations for every matrix."""
     sides = [sorted(shape) for shape in _matrices(config, settings)]
     return sum(ROUNDS * (4 * small**2 * large + 2 * small**3) for small, large in sides)
 
 
 def _matrices(config, settings):
-    """The shapes of the weights whose steps Muon makes orthogonal; none for another optimizer."""
+    """The shapes of the weights whose updates Muon orthogonalises; none for another optimizer."""
     models = settings.learned.models(config, settings) if settings.optimizer == "muon" else []
     weights = [weights_of(trained.config.encoder(), trained.heads) for trained in models if not trained.frozen]
     return [shape for found in weights for path, (_, shape) in found.items() if is_matrix(path, shape)]
@@ -264,12 +264,12 @@ def largest_batch(config, settings, kind, available):
 
 
 def _numbers(held, letters, kind):
-    """How many numbers the arrays of a `Held` have room for."""
+    """How many numbers are allocated for the arrays of a `Held`."""
     return value(held.times, letters) * _tiles([value(size, letters) for size in held.shape], kind)
 
 
 def _tiles(shape, kind):
-    """How many numbers an array has room for; on a TPU the last two axes are padded to multiples of 8 and 128."""
+    """How many numbers are allocated for an array; on a TPU the last two axes are padded to multiples of 8 and 128."""
     if kind != "tpu" or len(shape) < 2:
         return math.prod(shape)
     *others, rows, columns = shape

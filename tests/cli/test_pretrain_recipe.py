@@ -66,7 +66,7 @@ def test_a_signal_ends_it_with_its_number_and_the_same_command_goes_on(capsys, c
         (["--recipe", "modern", "--minutes", 1, "--hosts", 2], "hosts must be left out with a recipe"),
         (["--recipe", "modern", "--minutes", 1, "--vocab", "v", "--vocab-size", 3], "--vocab and --vocab-size exclude each other"),
         (["--recipe", "modern", "--minutes", 1, "--mix", 1, 2], "mix must have a weight for every corpus"),
-        (["--recipe", "old", "--minutes", 1], "a recipe must be one of bert, modern or a YAML file of one; got 'old'."),
+        (["--recipe", "old", "--minutes", 1], "a recipe must be one of bert, modern or the path of a YAML file; got 'old'."),
         (["--recipe", "text.txt", "--minutes", 1], "text.txt"),
         (["--recipe", "modern", "--minutes", 1, "--vocab", "none.txt"], "none.txt"),
         (["--output", "out", "--vocab", "v.txt"], "--vocab is for --recipe: give both, or leave it out."),

@@ -15,7 +15,7 @@ def test_settings_and_every_start_are_recorded(tmp_path):
 
 def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(ValueError, match=r"expected an empty folder or one of a run; .* holds other files"):
+    with pytest.raises(ValueError, match=r"expected an empty folder or the folder of a run; .* holds other files"):
         RunFolder(tmp_path, {"seed": 1})
     with pytest.raises(ValueError, match=r"expected a folder for the run; .*letter\.txt is a file\."):
         RunFolder(tmp_path / "letter.txt", {"seed": 1})

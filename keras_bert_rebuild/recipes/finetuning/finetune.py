@@ -44,11 +44,11 @@ from keras_bert_rebuild.training.optimizers.warmup_linear_decay import WarmupLin
 from keras_bert_rebuild.training.state.callbacks import StopOnSignal
 from keras_bert_rebuild.training.state.seeds import TorchStepSeeds
 
-# Lengths on JAX: with the last batch of an epoch, which has fewer rows, a training has at most five shapes.
+# Maximum number of lengths on JAX: with the smaller last batch of an epoch, a training has at most five shapes.
 LENGTHS = 4
 
-# Tokens that MiniLM is trained on while a training step and a prediction of it are compiled for a length: on two processor cores
-# 5 seconds at 2,000 tokens a second, on an H100 4 seconds at more than 100,000.
+# Tokens that MiniLM could train on in the time it takes to compile a training step and a prediction for one length: on two CPU
+# cores 5 seconds at 2,000 tokens per second, on an H100 4 seconds at more than 100,000.
 PRICE, ACCELERATOR_PRICE = 10_000, 500_000
 
 
@@ -63,7 +63,7 @@ class Finetuned:
     """The scores of the best weights on the dev examples."""
 
     test_scores: dict | None
-    """Their scores on the test examples, if there are any."""
+    """The scores of the best weights on the test examples, if there are any."""
 
     report: dict
     """The content of report.json."""
@@ -81,10 +81,10 @@ def finetune(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> Finetuned:
-    """Fine-tune a model for a task, or resume a run that was stopped, and save the best weights.
+    """Fine-tune a model for a task, or resume an interrupted run, and save the best weights.
 
-    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, `model/`, the best weights as a Hugging Face folder that
-    `load_task` reads, and in the end `report.json`, `report.md` and, where there are labels, `confusion.svg`; with `lora_rank` also
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv`, the best weights in `model/`, a Hugging Face folder that
+    `load_task` reads, and at the end `report.json`, `report.md` and, for tasks with labels, `confusion.svg`; with `lora_rank` also
     `adapters.safetensors`. Nothing is written before all examples have been read and checked.
 
     Args:
@@ -92,20 +92,20 @@ def finetune(
             "retrieval", "labelled_similarity" or "multiple_choice".
         model: the path of a checkpoint, as for `from_pretrained`, or a loaded or trained model.
         train: a file of examples, as for `read_examples`, or a list of them.
-        dev: the same, to choose the best weights by.
-        output: the folder of the run; the same run may be in it. If that was stopped, it resumes from its last checkpoint, at the
-            exact batch, and reaches the same weights. If it had finished, it starts again, and the results stay until there are new
-            ones.
+        dev: the same, to choose the best weights on.
+        output: the folder of the run, which may hold an earlier start of the same run. If that was interrupted, it resumes from its
+            last checkpoint, at the exact batch, and reaches the same weights. If it finished, it starts again, and its results are
+            retained until there are new ones.
         settings: `FinetuneSettings`, or a dictionary of them; None for the defaults.
-        test: examples to evaluate the best weights on once, in the end; None for none.
-        report: called with every row of the curve, a dictionary; the first one has the number of all `steps`.
+        test: examples to evaluate the best weights on once, at the end; None for none.
+        report: called with every row of the metrics table, a dictionary; the first has the total number of `steps`.
         **changes: single fields of `FinetuneSettings`, which override those of `settings`.
 
     Returns:
         A `Finetuned`.
 
     Raises:
-        ValueError: settings, files or labels are not usable, another run is in the folder, or a loss is not a number.
+        ValueError: settings, files or labels are invalid, the folder holds another run, or a loss is NaN or infinite.
         BusyError: another process trains in the folder.
         StoppedError: a signal stopped the run; its last step is in a checkpoint.
     """
@@ -130,7 +130,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
     made.row_lengths = shared_lengths(encoded, settings, made.max_len)
     batches = made.batches(encoded["train"], settings.batch_size, seed=settings.seed, workers=settings.workers)
     steps = settings.steps or settings.epochs * len(batches)
-    adapt(made.model, settings)  # before there is a training model with its layers
+    adapt(made.model, settings)  # before a training model shares its layers
     schedule = WarmupLinearDecay(settings.learning_rate, int(settings.warmup * steps), steps)
     compile_task(made, settings, schedule, weights)
     described = {
@@ -140,7 +140,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
         **settings.resolved(),
     }
     RunFolder(output, described)
-    # The results of the same run, if it has finished before, belong to other weights; they stay until there are new ones.
+    # Results of an earlier, finished start of the run belong to other weights; they are retained until there are new ones.
     finished = (output / REPORTS[0]).is_file()
     with written_again(output) if finished else contextlib.nullcontext(output) as folder:
         trained = _train(made, spec, settings, folder, batches, examples, schedule, steps, report)
@@ -150,7 +150,7 @@ def _finetune(spec, model, train, dev, output, settings, test, report):
 
 
 def _train(made, spec, settings, folder, batches, examples, schedule, steps, report):
-    """Train to the end, save the best weights in `folder`, and return the callback that chose them."""
+    """Train to the end, save the best weights in `folder`, and return the callback that selected them."""
     signals = StopOnSignal()
     checkpoints = FinetuneCheckpoints(folder, settings.save_steps, signals)
     start, facts = checkpoints.restore(made.training_model)
@@ -193,7 +193,7 @@ def _evaluate(callback, spec, settings, folder, examples, described, started):
         "train_seconds": round(callback.train_seconds, 2),
     }
     evaluation, name = callback.best, "dev"
-    if evaluation.answers is None and "test" not in examples:  # an earlier process had them
+    if evaluation.answers is None and "test" not in examples:  # an earlier process saved them
         evaluation = evaluate_task(best, examples["dev"], settings.batch_size)
     if "test" in examples:
         evaluation, name = evaluate_task(best, examples["test"], settings.batch_size), "test"
@@ -215,9 +215,9 @@ def make_task(spec, model, examples, settings):
 
 
 def shared_lengths(encoded, settings, max_len):
-    """The lengths that the rows of training and evaluations are padded to, so that both are compiled for the same shapes.
+    """The lengths that rows of training and evaluations are padded to, so that both are compiled for the same shapes.
 
-    On JAX the shorter the training, the fewer they are, since each has to save more time than it takes to compile.
+    On JAX, a shorter training has fewer lengths, since each must save more time than its compilation takes.
 
     Args:
         encoded: the `Encoded` rows of training, dev and test, by name.
@@ -231,7 +231,7 @@ def shared_lengths(encoded, settings, max_len):
 
 
 def adapt(model, settings):
-    """Add the adapters and freeze the weights that the settings name."""
+    """Add adapters and freeze weights as the settings say."""
     if settings.lora_rank is not None:
         add_lora(model, settings.lora_rank)
     if settings.freeze:
@@ -250,7 +250,7 @@ def compile_task(task, settings, schedule, class_weights=None):
 
 
 def rate_multipliers(task, settings):
-    """Factors of the rate by path of the trainable variables; None where all are 1."""
+    """Learning rate multipliers by path of the trainable variables; None if all are 1."""
     rates = {**layer_rates(task.model, settings.layer_decay, settings.head_rate), **task.rate_multipliers()}
     paths = [variable.path for variable in task.training_model.trainable_variables]
     used = {pattern: rate for pattern, rate in rates.items() if any(matches_any(path, [pattern]) for path in paths)}

@@ -1,4 +1,4 @@
-"""The checkpoints of a fine-tuning: a stopped one resumes at its exact batch and reaches the same weights."""
+"""The checkpoints of a fine-tuning: an interrupted one resumes at the exact batch and reaches the same weights."""
 
 import shutil
 
@@ -26,10 +26,10 @@ class FinetuneCheckpoints:
         self._saved = None
 
     def restore(self, model):
-        """Give a compiled model the state of the newest checkpoint.
+        """Restore a compiled model from the newest checkpoint.
 
         Returns:
-            The step after which it was written, 0 without one, and what was saved with it.
+            The step after which it was written, 0 without a checkpoint, and the facts saved with it.
         """
         checkpoint = self.folder.newest()
         if checkpoint is None:
@@ -38,16 +38,16 @@ class FinetuneCheckpoints:
         return checkpoint.step, checkpoint.facts
 
     def is_due(self, step):
-        """Whether one is due after a step."""
+        """Whether a checkpoint is due after a step."""
         return step % self.every == 0
 
     @property
     def stops(self):
-        """Whether a signal has come."""
+        """Whether a signal has arrived."""
         return self.signals.received is not None
 
     def save(self, step, model, facts):
-        """Write one, or begin to; an error of the one before is raised."""
+        """Write a checkpoint, or start to; an error of the previous one is raised here."""
         if self._saved == step:
             return
         self._saved = step
@@ -57,7 +57,7 @@ class FinetuneCheckpoints:
             raise NonFiniteLossError(f"After step {error.step} {error}; no checkpoint of it was written.") from None
 
     def finish(self, callback):
-        """Wait for what is being written, after a signal also the state after the last step that a `FinetuneCallback` has seen.
+        """Wait until all is written; after a signal, also save the state after the last step of a `FinetuneCallback`.
 
         Raises:
             StoppedError: a signal stopped the run before its end.
@@ -73,12 +73,12 @@ class FinetuneCheckpoints:
             raise stopped
 
     def remove(self):
-        """Delete the checkpoints of a run that is over: its result is the model."""
+        """Delete the checkpoints of a finished run: its result is the model."""
         shutil.rmtree(self.folder.path, ignore_errors=True)
 
 
 class RestOfEpoch(EpochBatches):
-    """The batches of an epoch from one of them on.
+    """The batches of an epoch, starting at one of them.
 
     Args:
         batches: `BucketedBatches`, or others with `batches(epoch)`.
@@ -102,7 +102,7 @@ class RestOfEpoch(EpochBatches):
 
     def __getitem__(self, index):
         if self._requested is None and index == 1:
-            # Before an epoch begins, Keras looks at two batches to learn which dimensions vary on TensorFlow.
+            # Before an epoch, Keras inspects two batches to find out which dimensions vary on TensorFlow.
             lengths = [bucket.length for bucket in self.batches(self.epoch)[self.first :]]
             index = next((i for i, length in enumerate(lengths) if length != lengths[0]), index)
         return super().__getitem__(index)

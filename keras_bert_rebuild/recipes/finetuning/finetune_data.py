@@ -10,7 +10,7 @@ from keras_bert_rebuild.tasks.registry import finetune_task, task_names
 
 
 def check_options(spec, settings):
-    """Refuse settings that the task does not have.
+    """Refuse settings that the task does not accept.
 
     Args:
         spec: a `FinetuneTask`.
@@ -54,12 +54,12 @@ def name_of(given):
 
 
 def check_examples(examples, spec, train):
-    """Refuse examples that cannot be trained on, or whose labels cannot be written.
+    """Refuse examples that cannot be trained on or whose labels cannot be saved.
 
     Args:
-        examples: lists by split, "train" and others.
+        examples: lists by split: "train" and others.
         spec: a `FinetuneTask`.
-        train: the path or the examples to train on.
+        train: the path of the training examples, or the examples.
     """
     for rows in examples.values():
         check_names(rows)
@@ -67,7 +67,7 @@ def check_examples(examples, spec, train):
 
 
 def check_names(examples):
-    """Refuse labels that UTF-8 cannot encode: writing the report and the config would fail after the training.
+    """Refuse labels that UTF-8 cannot encode: saving the report and the config would fail after training.
 
     Raises:
         ValueError: a label cannot be encoded; the error names the example.
@@ -79,7 +79,7 @@ def check_names(examples):
 
 
 def check_differ(examples, spec, given):
-    """Refuse examples that all have one label: there is nothing to learn.
+    """Refuse examples that all have the same label.
 
     Raises:
         ValueError: all labels are the same; the error names the file.
@@ -91,7 +91,7 @@ def check_differ(examples, spec, given):
 
 
 def count_in_training(examples, train):
-    """How many examples have the same inputs as a training example, whatever the answer is."""
+    """How many examples have the same inputs as a training example, regardless of their labels."""
     seen = {_shown(example) for example in train}
     return sum(_shown(example) in seen for example in examples)
 
@@ -102,17 +102,17 @@ def _shown(example):
 
 
 def loss_weights(examples, spec, settings):
-    """Weights by label for the loss, or None: those given, or n / (labels · n of the label) if balanced.
+    """Loss weights by label, or None: as given, or, if balanced, n / (number of labels · n of the label).
 
     Raises:
-        ValueError: the task has no labels to weight, or a given label is in no example.
+        ValueError: the task has no labels to weight, or no example has a given label.
     """
     weights = settings.class_weights
     if weights is None:
         return None
     counts = spec.label_counts(examples, weighed=True)
     if counts is None:
-        raise ValueError(f"class_weights must be for a classification of texts or of words; the task is {spec.name}.")
+        raise ValueError(f"class_weights must be for a classification of texts or words; the task is {spec.name}.")
     if weights == BALANCED:
         return {label: counts.total() / (len(counts) * count) for label, count in sorted(counts.items())}
     unknown = [label for label in weights if str(label) not in counts]

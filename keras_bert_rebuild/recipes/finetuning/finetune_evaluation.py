@@ -1,4 +1,4 @@
-"""The evaluations of a fine-tuning: the callback that makes them and retains the best weights, and their report."""
+"""The evaluations of a fine-tuning: the callback that runs them and saves the best weights, and their report."""
 
 import json
 import math
@@ -17,19 +17,19 @@ from keras_bert_rebuild.training.state.callbacks import CountedCallback
 COLUMNS = ("step", "epoch", "learning_rate", "loss", "examples_per_second")
 
 
-# Numbers by the name of the score, and the answers in the order of the examples, None for those of an earlier process.
+# Scores by name, and the predictions in the order of the examples, None if an earlier process made them.
 Evaluation = namedtuple("Evaluation", ["scores", "answers"])
 
 
 def evaluate_task(task, examples, batch_size, progress=None, choose_threshold=False):
-    """Answer examples and compare with the right answers.
+    """Predict examples and score the predictions.
 
     Args:
         task: a `Task`.
-        examples: examples with their right answers.
-        batch_size: rows of a batch.
-        progress: called with the rows done and all rows.
-        choose_threshold: tune thresholds, such as when to give no answer, to the best value for these examples.
+        examples: labelled examples.
+        batch_size: rows per batch.
+        progress: called with the number of rows done and the total.
+        choose_threshold: tune thresholds, such as the one for no answer, to the best value on these examples.
     """
     answered = task.tuned_answers if choose_threshold else task.predict_examples
     answers = answered(examples, batch_size=batch_size, progress=progress)
@@ -37,10 +37,10 @@ def evaluate_task(task, examples, batch_size, progress=None, choose_threshold=Fa
 
 
 def chosen_metric(spec, scores, wanted=None):
-    """The score that checkpoints are compared by.
+    """The name of the score that selects the best checkpoint.
 
     Raises:
-        ValueError: there is no score of the wanted name.
+        ValueError: there is no score of the given name.
     """
     if wanted is None:
         return next(name for name in spec.metrics if name in scores)
@@ -50,7 +50,7 @@ def chosen_metric(spec, scores, wanted=None):
 
 
 def is_better(metric, score, than, lower_is_better=LOWER_IS_BETTER):
-    """Whether a score is better than another one, or than None; NaN never is."""
+    """Whether a score is better than another or than None; NaN is never better."""
     if math.isnan(score):
         return False
     return than is None or math.isnan(than) or (score < than if metric in lower_is_better else score > than)
@@ -63,18 +63,18 @@ class FinetuneCallback(CountedCallback):
         task: the task that is trained.
         spec: its `FinetuneTask`.
         settings: `FinetuneSettings`.
-        batches: the batches that it is trained on.
+        batches: the training batches.
         dev: examples to evaluate on.
-        schedule: the rate as a function of the steps done before, a `WarmupLinearDecay`.
+        schedule: the learning rate as a function of the completed steps, a `WarmupLinearDecay`.
         table: a `MetricsTable` for the rows.
-        report: called with every row, and with `{"step", "evaluated"}`, the fraction of the rows, while an evaluation runs.
-        save: called when an evaluation was better than all before.
+        report: called with every row, and while an evaluation runs with `{"step", "evaluated"}`, the fraction of rows done.
+        save: called after an evaluation that is better than all previous ones.
         checkpoints: `FinetuneCheckpoints`.
-        initial_step: optimizer steps done before, by an earlier process.
-        facts: as from `facts` of that process; None at the beginning.
+        initial_step: optimizer steps completed by an earlier process.
+        facts: `facts` of that process; None for a new run.
     """
 
-    reads_logs_itself = True  # see `DeviceLogs`: those of the steps with a row
+    reads_logs_itself = True  # the steps whose logs are needed, see `DeviceLogs`: those with a row
 
     def __init__(self, task, spec, settings, batches, dev, schedule, table, report, save, checkpoints, initial_step=0, facts=None):
         super().__init__(initial_step)
@@ -89,7 +89,7 @@ class FinetuneCallback(CountedCallback):
         self.is_over = False
         self.checkpoints = checkpoints
         self._started = time.perf_counter()
-        self._seen = self._seen_before = 0  # examples of this epoch so far, and until the last row
+        self._seen = self._seen_before = 0  # examples of this epoch so far, and those at the last row
         if facts is not None:
             self._restore(**facts)
 
@@ -111,7 +111,7 @@ class FinetuneCallback(CountedCallback):
                 row.update(self._evaluate(step))
             self.table.write(row)
             self.report(row)
-            self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels after this one
+            self.model.reset_metrics()  # so that the loss of the next row is the mean over the labels since this one
             if saves:
                 self.checkpoints.save(step, self.model, self.facts())
             self._started = time.perf_counter()
@@ -120,7 +120,7 @@ class FinetuneCallback(CountedCallback):
             self.trained.stop_training = True
 
     def facts(self):
-        """What it has found so far, plain values for a checkpoint."""
+        """The results so far, plain values for a checkpoint."""
         best = None if self.best is None else {"step": self.best_step, "score": self.best_score, "scores": self.best.scores}
         return {"best": best, **{name: getattr(self, name) for name in ("metric", "evaluated", "waited", "train_seconds")}}
 
@@ -130,18 +130,18 @@ class FinetuneCallback(CountedCallback):
         self.metric, self.evaluated, self.waited, self.train_seconds = metric, evaluated, waited, train_seconds
 
     def _row(self, step, loss):
-        """The row of a step, from the mean loss since the row before."""
+        """The row of a step, from the mean loss since the previous row."""
         if not is_number(loss):
-            raise NonFiniteLossError(f"The loss is not a number after step {step}; a lower learning_rate may help.")
+            raise NonFiniteLossError(f"The loss is NaN or infinite after step {step}; a lower learning_rate may help.")
         examples, self._seen_before = self._seen - self._seen_before, self._seen
         seconds = time.perf_counter() - self._started
         self.train_seconds += seconds
-        rate = float(keras.ops.convert_to_numpy(self.schedule(step - 1)))  # of the steps done before this one
+        rate = float(keras.ops.convert_to_numpy(self.schedule(step - 1)))  # a function of the steps completed before this one
         values = (step, round((self._epoch + self._seen / sum(self._sizes)), 4), rate, loss, examples / seconds)
         return dict(zip(COLUMNS, values, strict=True))
 
     def _evaluate(self, step):
-        _ = self.model  # on JAX, this fetches the weights from the trainer
+        _ = self.model  # on JAX, this copies the weights from the trainer to the model
         progress = lambda done, rows: self.report({"step": step, "evaluated": done / rows})  # noqa: E731
         evaluation = evaluate_task(self.task, self.dev, self.settings.batch_size, progress, choose_threshold=True)
         self.metric = chosen_metric(self.spec, evaluation.scores, self.metric)
@@ -154,11 +154,11 @@ class FinetuneCallback(CountedCallback):
         return {f"dev_{name}": value for name, value in evaluation.scores.items()}
 
 
-# The files of a report.
+# The files of the report.
 REPORTS = ("report.json", "report.md", "confusion.svg")
 # Rows of the table of labels.
 MAX_LABELS = 200
-# Of the picture: the side of a cell and the size of letters in pixels, and the maximum number of letters of a label.
+# Of the confusion matrix: the side of a cell and the font size in pixels, and the maximum number of letters of a label.
 CELL, FONT, MAX_LETTERS = 34, 12, 24
 # The mean width of a letter in units of its size.
 LETTER = 0.62
@@ -226,7 +226,7 @@ def report_text(found, settings, picture):
 
 
 def _in_train(found):
-    """A note on examples that are also in training, which make scores too good."""
+    """A warning about examples that are also in training, which inflates scores."""
     counts = [f"{count:,} of the {found['examples'][name]:,} of {name}" for name, count in found["in_train"].items() if count]
     return ["", f"The texts of {' and '.join(counts)} are also in training."] if counts else []
 
@@ -244,7 +244,7 @@ def _shown(value):
 def confusion_svg(labels, matrix, title=""):
     """A picture of a confusion matrix: rows are true labels, columns predicted ones.
 
-    The shade of a cell is its share of the row; numbers are counts, left out if there are more than forty labels.
+    The shade of a cell is its fraction of the row; numbers are counts, left out for more than forty labels.
 
     Args:
         labels: names of rows and columns.

@@ -17,7 +17,7 @@ BALANCED = "balanced"
 MINIMUMS = {"epochs": 1, "steps": 1, "batch_size": 1, "max_len": 8, "stride": 0, "evaluate_steps": 1, "log_steps": 1, "patience": 1}
 MINIMUMS |= {"save_steps": 1, "lora_rank": 1, "seed": 0, "workers": 0, "negatives": 1, "chunk": 1}
 OPTIONAL = ("steps", "max_len", "stride", "evaluate_steps", "patience", "lora_rank", "negatives", "chunk")
-# Fields for some of the tasks; `FinetuneTask.options` says for which.
+# Fields for some of the tasks, which `FinetuneTask.options` lists.
 OF_SOME = (
     "temperature",
     "learned_temperature",
@@ -38,7 +38,7 @@ FRACTIONS = {"warmup": False, "weight_decay": False, "layer_decay": False, "drop
 
 
 def all_objectives() -> tuple[str, ...]:
-    """The objectives of all tasks, also those that were added."""
+    """The objectives of all tasks, including user-defined ones."""
     return tuple(dict.fromkeys((*OBJECTIVES, *RERANKING_OBJECTIVES)))
 
 
@@ -225,7 +225,7 @@ class FinetuneSettings:
         self._check_vectors()
 
     def _check_vectors(self):
-        """Refuse wrong prefixes of vectors, margins and prompts."""
+        """Refuse invalid Matryoshka dimensions, margins and prompts."""
         dims, weights = self.matryoshka_dims, self.matryoshka_weights
         if dims is not None and not (isinstance(dims, (list, tuple)) and dims and all(isinstance(n, int) and n > 0 for n in dims)):
             raise ValueError(f"matryoshka_dims must be a list of whole numbers of at least 1; got {dims!r}.")
@@ -242,7 +242,7 @@ class FinetuneSettings:
                 raise ValueError(f"{name} must be a text; got {value!r}.")
 
     def resolved(self) -> dict[str, Any]:
-        """The settings as plain values, as they are saved in a run's folder."""
+        """The settings as plain values, as saved in a run's folder."""
         return plain(asdict(self))
 
     @classmethod

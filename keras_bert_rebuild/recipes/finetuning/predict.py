@@ -1,4 +1,4 @@
-"""Answer a file of examples and write the answers to a file."""
+"""Predict a file of examples and write the predictions to a file."""
 
 import csv
 import io
@@ -32,27 +32,27 @@ def predict(
     progress: Callable[[int, int], object] | None = None,
     overwrite: bool = False,
 ) -> dict[str, float] | None:
-    """Answer the examples of a file and write the answers.
+    """Predict the examples of a file and write the predictions.
 
     Args:
         model: the folder `model/` that `finetune` wrote, or a task.
-        input: a file, as for `read_examples`; what is to be predicted may be missing.
+        input: a file, as for `read_examples`; labels may be missing.
         output: a file whose name ends in .jsonl, one object per line; or in .tsv or .csv, a table without nested values; or, for
-            questions, in .json, answers by id as SQuAD's scripts read them. It is written atomically, and checked before anything
-            is answered.
+            questions, in .json, answers by id as SQuAD's scripts read them. It is checked before predicting, and written
+            atomically.
         task: the name of the task, as for `finetune`; None for the task of the folder.
-        batch_size: rows of a batch.
+        batch_size: rows per batch.
         columns, header, format: as for `read_examples`.
-        progress: called with the rows done and all rows.
-        overwrite: replace answers of an earlier call; another file is never replaced.
+        progress: called with the number of rows done and the total.
+        overwrite: replace predictions of an earlier call; other files are never replaced.
 
     Returns:
-        The scores of the answers, if every example has its right answer; else None.
+        The scores of the predictions if all examples are labelled, else None.
 
     Raises:
-        ValueError: the input cannot be read or has examples of another task, or the output has another format, is the input, is in
-            the folder of the model, or exists and may not be replaced.
-        OSError: the output cannot be written, or another run is writing it.
+        ValueError: the input cannot be read or belongs to another task; or the output has an unknown format, is the input, is in
+            the folder of the model, or exists and must not be replaced.
+        OSError: the output cannot be written, or another process is writing it.
     """
     with claimed_file(output, ANSWERS, [input, model if isinstance(model, (str, Path)) else None], overwrite):
         return _predict(model, input, output, task, batch_size, {"columns": columns, "header": header, "format": format}, progress)
@@ -78,7 +78,7 @@ def write_rows(path, rows):
     """Write dictionaries to a file, atomically."""
     path = Path(path)
     with written_file(path) as raw:
-        # Half a pair of surrogates, which a text may have, becomes \ud800, as JSON writes it.
+        # A lone surrogate in a text becomes an escape such as \ud800, as JSON writes it.
         file = io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="")
         if path.suffix.lower() == ".json":
             json.dump({row["id"]: row["answer"] for row in rows}, file, ensure_ascii=False)
@@ -91,7 +91,7 @@ def write_rows(path, rows):
 
 
 def _write_table(file, rows, delimiter):
-    # From all rows: even if the first text has no second one, others may.
+    # Columns of all rows: the first row may lack one, such as the second text, that others have.
     names = list(dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, dict)))
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow([_cell(name, delimiter) for name in names])

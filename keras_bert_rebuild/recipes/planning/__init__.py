@@ -1,1 +1,1 @@
-"""What a training will take on devices that are not here yet."""
+"""Estimates of what a training requires on devices that are not at hand."""

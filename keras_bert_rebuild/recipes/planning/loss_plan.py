@@ -1,4 +1,4 @@
-"""What larger models and more tokens would reach, and cost: the scaling law of a user's runs, and plans."""
+"""The predicted loss and cost of larger models and more tokens, from a scaling law fitted to the user's own runs."""
 
 import math
 import os
@@ -17,76 +17,76 @@ from keras_bert_rebuild.recipes.planning.plan import SETTINGS, plan
 from keras_bert_rebuild.recipes.planning.scaling_law import SAME, ScalingLaw
 from keras_bert_rebuild.recipes.run_folder import read_yaml
 
-# Orders of magnitude, in parameters or tokens, beyond the runs for which a loss is given if nothing is said.
+# By default, losses are extrapolated by at most this many orders of magnitude in parameters or tokens.
 ORDERS = 1.0
-# Sizes to compare if no model is given: BERT's.
+# Sizes of BERT to compare if no model is given.
 COMPARED = ("tiny", "mini", "small", "medium", "base", "large")
-# From the numbers of a law to their names in the paper.
+# The parameters of a law, and their symbols in the paper.
 NAMES = {"floor": "E", "size_factor": "A", "size_exponent": "α", "token_factor": "B", "token_exponent": "β"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossRow:
-    """What one model would reach with a number of tokens, and what that takes."""
+    """The predicted loss of one model after a number of tokens, and the cost of that training."""
 
     model: str
-    """Its name."""
+    """The name of the model."""
 
     parameters: int
-    """Its parameters, with tables and heads."""
+    """Its parameters, including embedding tables and heads."""
 
     tokens: int
-    """Tokens of its training, also those of further passes over the corpus."""
+    """Tokens of its training, repeated epochs included."""
 
     passes: float
-    """How often it sees the corpus."""
+    """The number of epochs."""
 
     beyond: float | None
-    """Orders of magnitude that its parameters or tokens, the larger of the two, are above those of all runs or below; 0 within,
-    None where the law says nothing of other sizes or of other tokens."""
+    """By how many orders of magnitude its parameters or its tokens (the larger of the two) are outside the range of the runs; 0
+    within it, None if the law has no term for a quantity that differs."""
 
     loss: float | None
-    """Held-out loss that the law says, in nats; None if it is too far beyond the runs."""
+    """Predicted held-out loss, in nats; None if it is too far outside the range of the runs."""
 
     low: float | None
-    """Lower end of the interval of nine tenths."""
+    """Lower end of the 90 % interval."""
 
     high: float | None
-    """Upper end."""
+    """Upper end of the 90 % interval."""
 
     hours: float
     """Hours on the devices."""
 
     fits: bool
-    """Whether a step fits into their memory."""
+    """Whether a step fits into the memory of the devices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossPlan:
-    """A scaling law with its uncertainty, and what it says of models."""
+    """A scaling law with its uncertainty, and its predictions."""
 
     runs: tuple[MeasuredRun, ...]
-    """The runs it was fitted to."""
+    """The runs that the law was fitted to."""
 
     fitted: FittedLaw
     """The law."""
 
     rows: tuple[LossRow, ...]
-    """One for every model."""
+    """One row for every model."""
 
     best: str | None
-    """With hours, the model of the least loss among those that fit; None without."""
+    """With `hours`, the model with the lowest loss among those that fit into memory; else None."""
 
     optimal: dict[str, Any] | None
-    """With hours and a law of both terms, the compute-optimal size: operations of the devices in that time, parameters with their
-    interval, and tokens; by 6 operations for each parameter and token, whatever models there are. None otherwise, and where its
-    interval spans more than two orders of magnitude: a note then says so."""
+    """With `hours` and a law with both terms, the compute-optimal size: operations of the devices in that time, parameters with
+    their interval, and tokens, at 6 operations per parameter and token, independent of the given models. None otherwise, or if
+    the interval spans more than two orders of magnitude, which a note then says."""
 
     devices: str
-    """The devices of the rows."""
+    """The devices that the costs are for."""
 
     notes: tuple[str, ...]
-    """What to keep in mind, one sentence each."""
+    """Caveats, one sentence each."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -114,28 +114,28 @@ def loss_plan(
     utilisation: float | None = None,
     **settings: Any,
 ) -> LossPlan:
-    """Fit a scaling law to finished runs, and say what models would reach and take.
+    """Fit a scaling law to finished runs, and predict the loss and the cost of models.
 
-    Each of the runs should have had a schedule of its own that ended with it: the loss in the middle of a longer run, at a high
-    rate, is not that of a run of this length (Hoffmann et al., 2022, section 3.1).
+    The learning rate of every run should have decayed to its end: the loss in the middle of a longer run, at a high learning rate,
+    is not the loss of a run of that length (Hoffmann et al., 2022, section 3.1).
 
     Args:
-        runs: their folders; one corpus, one objective.
-        models: as for `plan`; none for tiny to large.
-        tokens: tokens of a training; None for twenty for each parameter, about the optimum of Hoffmann et al. for language models.
-        hours: hours of a training on the devices instead: the tokens are then those that each model has time for.
-        orders: orders of magnitude beyond the runs for which a loss is given.
-        tpu, gpus, gpu, cpu, utilisation: as for `plan`; without devices, this processor.
-        **settings: as for `plan`, instead of those of the largest run.
+        runs: folders of runs on one corpus with one objective.
+        models: as for `plan`; empty for the sizes tiny to large.
+        tokens: tokens of a training; None for twenty per parameter, about the optimum of Hoffmann et al. for language models.
+        hours: instead of tokens, hours of a training on the devices; each model then trains on as many tokens as it has time for.
+        orders: maximum orders of magnitude outside the range of the runs for which a loss is given.
+        tpu, gpus, gpu, cpu, utilisation: as for `plan`; without devices, the CPU of this machine.
+        **settings: as for `plan`; by default those of the largest run.
 
     Raises:
-        ValueError: as from `measured_runs`, `fit_law` and `plan`, or tokens and hours are both given or not above 0.
+        ValueError: as from `measured_runs`, `fit_law` and `plan`; or tokens and hours are both given, or one is not above 0.
     """
     for name, value in (("tokens", tokens), ("hours", hours), ("orders", orders)):
         if value is not None and not (is_number(value) and value > 0):
             raise ValueError(f"{name} must be a number above 0; got {value!r}.")
     if tokens is not None and hours is not None:
-        raise ValueError(f"a training has tokens or hours; got {tokens} tokens and {hours} hours.")
+        raise ValueError(f"expected tokens or hours of a training, not both; got {tokens} tokens and {hours} hours.")
     measured, known, vocabulary = measured_runs(runs)
     sizes, counts, losses = ([getattr(run, name) for run in measured] for name in ("parameters", "tokens", "loss"))
     fitted = fit_with_uncertainty(sizes, counts, losses)
@@ -157,7 +157,7 @@ def loss_plan(
     optimal = _optimal(fitted, middle, hours) if hours is not None and all(fitted.law.terms) else None
     low, high = (1.0, 1.0) if optimal is None else optimal["interval"]
     vague = high > 100 * low
-    unknown = [f"The runs do not tell the compute-optimal size: fits put it from {low:.2g} to {high:.2g} parameters."] * vague
+    unknown = [f"The runs do not determine the compute-optimal size: its interval is {low:.2g} to {high:.2g} parameters."] * vague
     return LossPlan(
         runs=tuple(measured),
         fitted=fitted,
@@ -208,7 +208,7 @@ def _row(name, planned, tokens, corpus, measured, fitted, orders):
 
 
 def _beyond(parameters, tokens, measured, law):
-    """Orders of magnitude outside of the runs; None if the law has no term that would tell."""
+    """Orders of magnitude outside the range of the runs; None if the law has no term for a quantity that differs."""
     found = []
     for has, value, values in zip(law.terms, (parameters, tokens), _sides(measured), strict=True):
         distance = max(math.log10(value / max(values)), math.log10(min(values) / value), 0.0)
@@ -225,21 +225,21 @@ def _sides(measured):
 def _notes(measured, fitted, rows, orders):
     law: ScalingLaw = fitted.law
     if not law.terms[0]:
-        yield "All runs are of one size: the law has no term of parameters, E contains it, and nothing is said of other sizes."
+        yield "All runs have one size: the law has no term for parameters (E includes it) and no prediction for other sizes."
     if not law.terms[1]:
-        yield "All runs have equal tokens: the law has no term of tokens, E contains it, and nothing is said of other numbers."
+        yield "All runs have equal tokens: the law has no term for tokens (E includes it) and no prediction for other numbers."
     if fitted.interval_of("floor")[0] < 0.1 * min(run.loss for run in measured):
-        yield "The runs hardly tell E, the least loss: its interval reaches to almost 0, and so the law falls on too far from them."
+        yield "The runs hardly determine E, the irreducible loss: its interval reaches almost 0, so far predictions may be too low."
     for has, name, count in zip(law.terms, ("size_exponent", "token_exponent"), _sides(measured), strict=True):
         if has and max(count) / min(count) < 10:
             what = "parameters" if name == "size_exponent" else "tokens"
             span = f"{max(count) / min(count):.1f} in {what}, less than an order of magnitude"
-            yield f"The runs span a factor of {span}: {NAMES[name]} is loose."
+            yield f"The runs span a factor of {span}: {NAMES[name]} is poorly determined."
     far = [row.model for row in rows if row.beyond is not None and row.beyond > orders]
     if far:
-        yield f"No loss is given for {', '.join(far)}: more than {orders:g} orders of magnitude beyond the runs (--orders)."
+        yield f"No loss is given for {', '.join(far)}: more than {orders:g} orders of magnitude outside the runs (--orders)."
     beyond = max((row.beyond for row in rows if row.loss is not None and row.beyond is not None), default=0.0)
     if beyond > 0:
-        yield f"Rows reach up to {beyond:.1f} orders of magnitude beyond the runs, where intervals assume that the law holds."
+        yield f"Rows extrapolate by up to {beyond:.1f} orders of magnitude, where intervals assume that the law still holds."
     if any(row.passes > 4 for row in rows):
-        yield "Beyond four passes over a corpus text teaches less (Muennighoff et al., 2023), which the law does not know."
+        yield "Beyond four epochs, repeated text is worth less (Muennighoff et al., 2023), which the law does not model."

@@ -1,8 +1,8 @@
-"""The memory of a step on this processor, measured; of a large batch, extended from smaller ones.
+"""The measured memory of a step on the CPU of this machine; for large batches, extrapolated from smaller ones.
 
-A formula of what a step keeps holds for programs that XLA compiles for an accelerator. On a processor each backend keeps
-intermediate results of its own, and allocators keep pages. So short pretrainings run here, each in a process of its own, whose
-highest resident set the system reports.
+The formula of `step_costs` holds for programs that XLA compiles for an accelerator. On a CPU, each backend stores other
+intermediate results, and allocators retain pages. Therefore short pretrainings are run, each in a separate process whose peak
+resident set the system reports.
 """
 
 import ctypes
@@ -25,10 +25,10 @@ from keras_bert_rebuild.recipes.step_costs import MAX_EXAMPLES
 
 CHILD = "keras_bert_rebuild.recipes.planning.measured_memory"
 
-# More tokens of a batch are not measured: a step of BERT-base with them takes half a minute on two cores.
+# The maximum number of tokens in a measured batch: with these, a step of BERT-base takes half a minute on two cores.
 MAX_TOKENS = 4096
 
-# A model whose run loads everything that a run of any model loads.
+# A tiny model whose run has the same fixed costs as that of any model.
 SMALL = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16}
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -36,19 +36,19 @@ STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class MeasuredMemory:
-    """Bytes of steps on this processor."""
+    """Measured bytes of steps on this machine."""
 
     rows: tuple[int, ...]
-    """Examples of the steps that were run."""
+    """Examples of the measured steps."""
 
     bytes: tuple[int, ...]
-    """The highest resident set of each, beyond that of a run of a model of a few thousand parameters."""
+    """The peak resident set of each, minus that of a run of a tiny model."""
 
     total: int
-    """Bytes of a step with all examples, on the line through the measurements."""
+    """Bytes of a step with all examples, extrapolated linearly from the measurements."""
 
     def largest(self, available: float) -> int:
-        """The maximum number of examples whose step fits into that many bytes."""
+        """The maximum number of examples whose step fits into this number of bytes."""
         low, high = 0, MAX_EXAMPLES
         while high - low > 1:
             middle = (low + high) // 2
@@ -57,7 +57,7 @@ class MeasuredMemory:
 
 
 def sizes_to_measure(rows: int, seq_len: int) -> tuple[int, ...]:
-    """The numbers of examples to run: the whole batch if it is small, else half of the largest that is measured, and that one.
+    """The numbers of examples to run: the whole batch if it is small, else the maximum to measure and half of it.
 
     Args:
         rows: examples that the device processes at once.
@@ -68,7 +68,7 @@ def sizes_to_measure(rows: int, seq_len: int) -> tuple[int, ...]:
 
 
 def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) -> MeasuredMemory:
-    """Run short pretrainings with the backend and settings of this process and extend their memory to a whole batch.
+    """Run short pretrainings with the backend and settings of this process and extrapolate their memory to a whole batch.
 
     Args:
         config: a `BertConfig`.
@@ -76,13 +76,13 @@ def measure_memory(config: BertConfig, settings: PretrainSettings, rows: int) ->
         rows: examples that the device processes at once.
 
     Raises:
-        ValueError: the system does not report the highest resident set (only Linux does so), or a run failed.
+        ValueError: the system does not report the peak resident set (only Linux does), or a run failed.
     """
     if not CLEAR_REFS.exists():
-        raise ValueError("measuring memory needs Linux, which reports the highest resident set of a process; this system does not.")
+        raise ValueError("measuring memory needs Linux, which reports the peak resident set of a process; this system does not.")
     sizes = sizes_to_measure(rows, settings.all_phases[0].seq_len)
     found = [_ask(config, settings, size) for size in sizes]
-    # The peak of the first step, in which programs are compiled, and that of later ones grow at different rates.
+    # The peak of the first step, which includes compilation, and that of later steps grow at different rates.
     total = max(round(_on_line(sizes, peaks, rows)) for peaks in zip(*found, strict=True))
     return MeasuredMemory(sizes, tuple(max(peaks) for peaks in found), total)
 
@@ -94,22 +94,22 @@ def _on_line(sizes, values, rows):
 
 
 def _ask(config, settings, rows):
-    """Peaks of a run with this number of examples at once, from a process of its own."""
+    """Peaks of a run with this number of examples at once, in a separate process."""
     question = {"config": config.to_dict(), "settings": dataclasses.asdict(settings), "rows": rows}
     answer = subprocess.run([sys.executable, "-m", CHILD], input=json.dumps(question), capture_output=True, text=True, check=False)
     if answer.returncode:
         lines = [line.strip() for line in answer.stderr.splitlines() if line.strip()]
-        killed = "the system ended it, probably for want of memory" if answer.returncode < 0 else "it gave no reason"
+        killed = "the system killed it, probably because memory ran out" if answer.returncode < 0 else "it gave no reason"
         raise ValueError(f"a step of {rows} examples could not be measured: {lines[-1] if lines else killed}")
     return json.loads(answer.stdout.splitlines()[-1])
 
 
 def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> tuple[int, int]:
-    """The highest resident sets of this process until the first step is over and after it, beyond what it held before.
+    """The peak resident sets of this process up to the end of the first step, and after it, minus the initial resident set.
 
     Args:
         config, settings: as for `measure_memory`.
-        rows: examples at once.
+        rows: number of examples at once.
     """
     phase = settings.all_phases[0]
     changes = {
@@ -130,7 +130,7 @@ def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> t
     def after_first_step(row):
         if row["step"] == 1:
             peaks.append(_resident("VmHWM"))
-            CLEAR_REFS.write_text("5")  # the highest resident set is the present one from here on
+            CLEAR_REFS.write_text("5")  # resets the peak to the current resident set
 
     with tempfile.TemporaryDirectory() as folder:
         model = config.to_dict()
@@ -146,7 +146,7 @@ def peaks_of_run(config: BertConfig, settings: PretrainSettings, rows: int) -> t
 
 
 def _random_corpus(vocab_size, seq_len):
-    """Documents of random tokens, several passages each."""
+    """Documents of random tokens with several passages each."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = [*special, *(f"w{i}" for i in range(vocab_size - len(special)))]
     passages, words = 400, max(seq_len // 2 - 4, 4)
@@ -156,13 +156,13 @@ def _random_corpus(vocab_size, seq_len):
 
 
 def _resident(name):
-    """Bytes of this process, by their name in its status."""
+    """Bytes of a field in the status of this process."""
     with STATUS.open() as file:
         return int(dict(line.split(":", 1) for line in file)[name].split()[0]) * 1024
 
 
 def main() -> None:
-    """Read the question from standard input and write the answer to standard output, both as JSON."""
+    """Read a request from standard input and write the report to standard output, both as JSON."""
     question = json.load(sys.stdin)
     settings = PretrainSettings.from_dict(question["settings"])
     json.dump(peaks_of_run(BertConfig.from_dict(question["config"]), settings, question["rows"]), sys.stdout)

@@ -1,4 +1,4 @@
-"""Finished pretraining runs as points of a scaling law: parameters, tokens and held-out loss."""
+"""Finished pretraining runs as data points of a scaling law: parameters, tokens and held-out loss."""
 
 import csv
 import os
@@ -20,42 +20,42 @@ COMPARED = ("objective", "next_sentence", "masking", "mask_rate", "packing", "he
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run that is over."""
+    """A finished run."""
 
     folder: str
     """Its folder."""
 
     parameters: int
-    """Parameters of all models that it trained, with tables and heads."""
+    """Parameters of all models that it trained, including embedding tables and heads."""
 
     tokens: int
-    """Tokens that it was trained on, padding not counted."""
+    """Tokens that it was trained on, without padding."""
 
     loss: float
     """Held-out loss after the last step, in nats: of the masked tokens, or with "electra" the sum of both losses."""
 
 
 def measured_runs(folders: Sequence[str | os.PathLike[str]]) -> tuple[list[MeasuredRun], PretrainSettings, int]:
-    """Read runs.
+    """Read finished runs.
 
     Args:
-        folders: those of runs on one corpus with one objective.
+        folders: the folders of runs on one corpus with one objective.
 
     Returns:
-        The runs, the settings of the largest of them, and the tokens of their vocabulary.
+        The runs, the settings of the largest of them, and the size of their vocabulary.
 
     Raises:
-        ValueError: a folder has no run or one that is not over, the runs are not comparable, or one occurs twice.
+        ValueError: a folder has no finished run, the runs are not comparable, or one occurs twice.
     """
     read = [_read(Path(folder)) for folder in folders]
     if len({Path(folder).resolve() for folder in folders}) < len(read):
-        raise ValueError("a scaling law needs every run once; got a folder twice.")
+        raise ValueError("expected every run of a scaling law once; got a folder twice.")
     first = read[0]
     for run, _, facts in read[1:]:
         differing = [name for name in COMPARED if facts[name] != first[2][name]]
         if differing:
             listed = "; ".join(f"{name} is {printable(facts[name])} and {printable(first[2][name])}" for name in differing)
-            raise ValueError(f"losses must be those of one corpus and objective; of {run.folder} and {first[0].folder} {listed}.")
+            raise ValueError(f"expected runs on one corpus with one objective; in {run.folder} and {first[0].folder} {listed}.")
     largest = max(read, key=lambda found: (found[0].parameters, found[0].tokens))
     return [run for run, _, _ in read], largest[1], first[2]["vocabulary"]
 
@@ -67,7 +67,7 @@ def _read(folder):
     values = read_yaml(folder / "settings.yaml")
     corpus = values.get("corpus")
     if not isinstance(corpus, dict) or not isinstance(corpus.get("vocabulary"), int):
-        raise ValueError(f"{folder / 'settings.yaml'} must say which corpus the run had; it is not that of a pretraining.")
+        raise ValueError(f"{folder / 'settings.yaml'} must be the settings of a pretraining run; it names no corpus.")
     settings = PretrainSettings.from_dict({name: value for name, value in values.items() if name not in ("corpus", "probed")})
     config = _config(folder, settings, corpus["vocabulary"])
     tokens, loss = _outcome(folder, settings)
@@ -88,7 +88,7 @@ def _outcome(folder, settings):
         rows = list(csv.DictReader(file))
     column = "held_out_loss" if settings.objective == "electra" else "held_out_mlm_loss"
     if not (folder / "model").is_dir() or not rows:
-        raise ValueError(f"a scaling law needs runs that are over, with a model; {folder} has none yet: its command resumes it.")
+        raise ValueError(f"a scaling law needs finished runs; {folder} has no model yet: run its command again to resume it.")
     if not rows[-1].get(column):
         raise ValueError(f"a scaling law needs held-out losses; {folder / 'metrics.csv'} has no {column} after the last step.")
     try:

@@ -1,4 +1,4 @@
-"""Steps of a pretraining that were timed, and steps that others publish: what the time of a plan is derived from."""
+"""Timed pretraining steps, our own and published ones, from which plans derive the time of a step."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ class MeasuredStep:
     """One step of BERT with an MLM and an NSP head and AdamW, on one device."""
 
     device: str
-    """Its name in `plan_devices`, or "cpu"."""
+    """The name of the device in `plan_devices`, or "cpu"."""
 
     model: str
     """The size of the model."""
@@ -23,26 +23,26 @@ class MeasuredStep:
     """The dtype policy."""
 
     dropout: bool
-    """Whether a tenth of hidden numbers and of attention probabilities was dropped."""
+    """Whether dropout was 0.1 on hidden states and attention probabilities."""
 
     seconds: float
-    """The time of the step."""
+    """The time of the step in seconds."""
 
     packing: bool = False
     """Whether rows held several sequences."""
 
     real_tokens: float = 1.0
-    """The fraction of the places of the batch that was not padding."""
+    """The fraction of the positions of the batch that was not padding."""
 
     rate: float | None = None
-    """Operations per second of a large matrix product on this machine; None if the published rate counts."""
+    """Operations per second of a large matrix product on that machine; None to use the published figure."""
 
     source: str
     """Where it was measured."""
 
     @property
     def words(self):
-        """What was measured, for people."""
+        """What was measured, as text."""
         return f"BERT-{self.model}, {self.batch_size} x {self.seq_len}, {'with' if self.dropout else 'no'} dropout, {self.dtype}"
 
 
@@ -75,8 +75,8 @@ def _on_two_cores(batch_size, seq_len, dtype, seconds, rate, real_tokens):
     )
 
 
-# benchmarks/RESULTS.md, "GPU" and "A pretraining step beside transformers and KerasHub": milliseconds and seconds of a step. Random
-# numbers of the steps with dropout on the H100 were JAX's own, and their attention was not fused.
+# benchmarks/RESULTS.md, "GPU" and "A pretraining step beside transformers and KerasHub": milliseconds and seconds per step. The
+# steps with dropout on the H100 used JAX's default random numbers and unfused attention.
 MEASURED = (
     _on_h100(256, 128, True, 70, real_tokens=0.85),
     _on_h100(64, 512, True, 93, real_tokens=0.636),
@@ -90,7 +90,7 @@ MEASURED = (
     _on_two_cores(2, 512, "mixed_bfloat16", 2.899, 418, 0.729),
 )
 
-# Of a large product, measured on the H100: 840 of 989.5 TFLOP/s.
+# The fraction of the published FLOP/s that a large product reaches, measured on the H100: 840 of 989.5 TFLOP/s.
 PRODUCTS = 0.85
 
 NVIDIA = "https://github.com/NVIDIA/DeepLearningExamples/tree/master/PaddlePaddle/LanguageModeling/BERT, 694 and 307 sequences/s"
@@ -109,5 +109,5 @@ def _of_nvidia(batch_size, dtype, sequences):
     )
 
 
-# Of other programs, which a plan is compared with and not derived from: float16 for mixed_bfloat16, LAMB for AdamW.
+# Steps of other programs, to compare plans with, not to derive them from; they use float16 and LAMB.
 PUBLISHED = (_of_nvidia(256, "mixed_bfloat16", 694), _of_nvidia(128, "float32", 307))

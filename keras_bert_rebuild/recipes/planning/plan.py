@@ -1,4 +1,4 @@
-"""Will a pretraining fit, how fast will it be, what does it take, on devices that are not here yet."""
+"""Plan a pretraining on devices that are not at hand: whether it fits into memory, how fast it is, and how long it takes."""
 
 import dataclasses
 import importlib.util
@@ -26,7 +26,7 @@ NEEDS = ("jax", "libtpu")
 
 
 def ask_tpu_compiler(config, settings, slice_):
-    """What the TPU compiler reports about the training step, without a TPU.
+    """Compile the training step with the TPU compiler, without a TPU, and return its report.
 
     Args:
         config: a `BertConfig`.
@@ -60,7 +60,7 @@ def ask_tpu_compiler(config, settings, slice_):
 
 BILLION = 1_000_000_000
 
-# The chips that can be compiled for; the compiler counts a chip of a v4 as two devices.
+# The chips that can be compiled for. A v4 is not among them: the compiler counts one of its chips as two devices.
 COMPILED = ("v5e", "v5p", "v6e")
 
 # The settings that a plan depends on.
@@ -99,27 +99,26 @@ def plan(
 ) -> Plan:
     """Plan a pretraining as `pretrain` would run it: memory, step time, device hours.
 
-    Every device holds all weights and a part of the batch. The time of a step is the sum of three: computation, the sum of
-    gradients over the devices at the rate of the links, and the update at the rate of the memory. Computation is derived from
-    steps that were measured (`measured_steps.MEASURED`, by the formula of `step_time`), or takes the given fraction of the
-    published rate.
+    Every device holds all weights and a part of the batch. The time of a step is the sum of three: computation, the all-reduce of
+    the gradients at the bandwidth of the links, and the update at the bandwidth of the memory. Computation is derived from
+    measured steps (`measured_steps.MEASURED`, by the formula of `step_time`), or from the given fraction of the published FLOP/s.
 
     Args:
         model: a size (tiny, mini, small, medium, base, large, transformer-base, transformer-big, electra-small,
             electra-base, electra-large, xlnet-base, xlnet-large), the path of a config.json, a `BertConfig` or its fields.
         tpu: a slice, such as "v5e:4x4".
-        gpus: number of GPUs, 1 if only their kind is given.
-        gpu: their kind, such as "h100".
-        cpu: this processor, whose rate is measured.
+        gpus: number of GPUs; 1 if only `gpu` is given.
+        gpu: a GPU model, such as "h100".
+        cpu: plan for the CPU of this machine, whose FLOP/s are measured.
         tokens: tokens of the whole training.
-        utilisation: the fraction of the rate that is reached, in (0, 1]; None for what measured steps tell, and 0.4 on a kind of
-            device that nothing was measured on.
-        packing: whether rows hold several sequences, and so no padding and no pairs.
-        real_tokens: the fraction of the places of a batch that is not padding if every sequence has a row of its own, in (0, 1];
-            None for all of them.
-        compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, and no TPU.
-        measure: on this processor, run a few steps of at most 4,096 tokens and extend their memory to the batch. The estimate
-            is that of a program that XLA compiles for an accelerator: a lower bound on a processor.
+        utilisation: the fraction of the peak FLOP/s that is reached, in (0, 1]; None to derive it from measured steps, or 0.4 for
+            kinds of devices without measurements.
+        packing: whether rows hold several sequences, and so have no padding and no pairs.
+        real_tokens: the fraction of the positions of a batch that are not padding if every sequence has its own row, in (0, 1];
+            None for 1.
+        compile: run the TPU compiler too, which takes minutes; it needs the extra `tpu`, but no TPU.
+        measure: on the CPU of this machine, run a few steps of at most 4,096 tokens and extrapolate their memory to the batch. The
+            estimate otherwise assumes a program that XLA compiles for an accelerator, which is a lower bound on a CPU.
         vocab_size: tokens of the vocabulary, instead of the model's.
         **settings: fields of `PretrainSettings` among `SETTINGS`, such as batch_size, seq_len and dtype.
 
@@ -127,8 +126,8 @@ def plan(
         A `Plan`.
 
     Raises:
-        ValueError: there is no topology or several, a device or slice is unknown, the length exceeds the positions, the batch
-            cannot be split over the devices, settings are out of range, or memory cannot be measured here.
+        ValueError: not exactly one kind of device is given, a device or slice is unknown, the length exceeds the position table,
+            the batch cannot be split over the devices, settings are out of range, or memory cannot be measured here.
 
     Example:
 
@@ -151,9 +150,9 @@ def plan(
         raise ValueError(f"tokens must be a number of at least 1; got {tokens!r}.")
     topology = _topology(tpu, gpus, gpu, cpu, run.dtype)
     if compile and topology.device.name not in COMPILED:
-        raise ValueError(f"compile is for slices of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
+        raise ValueError(f"compile must be for a slice of {', '.join(COMPILED)}, such as tpu='v5e:4x4'; got {topology.words}.")
     if measure and topology.kind != "cpu":
-        raise ValueError(f"measure is for this processor, cpu=True; got {topology.words}.")
+        raise ValueError(f"measure must be for the CPU of this machine, cpu=True; got {topology.words}.")
     passes = run.gradient_accumulation_steps
     if phase.batch_size % (topology.count * passes):
         times = "" if passes == 1 else f" times gradient_accumulation_steps={passes}"
@@ -173,7 +172,7 @@ def plan(
         compute, derived = load.flops / (rate * utilisation), "the utilisation that was given"
     size = gradient_bytes(config, run) if topology.count > 1 else 0
     all_reduce = passes * topology.all_reduce_seconds(size)
-    # The products of Muon at the efficiency of those of the model.
+    # The matrix products of Muon are assumed to be as efficient as the model's.
     update = update_seconds(memory, topology.device) + orthogonal_flops(config, run) / load.flops * compute
     seconds = compute + all_reduce + update
     filled = 1.0 if packing or real_tokens is None else real_tokens

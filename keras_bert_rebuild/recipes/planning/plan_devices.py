@@ -1,4 +1,4 @@
-"""Accelerators by their published figures, each with its vendor's page, and how long many of them take to sum an array."""
+"""Published figures of accelerators, each with its vendor's page, and the time of an all-reduce over many of them."""
 
 import math
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ class Device:
     """The vendor's name for it."""
 
     bfloat16: float | None
-    """Operations per second of dense bfloat16 matrix products; None if there are no units for them."""
+    """Operations per second of dense bfloat16 matrix products; None without hardware for them."""
 
     float32: float
-    """The same for float32 as JAX and TensorFlow compute it: one bfloat16 pass on a TPU, TF32 on NVIDIA's GPUs since A100."""
+    """The same for float32 as JAX and TensorFlow compute it: one bfloat16 pass on a TPU, TF32 on NVIDIA's GPUs since the A100."""
 
     memory: float
-    """Bytes that a program can use."""
+    """Bytes of memory that a program can use."""
 
     bandwidth: float
     """Bytes per second between the chip and its memory."""
 
     link: float
-    """Bytes per second that a TPU sends to one neighbour, and a GPU to the others of its host."""
+    """Bytes per second that a TPU chip sends to one neighbour, or a GPU to the other GPUs of its host."""
 
     network: float | None
     """Bytes per second that a GPU sends to other hosts, in its vendor's machine of eight; None if there is no such machine."""
@@ -38,14 +38,14 @@ class Device:
     """The page with these figures."""
 
     def flops(self, dtype):
-        """Operations per second under a dtype policy; without units for bfloat16, those of float32."""
+        """Operations per second under a dtype policy; without hardware for bfloat16, those of float32."""
         return self.bfloat16 if dtype == "mixed_bfloat16" and self.bfloat16 else self.float32
 
 
 TERA, GIGA, GIB = 1e12, 1e9, 2.0**30
 
-# TFLOP/s in bfloat16, GiB, GB/s of the memory, GB/s of one link. The pages give all links of a chip in both directions: 600 GB/s of
-# 6, 400 of 4, 1,200 of 6, 800 of 4. They give 32, 16, 95 and 32 GiB; the figures here are what the compiler lets a program use.
+# TFLOP/s in bfloat16, GiB, GB/s of the memory, GB/s of one link. The pages sum the links of a chip over both directions: 600 GB/s
+# over 6 links, 400 over 4, 1,200 over 6, 800 over 4. They give 32, 16, 95 and 32 GiB; here is what the compiler lets a program use.
 TPUS = (
     ("v4", 275, 30.5, 1200, 50, "https://cloud.google.com/tpu/docs/v4"),
     ("v5e", 197, 15.75, 819, 50, "https://cloud.google.com/tpu/docs/v5e"),
@@ -55,7 +55,7 @@ TPUS = (
 
 # TFLOP/s in bfloat16 and float32 without sparsity, GB, GB/s of the memory, of NVLink or PCIe in one direction, and of the network:
 # the adapters of a DGX divided by its eight GPUs (https://docs.nvidia.com/dgx/dgxa100-user-guide/ and dgxh100-user-guide/). A
-# published GB counts as 10⁹ bytes, which leaves the driver some per cent.
+# published GB is taken as 10⁹ bytes, which leaves a few per cent for the driver.
 GPUS = (
     (
         "a100-40",
@@ -102,7 +102,7 @@ def _gpu(name, title, bfloat16, float32, memory, bandwidth, link, network, sourc
 TPU_CHIPS = {row[0]: _tpu(*row) for row in TPUS}
 GPU_CARDS = {row[0]: _gpu(*row) for row in GPUS}
 
-# The available slices, as the pages above list them: chips along each axis.
+# The available slices, from the pages above: chips along each axis.
 FLAT_SLICES = ((1, 1), (2, 2), (2, 4), (4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
 DEEP_SLICES = ((2, 2, 1), (2, 2, 2), (2, 2, 4), (2, 4, 4), (4, 4, 4), (4, 4, 8), (4, 8, 8), (8, 8, 8), (8, 8, 16), (8, 16, 16))
 SLICES = {"v4": DEEP_SLICES, "v5e": FLAT_SLICES, "v5p": DEEP_SLICES, "v6e": FLAT_SLICES}
@@ -117,10 +117,10 @@ class Topology:
     """Devices of one kind and how they are connected."""
 
     device: Device
-    """One of them."""
+    """The kind of device."""
 
     shape: tuple
-    """TPU chips along each axis of the slice; for GPUs and the processor their number alone."""
+    """TPU chips along each axis of the slice; for GPUs and the CPU, only their number."""
 
     kind: str
     """"tpu", "gpu" or "cpu"."""
@@ -132,17 +132,17 @@ class Topology:
 
     @property
     def words(self):
-        """Its name for people."""
+        """A description for people."""
         if self.kind == "tpu":
             return f"{self.device.title}, slice {'x'.join(map(str, self.shape))}, {self.count} chip{'s' * (self.count > 1)}"
         return self.device.title if self.count == 1 else f"{self.count} × {self.device.title}"
 
     @property
     def send_rate(self):
-        """Bytes per second that a TPU chip sends over all of its links together, and a GPU to the others of its host.
+        """Bytes per second that a TPU chip sends over all its links together, or a GPU to the other GPUs of its host.
 
         A chip has two links along an axis whose ring is closed: axes of 16 chips on v5e and v6e; on v4 and v5p all axes, if each is
-        a multiple of 4. Over an open axis the ring is folded and has one link per chip.
+        a multiple of 4. On an open axis the ring is folded and has one link per chip.
 
         Reference: https://cloud.google.com/tpu/docs/v4 on mesh and torus; Austin et al., 2025, "How to scale your model", part 2
         (https://jax-ml.github.io/scaling-book/tpus).
@@ -157,13 +157,13 @@ class Topology:
         return self.device.link * links
 
     def all_reduce_seconds(self, size):
-        """Seconds until every device has the sum over all devices of an array of `size` bytes.
+        """Seconds of an all-reduce of an array of `size` bytes.
 
             n TPU chips, or n ≤ 8 GPUs    2 (n − 1)/n · size / send_rate
             h hosts of 8 GPUs             2 · 7/8 · size / send_rate + 2 (h − 1)/h · size/8 / network
 
-        Every device sends and receives each byte twice except its own share: once for the reduce-scatter, once for the all-gather.
-        Several hosts sum within each host first, so that only an eighth of the array leaves each GPU.
+        Every device sends and receives each byte outside its own share twice: in the reduce-scatter and in the all-gather. Several
+        hosts sum within each host first, so that each GPU sends only an eighth of the array to other hosts.
 
         Reference: Patarasuk and Yuan, 2009, for the ring (https://doi.org/10.1016/j.jpdc.2008.09.002).
         """
@@ -191,10 +191,10 @@ def tpu_slice(text):
 
 
 def gpus(count, name):
-    """GPUs of one kind, in hosts of eight if there are more.
+    """GPUs of one model; more than eight are in hosts of eight.
 
     Raises:
-        ValueError: there is no such GPU, or this number cannot be connected.
+        ValueError: the GPU is unknown, or this number of them cannot be connected.
     """
     if name not in GPU_CARDS:
         raise ValueError(f"gpu must be one of {', '.join(GPU_CARDS)}; got {name!r}.")
@@ -207,7 +207,7 @@ def gpus(count, name):
 
 
 def this_processor(dtype):
-    """The processor of this machine; its rate is measured with one large product, its memory is what is free now.
+    """The CPU of this machine; its FLOP/s are measured with one large product, its memory is what is free now.
 
     Raises:
         ValueError: the system does not report how much memory is free.
@@ -216,6 +216,6 @@ def this_processor(dtype):
 
     free = available_bytes()
     if free is None:
-        raise ValueError("a plan for the processor needs a system that reports how much memory is free; this one does not.")
+        raise ValueError("a plan for the CPU needs a system that reports its free memory; this one does not.")
     rate = matrix_ceiling("bfloat16" if dtype == "mixed_bfloat16" else "float32")
     return Topology(Device("cpu", "this processor", rate, rate, free, 0.0, 0.0, None, "measured"), (1,), "cpu")

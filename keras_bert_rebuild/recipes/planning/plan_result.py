@@ -9,7 +9,7 @@ from keras_bert_rebuild.recipes.step_costs import Memory
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a pretraining needs on the devices of a topology. Bytes are per device, seconds per optimizer step."""
+    """The requirements of a pretraining on the devices of a topology. Bytes are per device, seconds per optimizer step."""
 
     devices: str
     """The name of the devices."""
@@ -18,7 +18,7 @@ class Plan:
     """The number of devices."""
 
     source: str
-    """The page with their figures; "measured" for the processor."""
+    """The page with their figures; "measured" for the CPU."""
 
     num_parameters: int
     """Parameters of the model with its heads."""
@@ -39,10 +39,10 @@ class Plan:
     """The estimated memory of a step."""
 
     available: float
-    """Bytes that a program can use."""
+    """Bytes of memory that a program can use."""
 
     fits: bool
-    """Whether the estimate, or what was measured, is at most that."""
+    """Whether the estimated memory, or the measured memory, is available."""
 
     largest_batch: int
     """The largest batch_size that fits; 0 if not even one example per device does."""
@@ -51,35 +51,35 @@ class Plan:
     """Operations of the matrix products of a step, on all devices."""
 
     utilisation: float
-    """The fraction of the devices' rate that the matrix products reach in the time of computation."""
+    """The fraction of the devices' FLOP/s that the matrix products reach during computation."""
 
     derived_from: str
-    """What the time of computation is derived from: the nearest measured step and its source, or what is assumed."""
+    """What the time of computation is derived from: the nearest measured step and its source, or an assumption."""
 
     packing: bool
     """Whether rows hold several sequences."""
 
     real_tokens: float
-    """The fraction of the places of a batch that is not padding."""
+    """The fraction of the positions of a batch that are not padding."""
 
     device_flops: float
-    """The rate of one device, operations per second."""
+    """Operations per second of one device."""
 
     compute_seconds: float
-    """The time of computation: operations / (devices · rate · utilisation)."""
+    """The time of computation: operations / (devices · operations per second of a device · utilisation)."""
 
     all_reduce_bytes: int
-    """Gradients that each device contributes to the sum over all devices."""
+    """Bytes of the gradients that each device contributes to the all-reduce."""
 
     all_reduce_seconds: float
-    """The time of the sum at the rate of the links, without overlap with computation."""
+    """The time of the all-reduce at the bandwidth of the links, without overlap with computation."""
 
     update_seconds: float
-    """The time of the update at the rate of the memory: weights and optimizer read and written, gradients read; 0 if not known. And
-    of Muon's products, at the efficiency of those of the model."""
+    """The time of the update at the bandwidth of the memory: weights and optimizer read and written, gradients read; 0 if unknown.
+    Plus, for Muon, its matrix products, which are assumed to be as efficient as the model's."""
 
     step_seconds: float
-    """The sum of the three."""
+    """The sum of these three times."""
 
     tokens_per_second: float
     """Tokens per second of all devices, without padding."""
@@ -88,23 +88,23 @@ class Plan:
     """Tokens of the whole training, without padding."""
 
     steps: int
-    """Optimizer steps for them."""
+    """Optimizer steps of the whole training."""
 
     hours: float
-    """Time for them."""
+    """Time of the whole training."""
 
     device_hours: float
-    """Time times devices."""
+    """Time of the whole training, times the number of devices."""
 
     notes: tuple = ()
     """Further notes, one sentence each."""
 
     measured: MeasuredMemory | None = None
-    """The memory of steps that were run on this processor, if it was measured; `fits` and `largest_batch` are then from it."""
+    """The memory of steps that were run on this machine, if it was measured; it then determines `fits` and `largest_batch`."""
 
     compiled: dict | None = None
-    """What the TPU compiler reports for one chip, if it was run: bytes of arguments, temporaries, the program and of what is
-    summed over the chips, and operations; or, if it refused the step, why."""
+    """The report of the TPU compiler for one chip, if it was run: bytes of arguments, temporaries, the program and the all-reduce,
+    and operations; or, if it refused the step, its message."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain values."""

@@ -31,29 +31,29 @@ class ScalingRow:
     """The plan of this slice."""
 
     sent_bytes: float
-    """The bytes that each chip sends to sum the gradients: 2 (n − 1)/n times their size."""
+    """The bytes that each chip sends in the all-reduce of the gradients: 2 (n − 1)/n times their size."""
 
     efficiency: float
-    """Tokens per second of a chip, as a fraction of those of a chip of the smallest slice."""
+    """Tokens per second and chip, as a fraction of those on the smallest slice."""
 
 
 def predicted_scaling(model, tpu="v5e", *, batch_per_chip=None, batch_size=None, utilisation=None, **settings):
-    """Predict a step on every slice of a TPU over which the examples can be split.
+    """Predict a step on every slice of a TPU that the examples can be split over.
 
         step(n) = products(n) + sum(n) + update            efficiency(n) = tokens/s(n) / (n · tokens/s(m) / m)
 
-    with the times of `Plan`, without overlap. A compiler that overlaps computation and sums does better. The smallest slice has m
-    chips: one, and on v4 and v5p four.
+    with the times of `Plan`, without overlap; a compiler that overlaps computation with the all-reduce does better. The smallest
+    slice has m chips: one, or four on v4 and v5p.
 
     Args:
         model: as for `plan`.
         tpu: a chip, such as "v5e".
-        batch_per_chip, batch_size: one of the two: examples of each chip, or of all.
-        utilisation: the fraction of the rate that is reached; None as for `plan`.
+        batch_per_chip, batch_size: one of the two: examples per chip, or in total.
+        utilisation: as for `plan`.
         **settings: as for `plan`.
 
     Returns:
-        A list of `ScalingRow`, one for each slice, the smallest first.
+        A list of `ScalingRow`, one for each slice, smallest first.
     """
     rows = []
     for shape in SLICES[tpu]:

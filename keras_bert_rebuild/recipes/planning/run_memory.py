@@ -1,4 +1,4 @@
-"""The memory of a whole run: that of the phase that takes most."""
+"""The memory that a whole run needs: that of its most demanding phase."""
 
 from dataclasses import replace
 
@@ -8,11 +8,11 @@ from keras_bert_rebuild.recipes.step_costs import Memory, step_memory
 
 
 def run_memory(config: BertConfig, settings: PretrainSettings, kind: str, devices: int = 1) -> Memory:
-    """The memory of one device in the step of a run that takes most; batches that grow take most in the end.
+    """The memory of one device in the most demanding step of a run; growing batches need most at the end.
 
     Args:
         config: a `BertConfig`.
-        settings: those of the run, of one phase or several.
+        settings: the settings of the run, with one phase or several.
         kind: "tpu", "gpu" or "cpu".
         devices: number of devices that share a batch.
     """

@@ -2,9 +2,9 @@
 
     L(N, D) = E + A / N^α + B / D^β
 
-with N parameters and D tokens of training. E is what no model of this kind learns, the second term what a model of this size
-leaves, the third what so few tokens leave. Runs of one size tell nothing of the second term and runs with equal tokens nothing of
-the third: the law is then fitted without it, and E contains it.
+with N parameters and D tokens of training. E is the irreducible loss; the second term is the loss due to the limited size of the
+model, the third the loss due to the limited number of tokens. Runs of one size do not determine the second term, and runs with
+equal tokens not the third: the law is then fitted without that term, and E includes it.
 
 Reference: Hoffmann et al., 2022, section 3.3 and appendix D.3 (https://arxiv.org/abs/2203.15556).
 """
@@ -16,23 +16,23 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-# Residuals of the logarithm above this count as their absolute values, as in the paper: outliers do not decide.
+# The delta of Huber's loss, as in the paper: larger residuals of the logarithm count linearly, so that outliers weigh less.
 DELTA = 1e-3
-# Numbers of parameters or tokens closer than this are equal.
+# Numbers of parameters or tokens whose ratio is below this are treated as equal.
 SAME = 1.1
-# Different sizes, or numbers of tokens, that an exponent and what is beside it need.
+# The minimum of different sizes, or numbers of tokens, to determine a factor, its exponent and E.
 LEAST = 3
 
-# Where fits begin: exponents, and E as a fraction of the least loss.
+# Starting points of fits: exponents, and E as a fraction of the lowest loss.
 _EXPONENTS, _FLOORS = (0.1, 0.3, 0.6, 1.2), (0.2, 0.5, 0.8, 0.95)
 _ROUNDS = 300
-# Exponents outside of these limits are those of a step or of no term at all.
+# Bounds of exponents: beyond them, a term is a step function or constant.
 _LOW, _HIGH = 0.01, 5.0
 
 
 @dataclass(frozen=True)
 class ScalingLaw:
-    """A law with its numbers; without the term of parameters or that of tokens its A and alpha, or B and beta, are None."""
+    """A fitted law; without the term for parameters, A and α are None; without that for tokens, B and β are None."""
 
     floor: float
     """E, in nats."""
@@ -51,11 +51,11 @@ class ScalingLaw:
 
     @cached_property
     def terms(self) -> tuple[bool, bool]:
-        """Whether it has a term of parameters, and one of tokens."""
+        """Whether it has a term for parameters, and one for tokens."""
         return self.size_exponent is not None, self.token_exponent is not None
 
     def loss(self, parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> npt.NDArray:
-        """The loss, in nats, of models of these sizes after these numbers of tokens; arrays of one shape, or numbers."""
+        """The loss, in nats, of models of these sizes after these numbers of tokens; numbers, or arrays of the same shape."""
         found = np.asarray(self.floor)
         for values, factor, exponent in (
             (parameters, self.size_factor, self.size_exponent),
@@ -66,7 +66,7 @@ class ScalingLaw:
         return found
 
     def optimum(self, operations: float) -> tuple[float, float]:
-        """The parameters and tokens of the least loss for a number of operations of training, 6 N D.
+        """The parameters and tokens of minimum loss for a number of training operations, 6 N D.
 
             N = G (C / 6)^(β / (α + β)),   D = (C / 6) / N,   G = (α A / (β B))^(1 / (α + β))
 
@@ -74,13 +74,13 @@ class ScalingLaw:
             operations: C.
 
         Raises:
-            ValueError: the law has no term of parameters, or none of tokens.
+            ValueError: the law has no term for parameters, or none for tokens.
 
         Reference: Hoffmann et al., 2022, section 3.3, equation 4.
         """
         a, alpha, b, beta = self.size_factor, self.size_exponent, self.token_factor, self.token_exponent
         if a is None or alpha is None or b is None or beta is None:
-            raise ValueError("an optimum needs a law with a term of parameters and one of tokens.")
+            raise ValueError("an optimum needs a law with a term for parameters and one for tokens.")
         logs = (np.log(alpha * a / (beta * b)) + beta * np.log(operations / 6)) / (alpha + beta)
         return float(np.exp(logs)), float(np.exp(np.log(operations / 6) - logs))
 
@@ -92,22 +92,22 @@ def fit_law(
     delta: float = DELTA,
     terms: tuple[bool, bool] | None = None,
 ) -> ScalingLaw:
-    """Fit the law to runs, as the paper does: the least sum of Huber's loss of the residuals of log L.
+    """Fit the law to runs as the paper does, by minimising the sum of Huber's loss of the residuals of log L.
 
-    The method is Levenberg's and Marquardt's with weights for Huber's loss. The best least-squares fit of 64 starts, 16 for one
-    term, is taken to smaller and smaller `delta`.
+    The method is Levenberg-Marquardt with weights for Huber's loss. The best least-squares fit from 64 starting points, or 16 for
+    one term, is refined with smaller and smaller `delta`.
 
     Args:
-        parameters, tokens, losses: of every run, the losses in nats.
-        delta: residuals above it count as absolute values, those below it as squares.
-        terms: whether to fit a term of parameters, and one of tokens; None for what the runs can tell (`identified`).
+        parameters, tokens, losses: arrays with a number for every run; losses in nats.
+        delta: larger residuals count linearly, smaller ones as squares.
+        terms: whether to fit a term for parameters, and one for tokens; None for those that the runs determine (`identified`).
 
     Raises:
-        ValueError: the runs are too few or too much alike, or a number is not above 0.
+        ValueError: there are too few runs, they differ too little, or a number is not above 0.
     """
     sizes, counts, losses = (np.asarray(values, "float64") for values in (parameters, tokens, losses))
     if not all((values > 0).all() and np.isfinite(values).all() for values in (sizes, counts, losses)):
-        raise ValueError("a scaling law must have parameters, tokens and losses above 0.")
+        raise ValueError("parameters, tokens and losses of a scaling law must be above 0.")
     terms = identified(sizes, counts) if terms is None else terms
     columns, centres = _centred(sizes, counts, terms)
     starts = np.array(list(_starts(columns, losses)))
@@ -121,12 +121,12 @@ def fit_law(
 def fit_laws(
     parameters: npt.ArrayLike, tokens: npt.ArrayLike, many: npt.ArrayLike, near: ScalingLaw, delta: float = DELTA
 ) -> list[ScalingLaw]:
-    """Fit a law to each of many lists of losses of the same runs, all beginning at one that is near.
+    """Fit a law to each of many lists of losses of the same runs, all starting from a law that is nearby.
 
     Args:
-        parameters, tokens: of every run.
+        parameters, tokens: arrays with a number for every run.
         many: losses `(lists, runs)`.
-        near: the law to begin with, whose terms are fitted.
+        near: the law to start from, whose terms are fitted.
         delta: as for `fit_law`.
     """
     sizes, counts, losses = (np.asarray(values, "float64") for values in (parameters, tokens, many))
@@ -138,17 +138,17 @@ def fit_laws(
 
 
 def _centred(sizes, counts, terms):
-    """The logarithms of what the terms depend on around their means, where exponents do not move factors, and the means."""
+    """The logs of the variables of the terms, centred so that exponents and factors are less correlated, and their means."""
     logs = [np.log(values) for values, has in zip((sizes, counts), terms, strict=True) if has]
     centres = [float(values.mean()) for values in logs]
     return np.stack([values - centre for values, centre in zip(logs, centres, strict=True)]), centres
 
 
 def identified(parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> tuple[bool, bool]:
-    """Whether runs tell of the term of parameters, and of that of tokens.
+    """Whether runs determine the term for parameters, and the term for tokens.
 
     Raises:
-        ValueError: they tell of neither, or are fewer than the numbers to fit and one.
+        ValueError: they determine neither, or there are not more runs than parameters to fit.
     """
     different = [_different(values) for values in (parameters, tokens)]
     terms = different[0] > 1, different[1] > 1
@@ -158,8 +158,8 @@ def identified(parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> tuple[bool, 
     for has, count, what in zip(terms, different, ("sizes", "numbers of tokens"), strict=True):
         if has and count < LEAST:
             raise ValueError(
-                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave some out, or "
-                "train others."
+                f"a scaling law needs runs of at least {LEAST} different {what}, or all of one; got {shown}: leave runs out, or "
+                "train more."
             )
     needed = 2 + 2 * sum(terms)
     if len(np.asarray(parameters)) < needed:
@@ -168,13 +168,13 @@ def identified(parameters: npt.ArrayLike, tokens: npt.ArrayLike) -> tuple[bool, 
 
 
 def _different(values):
-    """How many numbers are different by more than a tenth."""
+    """How many numbers differ by more than a tenth."""
     ordered = np.sort(np.asarray(values, "float64"))
     return 1 + int(np.sum(ordered[1:] > SAME * ordered[:-1]))
 
 
 def _starts(columns, losses):
-    """Vectors (log E, then for each term the log of its value at the centre and the log of its exponent)."""
+    """Starting vectors: log E, then for each term the log of its value at the centre and the log of its exponent."""
     for exponents in itertools.product(_EXPONENTS, repeat=len(columns)):
         powers = np.exp(-np.array(exponents)[:, None] * columns)
         for fraction in _FLOORS:
@@ -186,7 +186,7 @@ def _starts(columns, losses):
 
 
 def _residuals(columns, target, vectors):
-    """Residuals of the logarithm `(fits, runs)`, and their derivatives `(fits, runs, numbers)`."""
+    """Residuals of the log loss `(fits, runs)`, and their derivatives `(fits, runs, parameters)`."""
     slopes = [-np.exp(exponent)[:, None] * column for column, exponent in zip(columns, vectors[:, 2::2].T, strict=True)]
     parts = [factor[:, None] + slope for factor, slope in zip(vectors[:, 1::2].T, slopes, strict=True)]
     logs = np.stack([np.broadcast_to(vectors[:, :1], parts[0].shape), *parts])
@@ -198,7 +198,7 @@ def _residuals(columns, target, vectors):
 
 
 def _descended(columns, target, vectors, delta):
-    """Levenberg and Marquardt's method on Huber's loss, many fits at once: their vectors, and their losses.
+    """Minimise Huber's loss by Levenberg-Marquardt, many fits at once; return their vectors and losses.
 
     Reference: Nocedal and Wright, 2006, "Numerical Optimization", section 10.3; Holland and Welsch, 1977, for the weights.
     """
@@ -227,7 +227,7 @@ def _descended(columns, target, vectors, delta):
 
 
 def _limits(target, count):
-    """The least and the largest numbers of a vector: E from a thousandth of the least loss to all of it, and exponents."""
+    """The bounds of a vector: E from a thousandth of the lowest loss to all of it, and bounds of exponents."""
     least = float(target.min())
     low, high = np.full(count, -np.inf), np.full(count, np.inf)
     low[0], high[0] = least - np.log(1000), least

@@ -1,10 +1,10 @@
-"""How long a device computes in a step, derived from steps that were measured.
+"""The computing time of a step on a device, derived from measured steps.
 
-    seconds = operations / (rate · 0.85) + passes · numbers · bytes of a number / pace + drawn · seconds of a drawn number
+    seconds = operations / (FLOP/s · 0.85) + passes · numbers · bytes of a number / pace + drawn · seconds of a drawn number
 
-The products run at the rate of a large one. Everything else passes over arrays of one number for each token, block and column of
-the hidden size; how many passes that is, is what a measured step tells, and between several steps it is interpolated. Dropout costs
-as much as the random numbers it draws. The pace is the published bandwidth of the memory; of a processor the rate of its products.
+Matrix products run at the FLOP/s of a large one. Everything else is modelled as passes over an array of tokens · blocks · hidden
+size numbers; the number of passes is derived from a measured step, and interpolated between several. Dropout costs as much as the
+random numbers it draws. The pace is the published memory bandwidth, or, for a CPU, the FLOP/s of its products.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSet
 from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.recipes.step_costs import Work, step_memory, trained_flops
 
-# Where nothing is known.
+# The utilisation if nothing was measured.
 UTILISATION = 0.4
-# The device whose steps tell of GPUs that no step was measured on.
+# The device whose steps stand in for GPUs without measurements.
 TRANSFERRED = "h100"
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one device computes in a step."""
+    """The amount of computation of one device in a step."""
 
     flops: float
     """Operations of its matrix products."""
@@ -40,7 +40,7 @@ class Load:
     """Random numbers that dropout draws."""
 
     tokens: float
-    """Tokens of one pass, padding counted."""
+    """Tokens of one micro-batch, padding included."""
 
     seq_len: int
     """Tokens of an example."""
@@ -50,13 +50,13 @@ class Load:
 
 
 def load_of(config, run, passes=1, devices=1):
-    """The `Load` of each of several devices.
+    """The `Load` of each device.
 
     Args:
         config: a `BertConfig`.
-        run: `PretrainSettings` of one phase, whose batch is that of a step of all devices.
-        passes: micro-batches of a step.
-        devices: their number.
+        run: `PretrainSettings` of one phase; its batch is shared by all devices.
+        passes: micro-batches per step.
+        devices: number of devices.
     """
     phase = run.all_phases[0]
     places = phase.batch_size * phase.seq_len
@@ -75,7 +75,7 @@ def load_of(config, run, passes=1, devices=1):
 
 
 def _drawn(encoder, length):
-    """Random numbers for each token."""
+    """Random numbers per token."""
     count = encoder.embedding.width if encoder.embedding.dropout else 0
     for block in encoder.blocks:
         attention = block.attention
@@ -88,12 +88,12 @@ def _drawn(encoder, length):
 
 
 def update_seconds(memory, device):
-    """The time in which weights and optimizer are read and written and gradients read; 0 if the bandwidth is not known."""
+    """The time to read and write weights and optimizer and to read gradients; 0 if the bandwidth is unknown."""
     return (2 * (memory.parameters + memory.optimizer) + memory.gradients) / device.bandwidth if device.bandwidth else 0.0
 
 
 def compute_seconds(load, topology, dtype):
-    """Seconds that a device computes in a step, without the update, and what they are derived from.
+    """The computing time of a step in seconds, without the update, and what it is derived from.
 
     Args:
         load: a `Load`.
@@ -123,16 +123,16 @@ def compute_seconds(load, topology, dtype):
 
 @dataclass(frozen=True)
 class Timed:
-    """A measured step and what its time consists of."""
+    """A measured step and the parts of its time."""
 
     row: MeasuredStep
     load: Load
     rest: float
-    """Bytes that pass through its memory at the pace, in the time that is neither products nor the update."""
+    """Bytes that pass through memory at the pace in the time left beside products and the update."""
 
     @property
     def passes(self):
-        """Passes over arrays of its numbers."""
+        """Passes over arrays of tokens · blocks · hidden size numbers."""
         return self.rest / (self.load.numbers * _size(self.row.dtype))
 
 
@@ -148,7 +148,7 @@ def _timed(row):
 
 
 def _of_row(row):
-    """The load and the memory of a measured step."""
+    """The `Load` and the `Memory` of a measured step."""
     config = BertConfig.from_dict(size_fields(row.model))
     if not row.dropout:
         config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -157,7 +157,7 @@ def _of_row(row):
 
 
 def published_beside(topology, dtype):
-    """A sentence for each published step on such a device: its tokens per second, and what the formula says of the same step."""
+    """A sentence for each published step on such a device: its tokens per second, and the formula's for the same step."""
     for row in measured_steps.PUBLISHED:
         if (row.device, row.dtype) == (topology.device.name, dtype):
             load, memory = _of_row(row)
@@ -169,12 +169,12 @@ def published_beside(topology, dtype):
 
 
 def _plain(steps):
-    """The steps without dropout; if there is none, all of them, whose random numbers then count as passes."""
+    """The steps without dropout; if there are none, all steps, whose random numbers then count as passes."""
     return [step for step in steps if not step.row.dropout] or steps
 
 
 def _bytes_of_draw(load, steps):
-    """Bytes that would pass through the memory in the time of drawing one number."""
+    """Bytes that could pass through memory in the time of drawing one random number."""
     plain = [(step.load, step.passes) for step in _plain(steps)]
     dropped = [step for step in steps if step.row.dropout]
     if not load.drawn or not dropped or len(dropped) == len(steps):
@@ -187,7 +187,7 @@ def _bytes_of_draw(load, steps):
 
 
 def _mean(load, values):
-    """The mean of values of loads, the nearer ones with more weight; that of a load itself where it is among them.
+    """The mean of values at measured loads, weighted by inverse distance; at a measured load, its own value.
 
     Reference: Shepard, 1968, "A two-dimensional interpolation function for irregularly-spaced data".
     """

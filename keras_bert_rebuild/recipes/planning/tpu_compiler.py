@@ -1,4 +1,4 @@
-"""The training step compiled by JAX for devices that are not present. For a process whose backend is JAX."""
+"""Compile the training step with JAX for devices that are not present. For a process whose backend is JAX."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from keras_bert_rebuild.recipes.pretraining.pretrain_optimizer import make_optim
 from keras_bert_rebuild.recipes.pretraining.pretrain_settings import PretrainSettings
 from keras_bert_rebuild.training.compile_model import compile_model
 
-# The compiler must not look for a chip, and other processes may have loaded it too.
+# The compiler must not look for a chip, and other processes may use it at the same time.
 ENVIRONMENT = {"TPU_SKIP_MDS_QUERY": "1", "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
@@ -85,8 +85,7 @@ def compile_for_slice(config, settings, slice_):
         slice_: a slice such as "v5e:2x2".
 
     Returns:
-        What the compiler reports for one chip: bytes of the arguments, of temporaries, of the program, of what is summed over the
-        chips, and operations.
+        The compiler's report for one chip: bytes of arguments, temporaries, the program and the all-reduce, and operations.
     """
     os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
     phase = settings.all_phases[0]
@@ -112,10 +111,10 @@ def compile_for_slice(config, settings, slice_):
 
 
 def all_reduced_bytes(program):
-    """Bytes of all arrays that a compiled program sums over its devices.
+    """Bytes of all arrays that a compiled program all-reduces.
 
     Args:
-        program: its text, with lines such as `%name = (f32[2,768]{1,0:T(2,128)}, bf16[768]{0}) all-reduce(...)`.
+        program: the text of the program, with lines such as `%name = (f32[2,768]{1,0:T(2,128)}, bf16[768]{0}) all-reduce(...)`.
     """
     sizes = {"f32": 4, "s32": 4, "u32": 4, "bf16": 2}
     arrays = [array for line in re.findall(r" = (.*?) all-reduce\(", program) for array in re.findall(r"(\w+)\[([\d,]*)\]", line)]
@@ -123,7 +122,7 @@ def all_reduced_bytes(program):
 
 
 def main():
-    """Read the question from standard input and write the answer to standard output, both as JSON."""
+    """Read a request from standard input and write the report to standard output, both as JSON."""
     question = json.load(sys.stdin)
     settings = PretrainSettings.from_dict(question["settings"])
     keras.config.set_dtype_policy(settings.dtype)

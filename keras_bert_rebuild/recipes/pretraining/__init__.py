@@ -1,1 +1,1 @@
-"""Pretraining as one call, stopped and resumed at will."""
+"""Pretraining as one call that can be interrupted and resumed at any step."""

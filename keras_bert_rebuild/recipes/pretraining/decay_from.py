@@ -1,4 +1,4 @@
-"""A trapezoidal run continued from one of its checkpoints with the fall of its rate: many models from one long run."""
+"""Continue a trapezoidal run from one of its checkpoints with the decay of the learning rate: many models from one long run."""
 
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -11,22 +11,22 @@ from keras_bert_rebuild.recipes.settings import as_phase, plain
 from keras_bert_rebuild.training.state.checkpoint import read_checkpoint
 from keras_bert_rebuild.training.state.checkpoint_folder import CheckpointFolder
 
-# What may be given for a fall; everything else is that of the run it continues.
+# Settings that may differ from those of the run that is continued.
 OWN = ("decay_from", "decay_step", "steps", "decay_fraction", "decay_shape", "schedule", *FREE, *OF_A_START)
 
 
 def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
-    """The settings of a run that continues another one with the fall of its rate; without `decay_from`, the same settings.
+    """The settings of a run that continues another with the decay of its learning rate; unchanged without `decay_from`.
 
-    They are those of a run that would have begun its fall there from the start: the steps, the warm-up and the phases of the run
-    that is continued, up to a new end. So both end with the same bits.
+    They equal those of an uninterrupted run whose decay was planned for that step: steps, warm-up and phases of the original run
+    up to the new end. Both therefore end with bit-identical weights.
 
     Args:
-        settings: `PretrainSettings` with `decay_from`, and of the other fields only those that may differ.
-        output: the folder of the new run, which may have been begun.
+        settings: `PretrainSettings` with `decay_from`; of the other fields, only those that may differ may be set.
+        output: the folder of the new run, which may already exist.
 
     Raises:
-        ValueError: there is no such run or checkpoint, its rate has no part in which it stays, or settings differ.
+        ValueError: there is no such run or checkpoint, its schedule has no constant part, or settings differ.
     """
     if settings.decay_from is None:
         return settings
@@ -38,19 +38,17 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
     known = PretrainSettings.from_dict({name: value for name, value in values.items() if name not in ("corpus", "probed")})
     if settings.steps is not None and settings.decay_fraction is not None:
         raise ValueError(
-            f"the end of a fall must be given by steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."
+            f"the decay must end by either steps or decay_fraction; got {settings.steps} and {settings.decay_fraction}."
         )
     fraction = known.fall[0] if settings.decay_fraction is None else settings.decay_fraction
     begins = known.total_steps - round(known.fall[0] * known.total_steps)
     warmup = known.warmup_of(known.total_steps)
     step = _step(settings, run, known.gradient_accumulation_steps, begins, Path(output))
     if not warmup <= step <= begins:
-        raise ValueError(
-            f"decay_step must be from {warmup} to {begins}, where the rate of {run} is neither rising nor falling; got {step}."
-        )
+        raise ValueError(f"decay_step must be from {warmup} to {begins}, where the learning rate of {run} is constant; got {step}.")
     total = settings.steps or (round(step / (1 - fraction)) if fraction < 1 else 0)
     if total <= step:
-        raise ValueError(f"steps must be above decay_step, the step the fall begins at; got {total} steps and a fall from {step}.")
+        raise ValueError(f"steps must be above decay_step, at which the decay begins; got steps={total} and decay_step={step}.")
     every = max((total - step) // 10, 1)
     own = {name: getattr(settings, name) for name in (*FREE, *OF_A_START)}
     own["evaluate_steps"] = settings.evaluate_steps or every
@@ -68,14 +66,14 @@ def with_decay(settings: PretrainSettings, output: Any) -> PretrainSettings:
 
 
 def decay_checkpoint(settings: PretrainSettings) -> Any:
-    """The checkpoint that a run with settings from `with_decay` begins with.
+    """The checkpoint that a run with settings from `with_decay` starts from.
 
     Raises:
-        ValueError: it is gone or damaged.
+        ValueError: it is missing or damaged.
     """
     run, step = settings.decay_from, settings.decay_step
     if run is None or step is None:
-        raise ValueError(f"expected settings of with_decay, with a run and a step; got {run} and {step}.")
+        raise ValueError(f"expected settings from with_decay, with decay_from and decay_step; got {run} and {step}.")
     return read_checkpoint(Path(run) / "checkpoints" / f"step-{step * settings.gradient_accumulation_steps:08d}")
 
 
@@ -89,13 +87,13 @@ def _values_of(run):
         if found != expected:
             what = f"without {name}" if expected is None else f"with {name}={expected!r}"
             raise ValueError(
-                f"decay_from must be the folder of a run {what}, whose rate stays before it falls; {run} has {found!r}."
+                f"decay_from must be a run {what}, with a constant learning rate before its decay; {run} has {found!r}."
             )
     return values
 
 
 def _differing(settings, values):
-    """Settings that were given, and are not those of the run."""
+    """The given settings that differ from those of the run."""
     default, given = asdict(PretrainSettings()), asdict(settings)
     names = [field.name for field in fields(settings) if field.name not in OWN and given[field.name] != default[field.name]]
     known = {**default, **values}
@@ -103,19 +101,19 @@ def _differing(settings, values):
 
 
 def _step(settings, run, accumulation, begins, output):
-    """The step of the checkpoint to begin with."""
+    """The step of the checkpoint to start from."""
     begun = output / "settings.yaml"
-    if settings.decay_step is None and begun.is_file():  # the other run may have gone on since
+    if settings.decay_step is None and begun.is_file():  # the other run may have continued since
         known = read_yaml(begun)
         if known.get("decay_from") == plain(run) and isinstance(known.get("decay_step"), int):
             return known["decay_step"]
     if settings.decay_step is not None and begun.is_file():
-        return settings.decay_step  # its checkpoint may be gone since
+        return settings.decay_step  # its checkpoint may have been deleted since
     found = [step // accumulation for step in CheckpointFolder(run / "checkpoints").steps() if step % accumulation == 0]
     usable = [step for step in found if step <= begins]
     wanted = settings.decay_step if settings.decay_step is not None else max(usable, default=None)
     if wanted not in found:
-        what = f"of step {wanted}" if wanted is not None else f"up to step {begins}, where its rate falls,"
+        what = f"of step {wanted}" if wanted is not None else f"up to step {begins}, where its decay begins,"
         kept = ", ".join(f"{step:,}" for step in found) or "none"
         raise ValueError(f"decay_from must have a checkpoint {what} in {run}; it has {kept}: see keep_checkpoints and save_steps.")
     return wanted

@@ -1,4 +1,4 @@
-"""Distillation as one call: from a teacher and a token store to a smaller model, stopped and resumed at will."""
+"""Distillation as one call that can be interrupted and resumed: from a teacher and a token store to a smaller model."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ def distill(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> BertModel:
-    """Train a smaller model on a token store and on what its teacher says of it, or resume a run that was stopped.
+    """Train a smaller model on a token store and on the outputs of a teacher, or resume an interrupted run.
 
-    It is a run like one of `pretrain`, with the same folder, in which the model is a `DistillationModel`. `model/` is the student
-    alone, with the tokenizer of the teacher: a folder like that of any pretrained model.
+    The run works as one of `pretrain` and writes the same files; its model is a `DistillationModel`. `model/` holds the student
+    alone, with the tokenizer of the teacher, and loads as any pretrained model.
 
     Args:
-        teacher: the path of an encoder, anything that `from_pretrained` reads. It is only read, and must stay where it is until the
-            run is over.
+        teacher: the path of an encoder, anything that `from_pretrained` reads. It is only read, and must not be moved before the
+            run has finished.
         store: as for `pretrain`, with the vocabulary of the teacher.
         output: the folder of the run.
         settings: `DistillSettings`, or a dictionary of them without the teacher; None for the defaults.
@@ -35,10 +35,10 @@ def distill(
         **changes: single fields of `DistillSettings`, such as layers=6, which override those of `settings`.
 
     Returns:
-        The student, a `PretrainingModel`, for rows of one sequence also after packing.
+        The student, a `PretrainingModel`; it takes one sequence per row even if it was trained with packing.
 
     Raises:
-        ValueError: settings are not usable, or teacher, student and store do not fit each other.
+        ValueError: settings are invalid, or teacher, student and store do not match.
         BusyError, StoppedError, NonFiniteLossError: as for `pretrain`.
     """
     changes["teacher"] = os.fspath(teacher)

@@ -16,7 +16,7 @@ from keras_bert_rebuild.recipes.settings import check_whole_numbers, settings_fr
 STARTS = ("teacher", "scratch")
 RELATIONS = tuple(f"{one}-{other}" for one in ("query", "key", "value") for other in ("query", "key", "value"))
 
-# Settings of a pretraining run that a teacher decides, or that a distillation does not have.
+# Settings of a pretraining run that the teacher determines, or that a distillation does not support.
 OF_TEACHER = ("model", "init", "objective", "generator_size", "discriminator_weight", "next_sentence", "decay_from", "decay_step")
 
 WEIGHTS = ("mlm_weight", "soft_weight", "hidden_weight", "relation_weight")
@@ -29,7 +29,7 @@ _PAIR = re.compile(r"(\d+):(\d+)")
 class DistillSettings(PretrainSettings):
     """The settings of a distillation: fields of a YAML file, options of `keras-bert distill`, arguments of `distill`.
 
-    Besides those of a pretraining run without what the teacher decides. The weights are DistilBERT's.
+    They include the settings of a pretraining run, except for those that the teacher determines. Default weights are DistilBERT's.
 
     Reference: Sanh et al., 2019 (https://arxiv.org/abs/1910.01108), `scripts/run` of its repository: 5 for the soft targets, 2 for
     the masked tokens, 1 for the cosine, temperature 2.
@@ -132,7 +132,7 @@ class DistillSettings(PretrainSettings):
         super().__post_init__()
 
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
-        raise ValueError("the config of a student follows from its teacher: see student_config.")
+        raise ValueError("the config of a student is derived from its teacher's: see student_config.")
 
     def resolved(self) -> dict[str, Any]:
         values = {name: value for name, value in super().resolved().items() if name not in OF_TEACHER}

@@ -1,4 +1,4 @@
-"""What a distillation learns, as an objective of a pretraining run: a student, its teacher, and what it imitates."""
+"""Distillation as an objective of a pretraining run: a student, its teacher, and what the student imitates."""
 
 from keras_bert_rebuild.anatomy.bare_if_one import bare_if_one
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
@@ -14,7 +14,7 @@ from keras_bert_rebuild.recipes.pretraining.teacher import check_vocabulary, loa
 
 
 class DistilledTokens(MaskedTokens):
-    """Masked tokens, and what a teacher makes of them.
+    """Masked tokens, and the outputs of a teacher for the same inputs.
 
     loss = mlm_weight · L_MLM + soft_weight · L_soft + hidden_weight · L_hidden + relation_weight · L_relation
     """
@@ -27,7 +27,7 @@ class DistilledTokens(MaskedTokens):
         return [Trained(config, ("mlm",)), Trained(teacher, heads if settings.soft_weight else (), frozen=True)]
 
     def arrays_of_logits(self, settings):
-        # Those of the teacher too; of both the logarithms of the softened probabilities, their difference, and the teacher's.
+        # The teacher's logits too; the softened log probabilities of both, their difference, and the teacher's probabilities.
         return (3, 4) if settings.soft_weight else (2, 0)
 
     def make(self, corpus, settings):
@@ -45,7 +45,7 @@ class DistilledTokens(MaskedTokens):
         return build_distillation_model(student, teacher, objectives, settings.mlm_weight)
 
     def results(self, model, settings):
-        learns_tokens = settings.mlm_weight or settings.soft_weight  # else nobody has trained the head
+        learns_tokens = settings.mlm_weight or settings.soft_weight  # otherwise the head is untrained
         return [(model.student if learns_tokens else _without_head(model.student), settings.packing)]
 
     def vocabulary(self, corpus, settings):
@@ -60,7 +60,7 @@ DISTILLED = DistilledTokens()
 
 
 def objectives_of(settings, teacher, student):
-    """The objectives that settings with configs describe, a list; those of weight 0 are left out.
+    """The list of objectives that settings and both configs describe; objectives of weight 0 are left out.
 
     Args:
         settings: `DistillSettings`.
@@ -89,7 +89,7 @@ def layer_pairs(layers, teacher, student):
     """Pairs of a layer of the teacher and one of the student.
 
     Args:
-        layers: "last", the last ones; "uniform", every layer of the student with one of the teacher, at equal distances; or pairs.
+        layers: "last", the last of each; "uniform", each layer of the student with one of the teacher at equal distances; or pairs.
         teacher, student: the `BertConfig` of each.
 
     Reference: Jiao et al., 2020, section 3.1, for "uniform" (https://arxiv.org/abs/1909.10351).
@@ -103,7 +103,7 @@ def layer_pairs(layers, teacher, student):
 
 
 def _without_head(student):
-    """The encoder of a student as a model of the same layers."""
+    """The encoder of a student, as a model that shares its layers."""
     hidden = PretrainingGraph(student).without_last_layers.outputs[0]
     model = BertModel(bare_if_one([tensor for tensor in student.inputs if tensor.name != "Input-Masked"]), hidden)
     model.config = student.config

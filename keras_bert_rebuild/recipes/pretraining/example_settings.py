@@ -1,4 +1,4 @@
-"""The settings of a pretraining run that say what is learned, from which examples, and for how long."""
+"""The settings of a pretraining run that define its objective, its examples and its length."""
 
 import numbers
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from keras_bert_rebuild.recipes.settings import Phase, as_phase
 NEXT_SENTENCE = ("nsp", "sop", "none")
 MASKING = ("token", "whole_word", "ngram", "span")
 
-# Of a run without a number of them. With minutes, phases divide this number by shares of the time.
+# Steps of a run that sets no number. With minutes, phases divide this number by shares of the time.
 STEPS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
-    """What a run learns, from which examples, and for how long.
+    """The objective of a run, its examples and its length.
 
     Reference: Devlin et al., 2019, section 3.1 and appendix A.2, for the defaults; Smith et al., 2018
     (https://arxiv.org/abs/1711.00489), for batches that grow.
@@ -98,7 +98,7 @@ class ExampleSettings:
 
     @property
     def all_phases(self) -> tuple[Phase, ...]:
-        """The phases of the run with all numbers filled in: those given, or one, after one for every size of `batch_warmup`."""
+        """The phases with all numbers filled in: the given ones, or one phase after one for every size of `batch_warmup`."""
         given = tuple(self.phases) or tuple(self._growing())
         return tuple(phase.with_predictions(self.mask_rate) for phase in given)
 
@@ -113,7 +113,7 @@ class ExampleSettings:
         return self.learned.heads(self)
 
     def _growing(self):
-        """The phases of one length, whose batches grow."""
+        """Phases with growing batches and examples of one length."""
         steps = self.steps or STEPS
         whole = Phase(steps=steps, batch_size=self.batch_size, seq_len=self.seq_len, max_predictions=self.max_predictions)
         ends = [round(self._warmup_of(steps) * i / max(len(self.batch_warmup), 1)) for i in range(len(self.batch_warmup) + 1)]
@@ -123,7 +123,7 @@ class ExampleSettings:
         yield replace(whole, steps=steps - ends[-1])
 
     def _warmup_of(self, steps):
-        """Optimizer steps of smaller batches."""
+        """Optimizer steps with smaller batches."""
         return steps // 10 if self.batch_warmup_steps is None else self.batch_warmup_steps
 
     def _check_examples(self):
@@ -158,7 +158,9 @@ class ExampleSettings:
                 )
             return
         if self.phases:
-            raise ValueError("batch_warmup must be left out with phases, which have batches of their own: begin with smaller ones.")
+            raise ValueError(
+                "batch_warmup must be left out with phases, which define their own batch sizes: start with smaller ones."
+            )
         if self.minutes is not None and self.batch_warmup_steps is not None:
             raise ValueError(f"batch_warmup_steps must be left out with minutes; got {self.batch_warmup_steps}.")
         steps = self.steps or STEPS

@@ -1,4 +1,4 @@
-"""How well an encoder fills masks in text it never saw, beside the unigram baseline; the same positions for every encoder."""
+"""How well an encoder fills masks in held-out text, compared with a unigram baseline; the same positions for every encoder."""
 
 import os
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from keras_bert_rebuild.models.bert_model import BertModel
 from keras_bert_rebuild.pretrained import from_pretrained
 from keras_bert_rebuild.training.compile_model import compile_model
 
-# Of the score, whatever a model was trained with: losses at other rates are not comparable.
+# The mask rate of the score, whatever a model was trained with: losses at other mask rates are not comparable.
 MASK_RATE = 0.15
 SEQ_LEN = 128
 BATCH_SIZE = 32
 
-# Tokens of training text that the unigram baseline is counted from, and of one look at it.
+# Tokens of training text that the unigram baseline is counted from, and tokens read at a time.
 COUNTED_TOKENS = 1 << 25
 _LOOK = 1 << 18
 
 
 @dataclass(frozen=True)
 class MaskedScore:
-    """What an encoder knows of masked tokens in unseen text."""
+    """How well an encoder predicts masked tokens in held-out text."""
 
     loss: float
     """The mean of −log p(token), in nats."""
@@ -32,7 +32,7 @@ class MaskedScore:
     """The fraction of the positions whose most probable token is the right one."""
 
     unigram_loss: float
-    """The loss of the frequencies of the tokens in the training text (one added to each count), which read no context."""
+    """The loss of a unigram model: token frequencies of the training text, one added to each count, without context."""
 
     unigram_accuracy: float
     """The accuracy of always answering with the most frequent token."""
@@ -42,15 +42,15 @@ class MaskedScore:
 
 
 def score_batches(held_out: Any, seq_len: int = SEQ_LEN, max_batches: int | None = None, **changes: Any) -> Any:
-    """The batches that the score is made on: single segments, of whose tokens 15 % are to predict.
+    """The batches that the score is computed on: single segments in which 15 % of the tokens are to predict.
 
-    Of these, 80 % are `[MASK]`, 10 % another token and 10 % themselves, as in BERT. They depend on the held-out text, the
-    vocabulary and the length alone.
+    Of these, 80 % are `[MASK]`, 10 % a random token and 10 % unchanged, as in BERT. The batches depend only on the held-out text,
+    the vocabulary and the length.
 
     Args:
         held_out: a `TokenCorpus` that was not trained on.
         seq_len: tokens of an example, special ones included.
-        max_batches: of how many batches of 32; None for those of the whole text.
+        max_batches: maximum number of batches of 32 examples; None for the whole text.
         **changes: further arguments of `PretrainingBatches`.
 
     Reference: Devlin et al., 2019, section 3.1.
@@ -74,12 +74,12 @@ def masked_score(
     """Score an encoder on held-out text.
 
     Args:
-        model: a checkpoint with an MLM head, anything that `from_pretrained` reads, of which other heads are not read; or a model
-            with that head alone, which is compiled again.
+        model: a checkpoint with an MLM head, anything that `from_pretrained` reads, of which other heads are ignored; or a model
+            whose only head is the MLM head, which is recompiled.
         held_out: a `TokenCorpus` that was not trained on, in the ids of the model.
         train: the `TokenCorpus` that the unigram baseline is counted from.
         seq_len: tokens of an example, special ones included.
-        max_batches: of how many batches of 32; None for those of the whole text.
+        max_batches: maximum number of batches of 32 examples; None for the whole text.
 
     Returns:
         A `MaskedScore`.
@@ -101,9 +101,9 @@ def masked_score(
 
 
 def unigram_of(corpus: Any) -> np.ndarray:
-    """The log probability of every token by its count in a corpus, with one added to each (Laplace), `(vocabulary,)`.
+    """The log probability of every token by its count in a corpus plus one (Laplace smoothing), `(vocabulary,)`.
 
-    Of a corpus of more than 2²⁵ tokens, about that many are counted, in spans at equal distances.
+    In a corpus of more than 2²⁵ tokens, about that many are counted, in equally spaced spans.
     """
     counts = np.ones(len(corpus.vocabulary))
     looks = -(-corpus.num_tokens // _LOOK)

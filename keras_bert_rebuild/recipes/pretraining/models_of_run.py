@@ -19,17 +19,17 @@ def steps_of_run(run: str | os.PathLike[str], maximum: int | None = None) -> lis
 
     Args:
         run: the folder of a pretraining.
-        maximum: of steps, at least 2, spread evenly over the run with the first and the last; None for all.
+        maximum: the number of steps to return, at least 2: the first, the last, and others spread evenly; None for all.
 
     Raises:
-        ValueError: the folder is not that of a run, or it has no checkpoint.
+        ValueError: the folder is not the folder of a run, or it has no checkpoint.
     """
     run = Path(run)
     batches = CheckpointFolder(run / "checkpoints").steps() if (run / "settings.yaml").is_file() else []
     if not batches:
         raise ValueError(
             f"expected the folder of a pretraining with settings.yaml and checkpoints; {run} has none. "
-            "A run keeps as many as its setting keep_checkpoints says."
+            "The setting keep_checkpoints of a run says how many it keeps."
         )
     accumulation = _accumulation(run)
     steps = [step // accumulation for step in batches if step % accumulation == 0]
@@ -40,21 +40,21 @@ def steps_of_run(run: str | os.PathLike[str], maximum: int | None = None) -> lis
 
 
 def models_of_run(run: str | os.PathLike[str], steps: list[int] | None = None) -> Iterator[tuple[int, keras.Model]]:
-    """Pairs of an optimizer step and the model as it was after it.
+    """Iterate over pairs of an optimizer step and the model after that step.
 
-    It is one model, which gets the weights of the next checkpoint when that is asked for, or their averages if the run
-    has any.
+    All pairs have the same model object, whose weights each iteration replaces with those of the next checkpoint, or with their
+    moving averages if the run has them.
 
     Args:
-        run: the folder of a pretraining that is over, with its `model/`.
+        run: the folder of a finished pretraining, with its `model/`.
         steps: some of `steps_of_run`; None for all.
 
     Raises:
-        ValueError: the run has no model yet, a checkpoint is damaged, or its weights do not fit the model.
+        ValueError: the run has no model yet, a checkpoint is damaged, or its weights do not match the model.
     """
     run = Path(run)
     if not (run / "model").is_dir():
-        raise ValueError(f"the run must be over, so that its folder has a model with settings and vocabulary; {run} has no model/.")
+        raise ValueError(f"expected a finished run, whose folder has a model with settings and vocabulary; {run} has no model/.")
     model = from_pretrained(run / "model")
     accumulation = _accumulation(run)
     for step in steps_of_run(run) if steps is None else steps:
@@ -68,14 +68,14 @@ def _accumulation(run):
 
 
 def _assign(model: keras.Model, arrays: SafetensorsFiles, path: Path) -> None:
-    """Put the weights of a checkpoint into a model, plus what their averages differ by."""
+    """Assign the weights of a checkpoint to a model, plus the offsets of their moving averages."""
     names = set(arrays.names)
     for weight in model.weights:
         name = f"weights/{weight.path}"
         if name not in names or tuple(arrays.shape(name)) != tuple(weight.shape):
             found = tuple(arrays.shape(name)) if name in names else "none"
             raise ValueError(
-                f"{path} must have the weights of the model of its run; {weight.path} is {tuple(weight.shape)}, there {found}."
+                f"{path} must have the weights of its run's model: expected {weight.path} {tuple(weight.shape)}; got {found}."
             )
         value = arrays.read(name)
         offset = f"optimizer/{weight.path}/average_offset"

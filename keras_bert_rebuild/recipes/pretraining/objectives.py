@@ -1,4 +1,4 @@
-"""What a pretraining run learns: each objective with its model, its batches, its numbers and what it takes."""
+"""The objectives of pretraining: each with its model, its batches, its metrics and its costs."""
 
 import math
 from dataclasses import dataclass
@@ -14,44 +14,44 @@ from keras_bert_rebuild.recipes.step_costs import embedding_params
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that a step trains, for what it takes."""
+    """A model that a step trains, to compute its costs."""
 
     config: BertConfig
     heads: tuple[str, ...]
     shared: int = 0
-    """Its parameters that are those of another one of the same step."""
+    """Its parameters that it shares with another model of the same step."""
     again: float = 0.0
     """Fraction of the tokens that run through its blocks in a second stream."""
     frozen: bool = False
-    """Whether only its forward pass runs, as that of a teacher."""
+    """Whether it is frozen, as a teacher, and only runs forward."""
 
     @property
     def num_params(self):
-        """The parameters that only it has."""
+        """Its parameters without shared ones."""
         return self.config.num_params(self.heads) - self.shared
 
 
 class MaskedTokens:
-    """BERT's objective: masked tokens, and a second task on pairs or none.
+    """BERT's objective: masked tokens, and optionally a second task on pairs.
 
     Reference: Devlin et al., 2019, section 3.1.
     """
 
     name = "mlm"
     next_sentence = "nsp"
-    """The second task if the settings do not say."""
+    """The default second task."""
 
     masking = "token"
-    """What is masked as a whole if they do not say."""
+    """The default unit of masking."""
 
     mask_rate = 0.15
-    """Fraction of the tokens to predict if they do not say."""
+    """The default fraction of the tokens to predict."""
 
     folders: tuple[str, ...] = ("model",)
     """The folders of the result."""
 
     quality: tuple[str, ...] = ("loss", "mlm_loss", "mlm_accuracy", "mlm_perplexity", "pair_loss", "pair_accuracy")
-    """Columns of the curve. "pair" is NSP or SOP; the numbers are means over the labels since the previous row."""
+    """Columns of the metrics table. "pair" is NSP or SOP; values are means over the labels since the previous row."""
 
     only: tuple = ()
     """Settings that only this objective has, and their defaults."""
@@ -68,7 +68,7 @@ class MaskedTokens:
             raise ValueError(f"next_sentence must be 'none' with packing, which has no pairs; got {settings.next_sentence!r}.")
 
     def fields(self, fields):
-        """The fields of the config of a new model from those of its size."""
+        """The config fields of a new model, from the fields of its size."""
         return fields
 
     def heads(self, settings):
@@ -80,19 +80,19 @@ class MaskedTokens:
         return {"next_sentence": None if settings.next_sentence == "none" else settings.next_sentence}
 
     def models(self, config, settings):
-        """The models that a step trains, `Trained`."""
+        """The models that a step trains, a list of `Trained`."""
         return [Trained(config, self.heads(settings))]
 
     def make(self, corpus, settings):
-        """The model that a run on a corpus starts from."""
+        """The initial model of a run on a corpus."""
         return starting_model(corpus, settings)
 
     def arrays_of_logits(self, settings):
-        """How many arrays of the size of all logits a step holds at once: in the dtype of products, and in float32."""
+        """How many arrays as large as all logits a step holds at once: in the compute dtype, and in float32."""
         return 2, 0  # the logits and their gradient
 
     def build(self, config, settings, seq_len=None):
-        """A new model, for examples of one length or of any."""
+        """A new model, for examples of a fixed length or, with None, of any length."""
         return build_model(config, self.heads(settings), seq_len=seq_len, packed=settings.packing)
 
     def vocabulary(self, corpus, settings):
@@ -100,7 +100,7 @@ class MaskedTokens:
         return list(corpus.vocabulary)
 
     def results(self, model, settings):
-        """The models of the result in the order of `folders`, and whether a copy of them is saved, which has no packed rows."""
+        """The models to save, in the order of `folders`, and whether to save copies of them that take unpacked rows."""
         return [(model, settings.packing)]
 
     def quality_of(self, logs, settings):
@@ -121,8 +121,8 @@ class ReplacedTokens(MaskedTokens):
 
         loss = L_MLM(generator) + discriminator_weight · L_RTD(discriminator)
 
-    Of the chosen tokens the generator sees 85 % as `[MASK]` and 15 % as they are, as in `pretrain_helpers.py` of
-    google-research/electra; the paper only writes that they are replaced with `[MASK]`. `[CLS]`, `[SEP]` and padding are never
+    Of the chosen tokens, the generator sees 85 % as `[MASK]` and 15 % unchanged, as in `pretrain_helpers.py` of
+    google-research/electra; the paper only says that they are replaced with `[MASK]`. `[CLS]`, `[SEP]` and padding are never
     chosen.
 
     Reference: Clark et al., 2020, sections 2 and 3.2 (https://arxiv.org/abs/2003.10555).
@@ -164,7 +164,7 @@ class ReplacedTokens(MaskedTokens):
         return [Trained(config, ("rtd",)), Trained(generator, ("mlm",), embedding_params(config))]
 
     def arrays_of_logits(self, settings):
-        return 1, 2  # earlier than the gradient: their probabilities, and the sums of these to sample from
+        return 1, 2  # before the gradient exists: the probabilities, and their cumulative sums to sample from
 
     def build(self, config, settings, seq_len=None):
         generator = generator_config(config, settings.generator_size)
@@ -183,11 +183,11 @@ class PermutedTokens(MaskedTokens):
 
         loss = −mean over the chosen tokens i of log p(token i | tokens that are not chosen, tokens j with order_j < order_i)
 
-    A sixth of the tokens is chosen (the paper's K = 6), in spans of one to five words, the shorter ones more often, as in
-    `data_utils.py` of zihangdai/xlnet; there every span is the only one in a context of six times its length, here spans are
-    drawn from the whole text. An example is one segment in the layout of the store, `[CLS] A [SEP]` with padding behind, where
-    that program has two segments, `A <sep> B <sep> <cls>`. Special tokens are never chosen, and seen by all. Text is read in one
-    direction, without memories of the text before it.
+    A sixth of the tokens is chosen (the paper's K = 6), in spans of one to five words, shorter ones more often, as in
+    `data_utils.py` of zihangdai/xlnet. There, each span is the only one within a context of six times its length; here, spans are
+    drawn from the whole text. An example is one segment in the layout of the store, `[CLS] A [SEP]` followed by padding, where
+    that program has two segments, `A <sep> B <sep> <cls>`. Special tokens are never chosen, and all tokens attend to them. Text is
+    read in one direction, without memories of preceding text.
 
     Reference: Yang et al., 2019, sections 2.2 and 2.3 (https://arxiv.org/abs/1906.08237).
     """
@@ -204,9 +204,7 @@ class PermutedTokens(MaskedTokens):
         if settings.next_sentence != "none":
             raise ValueError(f"next_sentence must be 'none' with objective='xlnet', as in XLNet; got {settings.next_sentence!r}.")
         if settings.packing:
-            raise ValueError(
-                "packing must be left out with objective='xlnet', whose orders of prediction are those of one sequence."
-            )
+            raise ValueError("packing must be left out with objective='xlnet', whose prediction orders cover a single sequence.")
 
     def fields(self, fields):
         family = fields.get("family", "xlnet")
@@ -231,10 +229,10 @@ OBJECTIVES = {objective.name: objective for objective in (MaskedTokens(), Replac
 
 
 def objective_defaults(settings):
-    """The settings that only some objectives have, with the defaults of this one; none for an unknown objective.
+    """The settings that only some objectives have, with the defaults of the chosen one; empty for an unknown objective.
 
     Raises:
-        ValueError: one of another objective is given.
+        ValueError: a setting of another objective is given.
     """
     learned = OBJECTIVES.get(settings.objective)
     if learned is None:
@@ -249,21 +247,21 @@ def objective_defaults(settings):
 
 
 def of_other_objectives(settings):
-    """The settings that say nothing about a run; those of masked tokens are as they were before there were other objectives."""
+    """Settings to leave out of a run's file: those of other objectives; so files from before there was a choice still match."""
     others = [name for other in OBJECTIVES.values() if other is not settings.learned for name, _ in other.only]
     defaults = {"objective": MaskedTokens.name, "packing": False}
     return [*others, *(name for name, value in defaults.items() if getattr(settings, name) == value)]
 
 
 def generator_config(config, size=None):
-    """The config of the generator of a discriminator: its blocks and embedding, narrower, with heads of 64.
+    """The config of the generator for a discriminator: as many blocks, the same embedding, a smaller width, heads of width 64.
 
     Args:
         config: the `BertConfig` of the discriminator.
         size: its width as a fraction of the discriminator's; None for a third at the width of ELECTRA-base, 768, else a quarter.
 
     Raises:
-        ValueError: the width is none, or its heads do not divide it.
+        ValueError: the width is 0, or its heads do not divide it.
 
     Reference: Clark et al., 2020, table 6; `get_generator_config` of google-research/electra.
     """
@@ -271,8 +269,8 @@ def generator_config(config, size=None):
     heads = max(1, width // 64)
     if width < 1 or width % heads:
         raise ValueError(
-            f"generator_size must give a width above 0 that its heads, one for 64, divide; got {size} of {config.hidden_size}, "
-            f"a width of {width} with {heads} heads."
+            f"generator_size must give a width above 0 that is divisible by its heads, one per 64; got {size} of "
+            f"{config.hidden_size}, a width of {width} with {heads} heads."
         )
     embedding = None if width == config.embedding_width else config.embedding_width
     changes = {"hidden_size": width, "num_attention_heads": heads, "intermediate_size": 4 * width, "embedding_size": embedding}
@@ -280,6 +278,6 @@ def generator_config(config, size=None):
 
 
 def renamed(logs, names):
-    """The logs under other names, and the perplexity of masked tokens."""
+    """The logs with renamed keys, plus the perplexity of masked tokens."""
     found = {ours: float(logs[theirs]) for theirs, ours in names.items() if theirs in logs}
     return {**found, "mlm_perplexity": math.exp(min(found["mlm_loss"], 700))}

@@ -1,4 +1,4 @@
-"""The settings of a pretraining run that say how weights are updated: the optimizer, and its rate over the run."""
+"""The settings of a pretraining run that define how weights are updated: the optimizer and its learning rate schedule."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ OPTIMIZERS = ("adamw", "lamb", "stable_adamw", "muon")
 SCHEDULES = ("linear", "cosine", "one_minus_sqrt", "trapezoidal")
 DECAY_SHAPES = ("linear", "one_minus_sqrt")
 
-# Of a trapezoidal schedule, for the settings that do not say.
+# Defaults of a trapezoidal schedule.
 DECAY_FRACTION, DECAY_SHAPE = 0.2, "one_minus_sqrt"
 
-# Of a run in minutes.
+# Default of a run in minutes.
 WARMUP_FRACTION = 0.1
 
-# Left out of the settings of a run where they have these values: they are as they were before there was a choice.
+# Left out of a run's file at these values, so that files from before these settings existed still match.
 BEFORE = {
     "schedule": "linear",
     "beta_2": 0.999,
@@ -24,7 +24,7 @@ BEFORE = {
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerSettings:
-    """How weights are updated.
+    """The optimizer and its schedule.
 
     Reference: Devlin et al., 2019, appendix A.2, for the defaults; Hägele et al., 2024, for those of the trapezoidal schedule.
     """
@@ -97,17 +97,17 @@ class OptimizerSettings:
             raise ValueError(f"decay_step is a step of the run in decay_from; got {self.decay_step} and no run.")
 
     def warmup_of(self, steps: int) -> int:
-        """Optimizer steps of rising rate, of a run with this number of steps."""
+        """Warm-up steps of a run with this number of optimizer steps."""
         if self.warmup_fraction is not None:
             return round(self.warmup_fraction * steps)
         return min(steps // 10, 10_000) if self.warmup_steps is None else min(self.warmup_steps, steps)
 
     @property
     def rise_of_minutes(self) -> float:
-        """The fraction of a run in minutes in which the rate rises."""
+        """The warm-up as a fraction of a run in minutes."""
         return WARMUP_FRACTION if self.warmup_fraction is None else self.warmup_fraction
 
     @property
     def fall(self) -> tuple[float, str]:
-        """The fraction of a trapezoidal run in which the rate falls, and how."""
+        """The decay of a trapezoidal run: its fraction of the run, and its shape."""
         return DECAY_FRACTION if self.decay_fraction is None else self.decay_fraction, self.decay_shape or DECAY_SHAPE

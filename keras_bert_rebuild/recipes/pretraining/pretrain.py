@@ -1,4 +1,4 @@
-"""Pretraining as one call: from a token store to a model, stopped and resumed at will."""
+"""Pretraining as one call that can be interrupted and resumed: from a token store to a model."""
 
 import contextlib
 import os
@@ -34,12 +34,12 @@ from keras_bert_rebuild.training.distributed.distribution import choose_devices,
 from keras_bert_rebuild.training.distributed.host_watch import watched_hosts
 from keras_bert_rebuild.training.distributed.hosts import DisagreementError, check_agreement
 
-# Batches of a run in minutes: as many as there is time for.
+# Batches of a run in minutes: more than there is time for.
 ENDLESS = 1 << 40
 
 
 def training_batches(corpus, phase, settings, **changes):
-    """The batches of a phase, all of them one epoch.
+    """The batches of a phase, in a single epoch.
 
     Args:
         corpus: the documents to train on, a `TokenStore` or another `TokenCorpus`.
@@ -48,7 +48,7 @@ def training_batches(corpus, phase, settings, **changes):
         **changes: arguments of `PretrainingBatches` that override these.
 
     Returns:
-        A `PretrainingBatches`; with accumulation a batch is a micro-batch. It has all rows unless `changes` name a process.
+        A `PretrainingBatches`; with gradient accumulation, of micro-batches. It has all rows unless `changes` name a process.
     """
     accumulation = settings.gradient_accumulation_steps
     arguments = {
@@ -67,7 +67,7 @@ def training_batches(corpus, phase, settings, **changes):
 
 
 def held_out_batches(corpus, phase, settings, **changes):
-    """The batches to evaluate on, the same at every evaluation, so that the numbers are comparable."""
+    """The batches to evaluate on, the same at every evaluation so that metrics are comparable."""
     others = {"seed": settings.seed + 1, "steps_per_epoch": settings.evaluation_steps, "repeat": True}
     return training_batches(corpus, phase, settings, **others, **changes)
 
@@ -80,36 +80,36 @@ def pretrain(
     report: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
 ) -> BertModel:
-    """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume a run that was stopped.
+    """Pretrain a BERT, an ELECTRA or an XLNet on a token store, or resume an interrupted run.
 
-    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, with probes what their
-    scores are compared with in `probes.yaml`, and in the end `model/`, a Hugging Face folder with the vocabulary (or a Keras
-    folder, if Hugging Face has no names for the heads); with the objective "electra" that is the discriminator, and `generator/`
-    is a folder of the generator. Called again with the same arguments, it resumes from the last checkpoint at the exact batch and
-    reaches the same weights as an uninterrupted run; if the run is over, it loads the model. Nothing is written before the model
-    and its batches are made.
+    The folder gets `settings.yaml`, `versions.yaml`, `metrics.csv` (and `tensorboard/`), `checkpoints/`, with probes their
+    baselines in `probes.yaml`, and at the end `model/`, a Hugging Face folder with the vocabulary (or a Keras folder if Hugging
+    Face has no names for the heads). With the objective "electra", `model/` is the discriminator and `generator/` the generator.
+    Called again with the same arguments, it resumes from the last checkpoint at the exact batch and reaches the same weights as an
+    uninterrupted run; if the run has finished, it loads the model. Nothing is written before the model and its batches have been
+    created.
 
-    On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them see: host 0
-    writes it, all of them read checkpoints from it. When one stops, so do the others (`watched_hosts`).
+    On several hosts, call it on each with the same arguments except `host_index`, and with a folder that all of them can read:
+    host 0 writes it, and all read checkpoints from it. If one host stops, all do (`watched_hosts`).
 
     Args:
         store: a `TokenStore`, the folder of one as `keras-bert prepare` writes it, or another `TokenCorpus`, such as a
             `MixedCorpus` of several stores.
         output: the folder of the run.
         settings: `PretrainSettings`, or a dictionary of them; None for the defaults.
-        report: called with every row of the curve, a dictionary, on host 0; None for none. See `training_run.columns`.
+        report: called on host 0 with every row of the metrics table, a dictionary; None for none. See `training_run.columns`.
         **changes: single fields of `PretrainSettings`, which override those of `settings`.
 
     Returns:
-        The model, with the averaged weights if `ema` is set, and for rows of one sequence also after `packing`; with the objective
+        The model, with the averaged weights if `ema` is set; it takes one sequence per row even after `packing`. With the objective
         "electra" a `ReplacedTokenModel`, with "xlnet" a `PermutationModel`.
 
     Raises:
-        ValueError: settings are not usable, another run is in the folder, the store is incomplete or was changed, all passages
-            held out are also in training, or a file of a probe is not as expected.
+        ValueError: settings are invalid, the folder holds another run, the store is incomplete or has changed, all held-out
+            passages also occur in training, or a file of a probe is invalid.
         BusyError: another process trains in the folder.
         StoppedError: a signal stopped the run; the last step is in a checkpoint.
-        NonFiniteLossError: a loss is not a number; its batch is in the folder.
+        NonFiniteLossError: a loss is NaN or infinite; its batch is saved in the folder.
     """
     if settings is None or isinstance(settings, dict):
         settings = PretrainSettings.from_dict({**(settings or {}), **changes})
@@ -157,9 +157,7 @@ def _pretrain(store, output, settings, where, report, started):
         phases = settings.all_phases
         batches = [training_batches(train, phase, settings, **rows) for phase in phases]
         evaluations = [None if held_out is None else held_out_batches(held_out, phase, settings, **rows) for phase in phases]
-        if (
-            where.writes
-        ):  # not earlier: a run that fails to start must leave no settings, which the next attempt would have to match
+        if where.writes:  # not earlier: a run that fails to start must leave no settings that the next attempt would have to match
             RunFolder(output, described, {"distribute": where.kind, "devices": where.devices, "hosts": where.hosts})
         report = report if where.writes else None
         run = TrainingRun(model, settings, output, batches, evaluations, report, where, started, probes)
@@ -183,7 +181,7 @@ def _format(model):
 
 
 def _make_probes(model, read, corpus, settings):
-    """The `Probes` of a run; None without files. Texts are cut at the shortest rows of the run, whose positions are all trained."""
+    """The `Probes` of a run; None without files. Texts are cut to its shortest rows, whose positions are all trained."""
     if not read:
         return None
     encoder = settings.learned.results(model, settings)[0][0]

@@ -11,7 +11,7 @@ OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "stable_adamw": StableAdamW, "muon":
 
 
 def rate_schedule(settings):
-    """The rate of a run as a function of the optimizer steps done before."""
+    """The learning rate of a run as a function of the number of completed optimizer steps."""
     peak, shape = settings.learning_rate, settings.schedule
     if settings.minutes is not None:
         rise = settings.rise_of_minutes
@@ -32,9 +32,9 @@ def make_optimizer(model, settings, schedule=None):
     """The optimizer of a run, not yet built.
 
     Args:
-        model: the model to train; `layer_decay` other than 1 gives each of its blocks its own rate.
+        model: the model to train; with a `layer_decay` other than 1, each block has its own learning rate.
         settings: `PretrainSettings`.
-        schedule: its rate; None for a new `rate_schedule`.
+        schedule: the learning rate; None for a new `rate_schedule`.
     """
     accumulation = settings.gradient_accumulation_steps
     products = {"products": "bfloat16" if settings.dtype == "mixed_bfloat16" else "float32"} if settings.optimizer == "muon" else {}

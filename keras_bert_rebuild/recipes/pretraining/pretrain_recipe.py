@@ -25,7 +25,7 @@ from keras_bert_rebuild.recipes.step_costs import matrix_ceiling
 from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
 from keras_bert_rebuild.training.distributed.distribution import choose_devices
 
-# Settings that a recipe has no place for, and why.
+# Settings that a recipe does not accept, and why.
 REFUSED = {
     "decay_from": "continues a run with its own settings",
     "decay_step": "is a step of the run in decay_from",
@@ -35,7 +35,7 @@ REFUSED = {
     ),
 }
 
-# With other objectives nothing of the result fills masks.
+# Models of other objectives have no head that fills masks.
 _SCORED = {"mlm": "model", "electra": "generator"}
 
 
@@ -50,10 +50,10 @@ class RecipeResult:
     """Its folder, for `from_pretrained`."""
 
     plan: RecipePlan
-    """What was expected."""
+    """The plan it was trained by."""
 
     score: MaskedScore | None
-    """What it knows of masked tokens in the held-out text; None without any, or with an objective that fills no masks."""
+    """Its score on masked tokens in held-out text; None without held-out text, or with an objective that fills no masks."""
 
 
 def pretrain_recipe(
@@ -69,31 +69,31 @@ def pretrain_recipe(
     tell: Quiet | None = None,
     **settings: Any,
 ) -> RecipeResult:
-    """Pretrain an encoder on text files by a recipe, or resume a training that was stopped at any stage.
+    """Pretrain an encoder on text files by a recipe, or resume a training that was interrupted at any stage.
 
-    The vocabulary is learned from the documents that will be trained on; the corpora are tokenised with it; the size of the model
-    is chosen for the budget and the rate of the devices; the run trains as `pretrain` does; and the result is scored on the
-    documents held out. The folder gets `recipe.yaml` with what was decided, `vocab.txt`, `tokens/`, `run/` (see `pretrain`) and
-    `score.yaml`. Called again with the same arguments it goes on where it was; the decisions stay.
+    The vocabulary is learned from the training documents; the corpora are tokenised with it; the size of the model is chosen for
+    the budget and the speed of the devices; the run trains as `pretrain` does; and the result is scored on the held-out documents.
+    The folder gets `recipe.yaml` with the decisions, `vocab.txt`, `tokens/`, `run/` (see `pretrain`) and `score.yaml`. Called again
+    with the same arguments, it resumes where it was interrupted, with the same decisions.
 
     Args:
-        corpora: text files or folders of them, see `CorpusReader`, or token stores as `prepare` writes them, with a vocabulary.
+        corpora: text files or folders of them, see `CorpusReader`, or token stores with a vocabulary, as `prepare` writes them.
             Several are mixed.
-        output: the folder of all that is made.
+        output: the folder for all results.
         recipe: "bert", "modern" or a YAML file with the fields of `Recipe`.
         vocabulary: a file with one token per line, instead of learning one.
         vocab_size: tokens to learn, instead of the recipe's number.
-        mix: a weight for every corpus; None for their numbers of tokens.
-        processes: those that tokenise; None for one for every core.
+        mix: a weight for every corpus; None for weights in proportion to their tokens.
+        processes: number of processes that tokenise; None for one per core.
         document_per_file: each file is one document, regardless of blank lines.
-        tell: what is called while it goes on, a `Quiet` or a subclass.
-        **settings: fields of `PretrainSettings`, which win over those of the recipe, with `minutes` of the training or `steps`.
+        tell: receives the progress, a `Quiet` or a subclass.
+        **settings: fields of `PretrainSettings`, which override those of the recipe; `minutes` or `steps` is required.
 
     Returns:
         A `RecipeResult`.
 
     Raises:
-        ValueError: settings are not usable together, or the folder holds something else.
+        ValueError: settings are invalid or contradict each other, or the folder holds another training.
         StoppedError: a signal stopped the training; the last step is in a checkpoint.
     """
     tell = tell or Quiet()
@@ -130,7 +130,7 @@ def pretrain_recipe(
 
 
 def _checked(recipe, settings, vocab_size):
-    """The recipe, and what the user wants of it."""
+    """The recipe, and the settings that the user overrides."""
     chosen = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
     given = {name: value for name, value in settings.items() if value is not None}
     for name, reason in REFUSED.items():
@@ -146,7 +146,7 @@ def _checked(recipe, settings, vocab_size):
 
 
 def _any_size(given):
-    """The arguments of `Recipe.settings` where the size does not matter."""
+    """The arguments of `Recipe.settings` where any size will do."""
     return (None if given.get("model") is not None or given.get("init") is not None else 0), given
 
 
@@ -177,7 +177,7 @@ def _check_text_options(stores, **given):
 
 
 def _vocabulary(folder, recipe, corpora, words_of, tell):
-    """The file of the vocabulary of the training text, learned now or before."""
+    """The vocabulary file of the training text, learned now or by an earlier start."""
     path = folder.vocabulary
     if path.is_file():
         return path
@@ -194,7 +194,7 @@ def _vocabulary(folder, recipe, corpora, words_of, tell):
 
 
 def _tokens(corpus, path, vocabulary, cased, processes, document_per_file, tell):
-    """The store of a corpus, tokenised now or before."""
+    """The store of a corpus, tokenised now or by an earlier start."""
     with tell.reading("tokenising", CorpusReader(corpus, document_per_file).file_bytes) as bar:
         done = prepare(
             corpus, vocabulary, path, cased=cased, workers=processes, document_per_file=document_per_file, progress=bar.advance
@@ -204,7 +204,7 @@ def _tokens(corpus, path, vocabulary, cased, processes, document_per_file, tell)
 
 
 def _plan(folder, recipe, given, corpus):
-    """The plan of the run, with the size that was chosen now or before."""
+    """The plan of the run, with the size chosen now or by an earlier start."""
     settings = recipe.settings(*_any_size(given))
     devices = choose_devices(settings.distribute, settings.model_devices).devices
     size, rate = folder.decided
@@ -225,7 +225,7 @@ def _config_of(checkpoint):
 
 
 def _score(folder, settings, corpus):
-    """The score of the result on the documents held out; the one before if there is one."""
+    """The score of the result on the held-out documents; an existing score is reused."""
     scored = _SCORED.get(settings.objective)
     if not settings.held_out or scored is None:
         return None

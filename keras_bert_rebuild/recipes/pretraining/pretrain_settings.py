@@ -17,7 +17,7 @@ from keras_bert_rebuild.training.distributed.distribution import KINDS
 __all__ = ["DTYPES", "MASKING", "NEXT_SENTENCE", "OF_A_START", "OPTIMIZERS", "PretrainSettings"]
 
 DTYPES = ("float32", "mixed_bfloat16")
-# The settings of one start of a run on some machines, not of the run.
+# Settings that may differ between two starts of the same run.
 OF_A_START = ("hosts", "host_index", "coordinator")
 # The minimum of every whole number.
 MINIMUMS = {
@@ -156,7 +156,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         self._check_schedule()
 
     def _check_schedule(self):
-        """Refuse a warm-up and a fall for which the run is too short, or which it cannot know."""
+        """Refuse a warm-up and a decay that are longer than the run, or that a run in minutes cannot count in steps."""
         if self.minutes is not None:
             for name in ("warmup_steps", "decay_from"):
                 if getattr(self, name) is not None:
@@ -168,12 +168,12 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
             rise = self.rise_of_minutes if self.minutes is not None else self.warmup_of(self.total_steps) / self.total_steps
             if rise + fall > 1:
                 raise ValueError(
-                    f"warm-up and fall of a trapezoidal schedule must fit into the run; got {rise:.0%} and {fall:.0%} of it."
+                    f"warm-up and decay of a trapezoidal schedule must fit into the run; got {rise:.0%} and {fall:.0%} of it."
                 )
 
     @property
     def read_paths(self) -> tuple[Any, ...]:
-        """What a run reads besides its corpus, paths or None."""
+        """The paths that a run reads besides its corpus; None for those not set."""
         return self.init, self.decay_from
 
     def model_config(self, vocab_size: int, pad_token_id: int) -> BertConfig:
@@ -188,7 +188,7 @@ class PretrainSettings(OptimizerSettings, ExampleSettings):
         return BertConfig.from_dict({**given, "vocab_size": vocab_size, "pad_token_id": pad_token_id})
 
     def resolved(self) -> dict[str, Any]:
-        """The settings as plain values with every default filled in, as they are saved in a run's folder."""
+        """The settings as plain values with every default filled in, as saved in a run's folder."""
         steps = self.total_steps
         filled: dict[str, Any] = {"phases": [asdict(phase) for phase in self.all_phases]}
         if self.minutes is None:

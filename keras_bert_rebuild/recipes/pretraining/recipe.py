@@ -1,4 +1,4 @@
-"""A recipe: everything a pretraining decides before it sees a corpus and a budget, as a YAML file."""
+"""A recipe: every setting of a pretraining that does not depend on a corpus or a budget, as a YAML file."""
 
 import importlib.resources
 import os
@@ -17,16 +17,16 @@ from keras_bert_rebuild.text.vocabulary import SPECIAL_TOKENS
 # The recipes of the package, files of `presets`.
 PRESETS = ("bert", "modern")
 
-# What the user or the machine decides, and not a recipe.
+# Settings for the user or the machine, not for a recipe.
 NOT_OF_A_RECIPE = ("steps", "minutes", "model", "init", "decay_from", "decay_step", "hosts", "host_index", "coordinator")
 
-# The settings that every phase of a recipe has: an option replaces it in all of them.
+# Settings of every phase of a recipe; the user's value replaces them in all phases.
 OF_PHASES = ("batch_size", "seq_len", "max_predictions")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a YAML file of a recipe holds."""
+    """The content of a recipe's YAML file."""
 
     vocab_size: int = 30000
     """Tokens of the vocabulary, learned from the training part of the corpus."""
@@ -35,11 +35,11 @@ class Recipe:
     """Whether the vocabulary keeps case and accents."""
 
     tokens_per_parameter: float = 20.0
-    """The least number of tokens to train on for each parameter outside of the embedding: it decides which size a budget has."""
+    """The minimum number of training tokens per parameter outside the embedding, which decides the size for a budget."""
 
     sizes: tuple[Mapping[str, Any], ...] = ()
-    """Models to choose from, the smallest first: each a dictionary with `model`, as in `PretrainSettings`, and with further
-    settings that this size has instead of those of `training`."""
+    """Models to choose from, smallest first: each a dictionary with `model`, as in `PretrainSettings`, and settings that override
+    those of `training` for this size."""
 
     training: Mapping[str, Any] = None  # type: ignore[assignment]
     """Fields of `PretrainSettings`; the steps of phases are shares."""
@@ -74,11 +74,11 @@ class Recipe:
 
         Args:
             size: the number of a row of `sizes`; None if `given` has a model or a checkpoint.
-            given: fields of `PretrainSettings`, with steps or minutes, which win over those of the recipe. One that phases have
-                replaces it in all of them.
+            given: fields of `PretrainSettings`, with steps or minutes, which override those of the recipe. A field of phases is
+                replaced in all of them.
 
         Raises:
-            ValueError: they are not usable together.
+            ValueError: the settings contradict each other.
         """
         values = {**self.training, **(self.sizes[size] if size is not None else {}), **given}
         if self.training.get("schedule") == "trapezoidal" and values.get("schedule") != "trapezoidal":
@@ -98,11 +98,11 @@ class Recipe:
         return settings_from_dict(PretrainSettings, values, "a pretraining run")
 
     def size_like(self, parameters: int, params_of: Any) -> int:
-        """The number of the last size that has no more parameters than a model; else of the first.
+        """The index of the last size with at most this many parameters; 0 if all are larger.
 
         Args:
-            parameters: those of the model.
-            params_of: a function from the number of a size to its parameters.
+            parameters: number of parameters of the model.
+            params_of: a function from the index of a size to its number of parameters.
         """
         return max((i for i in range(len(self.sizes)) if params_of(i) <= parameters), default=0)
 
@@ -114,13 +114,13 @@ def read_recipe(recipe: str | os.PathLike[str]) -> Recipe:
         recipe: "bert", "modern", or the path of a YAML file with the fields of `Recipe`.
 
     Raises:
-        ValueError: there is no such recipe, or it is not usable.
+        ValueError: there is no such recipe, or it is invalid.
     """
     if recipe in PRESETS:
         text = (importlib.resources.files(__package__) / "presets" / f"{recipe}.yaml").read_text(encoding="utf-8")
         values = parse_yaml(text, f"{recipe}.yaml")
     elif not Path(recipe).is_file():
-        raise ValueError(f"a recipe must be one of {', '.join(PRESETS)} or a YAML file of one; got {os.fspath(recipe)!r}.")
+        raise ValueError(f"a recipe must be one of {', '.join(PRESETS)} or the path of a YAML file; got {os.fspath(recipe)!r}.")
     else:
         values = read_yaml(recipe)
     try:
@@ -130,12 +130,12 @@ def read_recipe(recipe: str | os.PathLike[str]) -> Recipe:
 
 
 def name_of(recipe: str | os.PathLike[str]) -> str:
-    """The name of a recipe, for a folder."""
+    """The name of a recipe, as recorded in the folder of a training."""
     return str(recipe) if recipe in PRESETS else Path(recipe).stem
 
 
 def _phases(phases, own, steps):
-    """The phases of a recipe with the values of the user, and with steps instead of shares if there are steps."""
+    """The phases of a recipe with the user's values, and with numbers of steps instead of shares if `steps` is given."""
     if not isinstance(phases, (list, tuple)) or not all(isinstance(phase, Mapping) for phase in phases):
         return phases  # the settings refuse them
     phases = [{**phase, **own} for phase in phases]

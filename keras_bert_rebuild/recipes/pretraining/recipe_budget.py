@@ -1,4 +1,4 @@
-"""What a recipe makes of a budget on these devices: the size of the model, and what its training will be."""
+"""The size of the model that a recipe trains with a budget on these devices, and an estimate of its training."""
 
 import math
 from collections.abc import Mapping
@@ -13,53 +13,53 @@ from keras_bert_rebuild.recipes.pretraining.recipe import Recipe
 from keras_bert_rebuild.recipes.settings import size_fields
 from keras_bert_rebuild.recipes.step_costs import Work, embedding_params, num_params, step_memory, trained_flops
 
-# The fraction of the rate of large matrix products that a small encoder trains at.
+# The fraction of the FLOP/s of large matrix products that the training of a small encoder reaches.
 UTILISATION = 0.4
 
 
 @dataclass(frozen=True)
 class RecipePlan:
-    """What a training by a recipe is expected to be."""
+    """The estimate of a training by a recipe."""
 
     settings: PretrainSettings
-    """Those of the run."""
+    """The settings of the run."""
 
     config: BertConfig
-    """The model."""
+    """The config of the model."""
 
     num_params: int
     """Its parameters."""
 
     steps: int
-    """Optimizer steps; with a budget in minutes as many as the rate of the device promises."""
+    """Optimizer steps; with a budget in minutes, an estimate from the speed of the devices."""
 
     tokens: int
     """Tokens of all steps."""
 
     passes: float
-    """How often that is the corpus."""
+    """These tokens as a multiple of the corpus: the number of epochs."""
 
     minutes: float
-    """Minutes of training; with a number of steps as the rate of the device promises."""
+    """Minutes of training; with a number of steps, an estimate from the speed of the devices."""
 
     memory: int
     """Bytes of one device in a step of the largest phase."""
 
     available: int | None
-    """Bytes that are free on this processor; None on an accelerator, or if the system does not say."""
+    """Bytes of free memory on this CPU; None on an accelerator, or if the system does not report it."""
 
 
 def choose_size(recipe: Recipe, given: Mapping[str, Any], vocab_size: int, flops_per_second: float) -> int | None:
-    """The number of the size that a recipe has for a budget.
+    """The index of the size that a recipe chooses for a budget.
 
-    The largest size that sees at least `tokens_per_parameter` tokens for each of its parameters outside of the embedding; the first
-    one if none does. With a model of the user's it is the last size with no more parameters; with a checkpoint there is none.
+    It is the largest size that trains on at least `tokens_per_parameter` tokens for each of its parameters outside the embedding,
+    or the first if none does. If the user gives a model, it is the last size with at most as many parameters; None for checkpoints.
 
     Args:
         recipe: a `Recipe`.
-        given: fields of `PretrainSettings` of the user, with minutes or steps.
+        given: the user's fields of `PretrainSettings`, with minutes or steps.
         vocab_size: tokens of the vocabulary.
-        flops_per_second: what the devices compute in a training.
+        flops_per_second: operations per second of all devices in training.
 
     Reference: Hoffmann et al., 2022, table 3 (https://arxiv.org/abs/2203.15556), for tokens in proportion to parameters.
     """
@@ -91,8 +91,8 @@ def plan_of(
         settings: its `PretrainSettings`.
         config: the config of its model.
         corpus_tokens: tokens of the corpus.
-        flops_per_second: what the devices compute in a training.
-        devices: their number.
+        flops_per_second: operations per second of all devices in training.
+        devices: number of devices.
     """
     steps, tokens, seconds = _budget(settings, config, flops_per_second)
     largest = max(settings.all_phases, key=lambda phase: phase.batch_size * phase.seq_len)
@@ -113,7 +113,7 @@ def plan_of(
 
 
 def model_of(settings: PretrainSettings) -> Mapping[str, Any]:
-    """The fields of the model of settings, whatever names it, so that a folder can hold them."""
+    """The model of settings as plain config fields, however it is given, so that a folder can record it."""
     return dict(size_fields(settings.model))
 
 

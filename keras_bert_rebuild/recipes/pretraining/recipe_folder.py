@@ -1,4 +1,4 @@
-"""The folder of a training by a recipe: what was asked for, what was decided, and what is done."""
+"""The folder of a training by a recipe: its arguments, its decisions and its results."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class RecipeFolder:
 
     @property
     def vocabulary(self) -> Path:
-        """The file of the vocabulary that is learned."""
+        """The file of the learned vocabulary."""
         return self.path / "vocab.txt"
 
     @property
@@ -72,29 +72,29 @@ class RecipeFolder:
         return self.path / "run"
 
     def stores(self, count: int) -> list[Path]:
-        """The folders of the tokens of this number of corpora."""
+        """The folders of the token stores of this number of corpora."""
         tokens = self.path / "tokens"
         return [tokens] if count == 1 else [tokens / f"{i + 1:04d}" for i in range(count)]
 
     @property
     def decided(self) -> tuple[int | None, float | None]:
-        """The number of the size and the rate of the devices that it was chosen for; the rate is None if nothing is decided."""
+        """The index of the chosen size, and the FLOP/s it was chosen for; these are None if nothing has been decided."""
         return (None, None) if self._decided is None else (self._decided["size"], self._decided["flops_per_second"])
 
     def decide(self, size: int | None, flops_per_second: float) -> None:
-        """Note which size was chosen, so that it stays."""
+        """Record the chosen size, so that later starts use it."""
         self._decided = {"size": size, "flops_per_second": flops_per_second}
         self._write()
 
     def score(self) -> MaskedScore | None:
-        """The score, if it is known."""
+        """The score, or None if there is none yet."""
         file = self.path / "score.yaml"
         values = read_yaml(file) if file.is_file() else {}
         names = MaskedScore.__dataclass_fields__
         return MaskedScore(**values) if set(values) == set(names) and all(map(is_number, values.values())) else None
 
     def write_score(self, score: MaskedScore) -> None:
-        """Keep the score."""
+        """Save the score."""
         write_yaml(self.path / "score.yaml", asdict(score))
 
     def _write(self):
@@ -109,18 +109,18 @@ def _described(corpus, document_per_file):
 
 
 def _decision(decided, sizes, file):
-    """What was decided, if the file says something usable."""
+    """The decision in the file, checked."""
     if decided is None:
         return None
     size = decided.get("size") if isinstance(decided, dict) else False
     known = size is None or (type(size) is int and 0 <= size < sizes)
     if not known or not is_number(decided.get("flops_per_second")) or decided["flops_per_second"] <= 0:
-        raise ValueError(f"{file} must have been written by a training by a recipe; got the decision {decided!r:.80}.")
+        raise ValueError(f"{file} must be the file of a training by a recipe; got the decision {decided!r:.80}.")
     return {name: decided[name] for name in ("size", "flops_per_second")}
 
 
 def _check_same(before, now, path):
-    """Refuse a folder of another training; the error names what differs, a level below where there is one."""
+    """Refuse a folder of another training; the error names what differs, by nested key where there is one."""
     differing = []
     for name, value in now.items():
         known = before.get(name)

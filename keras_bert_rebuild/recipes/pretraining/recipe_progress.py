@@ -1,11 +1,11 @@
-"""What is told about a training by a recipe while it goes on."""
+"""Callbacks for the progress of a training by a recipe."""
 
 import contextlib
 from typing import Any
 
 
 class Quiet:
-    """Is told what a training by a recipe does; this one says nothing, a subclass shows it."""
+    """Receives the progress of a training by a recipe and shows nothing; a subclass may show it."""
 
     def reading(self, what: str, file_bytes: int) -> contextlib.AbstractContextManager[Any]:
         """A context manager for the reading of files, whose value has `advance(file_bytes, text_bytes)`."""

@@ -11,7 +11,7 @@ def check_choices(settings, choices):
         choices: a dictionary from name to values.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a setting has another value.
     """
     for name, values in choices.items():
         if getattr(settings, name) not in values:

@@ -1,4 +1,4 @@
-"""The model that a pretraining run starts from: a new one, or a checkpoint that fits the corpus."""
+"""The initial model of a pretraining run: a new one, or a checkpoint that matches the corpus."""
 
 from keras_bert_rebuild.data.pretraining.vocabulary_tables import vocabulary_tables
 from keras_bert_rebuild.pretrained import from_pretrained
@@ -12,7 +12,7 @@ def starting_model(corpus, settings):
         settings: its `PretrainSettings`.
 
     Raises:
-        ValueError: a checkpoint does not fit the corpus, or an example has more tokens than the model has positions.
+        ValueError: a checkpoint does not match the corpus, or an example has more tokens than the model has positions.
     """
     tables = vocabulary_tables(corpus.vocabulary)
     if settings.init is None:
@@ -27,7 +27,7 @@ def starting_model(corpus, settings):
         ("the id of padding", config.pad_token_id, tables.pad_id),
     ):
         if found != expected:
-            raise ValueError(f"{settings.init} must fit the store: expected {expected} as {what}; got {found}.")
+            raise ValueError(f"{settings.init} must match the store: expected {expected} as {what}; got {found}.")
     check_positions(settings.init, config, settings)
     if not settings.packing:
         return model
@@ -46,7 +46,7 @@ def check_positions(name, config, settings):
         settings: `PretrainSettings`.
 
     Raises:
-        ValueError: a phase has longer ones.
+        ValueError: a phase has longer examples.
     """
     longest = max(phase.seq_len for phase in settings.all_phases)
     if longest > config.max_length:

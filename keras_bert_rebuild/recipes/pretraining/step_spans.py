@@ -10,7 +10,7 @@ from keras_bert_rebuild.recipes.step_costs import Work
 
 @dataclass(frozen=True)
 class StepSpan:
-    """Consecutive steps of a run with nothing due between them."""
+    """Consecutive steps of a run that nothing interrupts."""
 
     start: int
     """The first step."""
@@ -36,9 +36,9 @@ def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps, probe_s
 
     Args:
         phase_ends: for every phase the step after its last, ascending.
-        start: the step to begin at.
-        log_steps, evaluate_steps, save_steps, probe_steps: a row, an evaluation, a checkpoint or probes are due at the multiples
-            of these; at the end of the run all are. None for no probes.
+        start: the step to start at.
+        log_steps, evaluate_steps, save_steps, probe_steps: a row, an evaluation, a checkpoint or probes are due at multiples of
+            these, and all of them at the end of the run. None for no probes.
 
     Returns:
         A list of `StepSpan`.
@@ -57,12 +57,12 @@ def step_spans(phase_ends, start, log_steps, evaluate_steps, save_steps, probe_s
 
 
 class SpanOfBatches(EpochBatches):
-    """The batches of a span of steps, and how much work they are.
+    """The batches of a span of steps, and their amount of work.
 
     Args:
-        batches: a `PretrainingBatches` with an epoch that is not over before `stop`.
-        start, stop: numbers of the first batch and of the one after the last.
-        workers: threads that make batches ahead; 0 for none.
+        batches: a `PretrainingBatches` whose epoch does not end before `stop`.
+        start, stop: indices of the first batch and of the one after the last.
+        workers: threads that prepare batches ahead; 0 for none.
     """
 
     def __init__(self, batches, start, stop, workers=0):
@@ -71,7 +71,7 @@ class SpanOfBatches(EpochBatches):
         self._works = {}
 
     def work_of_first(self, count):
-        """The `Work` of the first `count` batches; more may have been made than were trained on."""
+        """The `Work` of the first `count` batches; more may have been prepared than were trained on."""
         return sum((self._works[index] for index in range(count)), Work())
 
     def __len__(self):

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_bert_rebuild.config import BertConfig
 
-# What a student must have in common with its teacher.
+# Config fields that a student must share with its teacher.
 SHARED = ("family", "vocab_size", "pad_token_id", "type_vocab_size", "num_tasks")
 # Two configs that agree in these have blocks of the same shapes.
 SHAPES = ("hidden_size", "embedding_width", "num_attention_heads", "intermediate_size", "max_position_embeddings")
@@ -25,7 +25,7 @@ def student_config(settings, teacher):
         teacher: the `BertConfig` of the teacher.
 
     Raises:
-        ValueError: a field is unknown or belongs to the vocabulary, or the sizes do not fit each other.
+        ValueError: a field is unknown or belongs to the vocabulary, or the sizes contradict each other.
     """
     given = dict(settings.student or {})
     for name in given:
@@ -62,7 +62,7 @@ def _widths(width, heads, teacher):
 
 
 def starts_from_teacher(settings, teacher, student):
-    """Whether the student starts with weights of its teacher: as the settings say, else if it is only less deep."""
+    """Whether the student starts with weights of its teacher: as set, or by default if it differs only in depth."""
     if settings.start is not None:
         return settings.start == "teacher"
     same = all(getattr(teacher, name) == getattr(student, name) for name in SHAPES)
@@ -70,10 +70,10 @@ def starts_from_teacher(settings, teacher, student):
 
 
 def source_blocks(settings, teacher, student):
-    """The blocks of the teacher that those of the student start from, from 1.
+    """The blocks of the teacher, counted from 1, that initialise those of the student.
 
-    Evenly from the first to the last: of twelve, six are 1, 3, 5, 8, 10 and 12, as in DistilBERT. Blocks that a stack repeats, as
-    in ALBERT, count once.
+    By default they are spread evenly from the first to the last: six of twelve are 1, 3, 5, 8, 10 and 12, as in DistilBERT. Blocks
+    that a stack repeats, as in ALBERT, count once.
 
     Args:
         settings: `DistillSettings`.
@@ -83,7 +83,7 @@ def source_blocks(settings, teacher, student):
         A tuple, as long as the student has blocks of its own.
 
     Raises:
-        ValueError: the teacher has fewer blocks, or not those that are named.
+        ValueError: the teacher has fewer blocks, or lacks one of the given numbers.
 
     Reference: Sanh et al., 2019, section 3 (https://arxiv.org/abs/1910.01108); `extract_distilbert.py` of huggingface/transformers.
     """
@@ -101,15 +101,15 @@ def source_blocks(settings, teacher, student):
 
 
 def copy_weights(teacher, student, blocks):
-    """Give a student the weights of its teacher: those of chosen blocks, and all that are not of a block.
+    """Copy the weights of a teacher to a student: those of the chosen blocks, and all weights outside blocks.
 
     Args:
-        teacher, student: models as from `build_model`, with the same names of layers. If the teacher has no MLM head, that of the
-            student stays as it is.
-        blocks: as from `source_blocks`.
+        teacher, student: models from `build_model`, with the same layer names. If the teacher has no MLM head, the student's is
+            left unchanged.
+        blocks: from `source_blocks`.
 
     Raises:
-        ValueError: weights of the student have another shape in the teacher, or none.
+        ValueError: weights of the student are missing from the teacher or have another shape there.
     """
     known = {variable.path: variable for variable in teacher.weights}
     has_head = "MLM" in teacher.output_names

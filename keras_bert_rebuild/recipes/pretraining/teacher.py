@@ -10,11 +10,11 @@ from keras_bert_rebuild.pretrained.tokenizer_files import read_tokenizer_files, 
 
 
 def load_teacher(path, packed=False):
-    """A model whose only head is the one of masked tokens, if the checkpoint has it, and else none.
+    """A model with the MLM head if the checkpoint has one, and no other head.
 
     Args:
         path: anything that `from_pretrained` reads.
-        packed: whether its rows hold several sequences.
+        packed: whether rows hold several sequences.
 
     Returns:
         A `BertModel`.
@@ -36,13 +36,13 @@ def load_teacher(path, packed=False):
 
 
 def heads_of_teacher(present):
-    """The heads that a teacher is loaded with, of those that a checkpoint has."""
+    """The heads of a checkpoint that a teacher is loaded with."""
     return [head for head in present if head == "mlm"]
 
 
 @functools.lru_cache(maxsize=8)
 def teacher_facts(path):
-    """The config and the heads of a teacher, read once in a process.
+    """The config and the heads of a teacher, read once per process.
 
     Args:
         path: the path as a string.
@@ -58,17 +58,17 @@ def teacher_facts(path):
 
 
 def teacher_tokenizer(path):
-    """The tokenizer beside a teacher; None if there is none."""
+    """The tokenizer in the folder of a teacher; None if there is none."""
     files = read_tokenizer_files(find_checkpoint(path).folder)
     return tokenizer_of_files(files) if files else None
 
 
 def check_vocabulary(path, config, vocabulary, pad_id):
-    """Refuse a store with another vocabulary than the teacher's.
+    """Refuse a store whose vocabulary differs from the teacher's.
 
     Args:
-        path: that of the teacher.
-        config: its `BertConfig`.
+        path: the path of the teacher.
+        config: the teacher's `BertConfig`.
         vocabulary: the tokens of the store in the order of their ids.
         pad_id: the id of padding in the store.
 

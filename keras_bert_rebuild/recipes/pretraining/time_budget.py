@@ -1,4 +1,4 @@
-"""A run that ends at a time: how far it trains before it looks at the clock again, and where it will end."""
+"""The budget of a run in minutes: how far it trains before it checks the clock again, and how many steps it will take."""
 
 import math
 import time
@@ -10,38 +10,38 @@ import keras
 from keras_bert_rebuild.recipes.pretraining.step_spans import StepSpan
 from keras_bert_rebuild.training.distributed.hosts import gathered
 
-# Optimizer steps of the first spans of a start and of a phase: one that may be compiled, then those that are measured first.
+# Optimizer steps of the first spans after a start and in a phase: one that may include compilation, then the first to be timed.
 FIRST = (1, 2)
 
-# A span is at most this part of the steps that are left, so that the last steps are looked at one by one.
+# A span is at most this fraction of the remaining steps, so that the clock is checked after each of the last steps.
 PART = 20
 
-# Evaluations and checkpoints of a run that does not say, and the share of its time that they may take: else there are fewer.
+# Default number of evaluations and checkpoints, and the maximum fraction of the time that they may take; beyond it there are fewer.
 TIMES, SHARE = 10, 0.1
 
-# What the seconds of earlier spans count, for each span since.
+# The factor by which each new span reduces the weight of earlier timings.
 MEMORY = 0.8
 
 
 class TimeBudget:
-    """The time of a run, counted over all its starts, and the steps that fit into it.
+    """The time of a run, summed over all its starts, and the steps that fit into it.
 
-    After every span it looks at the clock. The steps that are left are the time that is left, without what evaluations and
-    checkpoints will take, divided by the time of a step; where they are not those expected before, the schedule is corrected from
-    this step on (`ProgressSchedule.correct`), and the correction is recorded. The schedule is thus a function of the step and of
-    what is in the checkpoint: a run that is resumed has the rate that it would have had, until it is corrected again.
+    After every span it checks the clock. The number of remaining steps is the remaining time, minus that of the remaining
+    evaluations and checkpoints, divided by the time of a step. If it differs from the number expected so far, the schedule is
+    corrected from this step on (`ProgressSchedule.correct`) and the correction is recorded. The schedule is thus a function of the
+    step and of the checkpoint: a resumed run has the learning rate that it would have had, until the next correction.
 
     Args:
         minutes: the time of the run.
         schedule: its `ProgressSchedule`.
-        shares: for every phase its share of the time; their sum is 1.
-        sizes: for every phase the tokens of a step, for a first guess at its speed.
-        accumulation: batches of an optimizer step.
-        log_steps: optimizer steps after which a row is due at the latest.
-        evaluate_steps, save_steps, probe_steps: an evaluation, a checkpoint or probes are due at their multiples; None for ten in
-            the run, or fewer if they would take more than a tenth of the time.
-        clock: a function that returns seconds; None for that of the machine.
-        started: what the clock showed when the run began; None for now.
+        shares: the fraction of the time for every phase; their sum is 1.
+        sizes: the tokens per step of every phase, for a first estimate of its speed.
+        accumulation: batches per optimizer step.
+        log_steps: maximum number of optimizer steps between two rows.
+        evaluate_steps, save_steps, probe_steps: an evaluation, a checkpoint or probes are due at multiples of these; None for ten
+            in the run, or fewer if they would take more than a tenth of the time.
+        clock: a function that returns seconds; None for the clock of the machine.
+        started: the clock when the run began; None for now.
     """
 
     def __init__(
@@ -65,20 +65,20 @@ class TimeBudget:
         self.clock = clock or time.monotonic
         self.origin = self.clock() if started is None else started
         self.ends: list[int] = []
-        """For every phase that is over, the batch after its last."""
+        """For every finished phase, the batch after its last."""
         self.corrections: list[list[float]] = []
         """Step, seconds used, progress and expected last step at every correction."""
         self.line = (0, 0.0, schedule.expected_steps)
         """Step and progress of the last correction, and the expected last step."""
         self._speed = [0.0, 0.0]  # seconds and steps, the earlier ones less
-        self._cost = 0.0  # seconds of what was due last: an evaluation, a checkpoint, probes or several of these
+        self._cost = 0.0  # seconds of the last interruption: an evaluation, a checkpoint, probes or several of these
         self._next = 1 / TIMES  # the progress after which they are due again
         self._compiled = 0.0
         self._trained = 0.0
 
     @property
     def expected_steps(self) -> int:
-        """The optimizer steps of the run, as far as it knows."""
+        """The currently expected number of optimizer steps of the run."""
         return self.line[2]
 
     def used(self) -> float:
@@ -86,22 +86,22 @@ class TimeBudget:
         return _of_host_0(self.clock() - self.origin)
 
     def facts(self) -> dict[str, Any]:
-        """What a checkpoint must know to continue; called by the host that writes it."""
+        """The state that a checkpoint needs to resume; called by the host that writes it."""
         own = {name: list(getattr(self, name)) for name in ("ends", "corrections", "line")}
         return {"seconds": self.clock() - self.origin, **own, "speed": list(self._speed), "cost": self._cost, "next": self._next}
 
     def restore(self, facts: dict[str, Any]) -> None:
-        """Continue where a checkpoint was written; the time since the run was started again counts, too."""
+        """Resume from the state of a checkpoint; the time since this start of the run counts, too."""
         self.origin -= facts["seconds"]
         self.ends, self.corrections, self.line = list(facts["ends"]), [list(c) for c in facts["corrections"]], tuple(facts["line"])
         self._speed, self._cost, self._next = list(facts["speed"]), facts["cost"], facts["next"]
 
     def trained(self) -> None:
-        """Say that the batches of a span are over, and what is due after them begins."""
+        """Note that the batches of a span are done, and that what is due after them begins."""
         self._trained = self.used()
 
     def compiled(self, seconds: float) -> None:
-        """Say how much longer an evaluation took than one of the same batches will take again."""
+        """Note by how many seconds compilation prolonged an evaluation."""
         self._compiled = _of_host_0(max(seconds, 0.0))
 
     def progress(self, step: int) -> float:
@@ -110,7 +110,7 @@ class TimeBudget:
         return min(begun + (1.0 - begun) * ((step - since) / max(until - since, 1)), 1.0)
 
     def spans(self, start: int) -> Iterator[StepSpan]:
-        """The spans of the rest of the run; each is decided when it is asked for, after what was due after the one before.
+        """Iterate over the spans of the rest of the run; each is chosen on demand, when the previous one is done and evaluated.
 
         Args:
             start: the first batch.
@@ -127,12 +127,12 @@ class TimeBudget:
                 self._guess_speed(phase)
                 continue
             count = self._count(step, phase, measured)
-            stop = (step + count) * self.accumulation  # also from the middle of a step, where a signal stopped the run
+            stop = (step + count) * self.accumulation  # also from the middle of a step, if a signal stopped the run there
             due = self._due(step + count)
             before = self.used()
             yield StepSpan(at, stop, phase, *due)
             now = self.used()
-            if measured:  # else it may have been compiled
+            if measured:  # otherwise its time may include compilation
                 self._measure(before, now, (stop - at) / self.accumulation, any(due))
             if self.progress(step + count) >= self._next - 1e-9:
                 tenth = (int(TIMES * self.progress(step + count) + 1e-9) + 1) / TIMES
@@ -145,7 +145,7 @@ class TimeBudget:
         """The optimizer steps of the next span."""
         left = self.expected_steps - step
         count = FIRST[measured] if measured < len(FIRST) else max(min(self.log_steps, left // PART), 1)
-        if phase < len(self.until) - 1:  # to the step after which the phase is over
+        if phase < len(self.until) - 1:  # to the last step of the phase
             slope = (1.0 - self.line[1]) / max(self.line[2] - self.line[0], 1)
             count = min(count, max(int((self.until[phase] - self.progress(step)) / slope) + 1, 1))
         multiples = [(step // every + 1) * every - step for every in self.every if every is not None]
@@ -158,7 +158,7 @@ class TimeBudget:
         return [last or (passed if every is None else stop % every == 0) for every in self.every]
 
     def _measure(self, before, now, steps, due):
-        """Count the time of a span for the speed, and that of what was due after it apart."""
+        """Record the time of a span for the speed, and separately the time of what was due after it."""
         seconds = (self._trained if due else now) - before
         if due:
             self._cost = max(now - self._trained - self._compiled, 0.0)
@@ -166,12 +166,12 @@ class TimeBudget:
         self._speed = [MEMORY * old + new for old, new in zip(self._speed, (seconds, steps), strict=True)]
 
     def _guess_speed(self, phase):
-        """The time of a step of the next phase, by its tokens; the first step that is measured counts for most of it."""
+        """Estimate the time of a step of the next phase from its tokens; the first timed step will outweigh this estimate."""
         seconds, steps = self._speed
         self._speed = [0.1 * seconds / max(steps, 1) * self.sizes[phase] / self.sizes[phase - 1], 0.1] if steps else [0.0, 0.0]
 
     def _correct(self, step, now):
-        """Expect another last step, if the time that is left says so."""
+        """Correct the expected last step by the remaining time."""
         progress = self.progress(step)
         if progress >= 1.0:
             return
@@ -183,7 +183,7 @@ class TimeBudget:
             self.schedule.correct(*self.line)
 
     def _times_left(self, step, every):
-        """How often an evaluation or a checkpoint is still due, with that at the end."""
+        """How often an evaluation or a checkpoint is still due, including the one at the end."""
         if every is None:
             interval = max(1 / TIMES, self._cost / (SHARE * self.seconds))
             return 1 + max(math.ceil((1.0 - self._next) / interval - 1e-6), 0)
@@ -191,11 +191,11 @@ class TimeBudget:
 
 
 class FirstBatch(keras.callbacks.Callback):
-    """How much longer the first batch of an evaluation takes than the others: where it is the first one, it is compiled."""
+    """How much longer the first batch of an evaluation takes than the others: in the first evaluation, it includes compilation."""
 
-    reads_logs_itself = True  # none of them; see `DeviceLogs`
+    reads_logs_itself = True  # needs the logs of no step; see `DeviceLogs`
     compiled = 0.0
-    """Seconds; 0 as long as there was one batch."""
+    """Seconds; 0 until there were two batches."""
 
     def on_test_begin(self, logs=None):
         self._begun, self._first, self._others = time.monotonic(), None, 0
@@ -212,5 +212,5 @@ class FirstBatch(keras.callbacks.Callback):
 
 
 def _of_host_0(number):
-    """A number of host 0, on all hosts."""
-    return float(gathered([round(number * 1e6)]).reshape(-1)[0]) / 1e6  # whole numbers travel
+    """The value of a number on host 0, sent to all hosts."""
+    return float(gathered([round(number * 1e6)]).reshape(-1)[0]) / 1e6  # only whole numbers can be sent

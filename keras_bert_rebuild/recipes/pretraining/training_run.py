@@ -1,4 +1,4 @@
-"""A run from its last checkpoint to its end, span by span."""
+"""Train a run from its last checkpoint to its end, span by span."""
 
 import contextlib
 import copy
@@ -28,7 +28,7 @@ from keras_bert_rebuild.training.state.train_state import FiniteState, write_sta
 
 
 def columns(objective, probes=()):
-    """The columns of the curve of a run: the rate is that of the step, the rest is since the previous row.
+    """The columns of the metrics table of a run: the learning rate at the step; all else is averaged since the previous row.
 
     Args:
         objective: an object of `objectives`.
@@ -46,24 +46,24 @@ class StoppedError(Exception):
 
 
 class NonFiniteLossError(ValueError):
-    """A loss was not a number, or a weight was not although the loss was."""
+    """A loss was NaN or infinite, or a weight was although the loss was finite."""
 
 
 class TrainingRun:
     """The training of a model in a folder.
 
-    Batches are counted, not optimizer steps: with accumulation a step has several.
+    Steps are counted in batches, not in optimizer steps: with gradient accumulation an optimizer step has several batches.
 
     Args:
         model: from `build_model` or `from_pretrained`, not yet compiled.
         settings: `PretrainSettings`.
         folder: the path of the run's folder.
         batches: a `PretrainingBatches` for every phase.
-        evaluations: batches to evaluate on for every phase, or None for every phase.
-        report: called with every row of the curve; None for none. The first row has only the step that the run starts at.
-        where: the `Distribution` with the devices that train and the rows of the batches that they get; None for one device and all
-            rows. On several hosts, all of them do the same, and one writes.
-        started: what `time.monotonic` showed when the run was called, for one in minutes; None for now.
+        evaluations: for every phase, batches to evaluate on, or None.
+        report: called with every row of the metrics table; None for none. The first row has only the step that the run starts at.
+        where: the `Distribution`, with the devices and the rows of each batch that they get; None for one device and all rows. On
+            several hosts, all compute the same steps, and one writes.
+        started: `time.monotonic()` when the run was called, for a run in minutes; None for now.
         probes: `Probes` of the model; None for none.
     """
 
@@ -121,7 +121,7 @@ class TrainingRun:
                     row, step = self._train(span, signals, ceiling)
                     if span.evaluates and signals.received is None:
                         evaluated = self._evaluate(span.phase)
-                        if signals.received is None:  # else it was cut short
+                        if signals.received is None:  # otherwise a signal cut it short
                             row.update(evaluated)
                     if span.probes and signals.received is None:
                         row.update(self._probed(lambda: signals.received is None))
@@ -163,7 +163,7 @@ class TrainingRun:
         return checkpoint.step
 
     def _spans(self, start):
-        """The spans of the rest of the run, one after the other: in a run in minutes each depends on the time of those before."""
+        """The spans of the rest of the run, one at a time: in a run in minutes, each depends on the time of the previous ones."""
         if self.budget is not None:
             return self.budget.spans(start)
         resolved = self.settings.resolved()
@@ -172,7 +172,7 @@ class TrainingRun:
         return iter(step_spans(self.ends, start, *every))
 
     def _compile(self, phase):
-        """Compile for a phase, whose examples may have more positions to predict than those of the previous phase."""
+        """Compile for a phase, since its examples may have more positions to predict than the previous phase."""
         if self.batches[phase].max_predictions == getattr(self, "_compiled_for", None):
             return
         self._compiled_for = self.batches[phase].max_predictions
@@ -187,7 +187,7 @@ class TrainingRun:
         self.optimizer.build(self.model.trainable_variables)
 
     def _train(self, span, signals, ceiling):
-        """Train on a span; return the row for the curve, and the step after the last batch."""
+        """Train on a span; return its row of the metrics table, and the step after the last batch."""
         data = self.batches[span.phase]
         data.first_example = self._first_example(span.phase)
         first = self.ends[span.phase - 1] if span.phase else 0
@@ -222,7 +222,7 @@ class TrainingRun:
         return row, step
 
     def _first_example(self, phase):
-        """The example that a phase begins with: it continues the pass of the phase before, if that has examples of its length."""
+        """The index of the first example of a phase: it continues the epoch of the previous phase if both have the same length."""
         first = begun = 0
         for i in range(phase):
             before, begins = self.batches[i], self.ends[i]
@@ -249,7 +249,7 @@ class TrainingRun:
             return self.probes.scores(goes_on)
 
     def _of_all_hosts(self, work):
-        """The `Work` of all rows of batches, of which this host made some."""
+        """The `Work` of batches over all hosts, of whose rows this host has a part."""
         rows = gathered([work.tokens, work.squares, work.predictions, work.examples])
         return Work(*(rows.sum(axis=0) * self.where.data_count // self.where.hosts).tolist())
 
@@ -265,13 +265,13 @@ class TrainingRun:
             self.writer.save(step, self.model, facts, score=row.get("held_out_loss"))
 
     def _check_writer(self, wait=False):
-        """Raise what went wrong with a checkpoint that was written in the background."""
+        """Raise the error of a checkpoint that was written in the background, if any."""
         with self._spoiled():
             self.writer.wait() if wait else self.writer.check()
 
     @contextlib.contextmanager
     def _spoiled(self, step=None):
-        """Say of which step a state was not finite; a `CheckpointWriter` knows it itself: it may be an earlier one."""
+        """Raise a `NonFiniteLossError` that names the step; a `CheckpointWriter` provides it, since it may be an earlier one."""
         try:
             yield
         except FloatingPointError as error:
@@ -280,7 +280,7 @@ class TrainingRun:
 
 
 def _fed(batches, lengths):
-    """The batches in the form that `fit` needs: on TensorFlow, batches of several lengths need a `tf.data.Dataset`."""
+    """The batches in the form that `fit` needs: on TensorFlow, a `tf.data.Dataset` if they have several lengths."""
     if lengths is None or not traits.needs_tf_data_for_several_lengths():
         return batches
     from keras_bert_rebuild.data.pretraining.tf_pretraining_batches import tf_epoch_of_batches

@@ -1,1 +1,1 @@
-"""What the vectors of an encoder are good for, measured while it is trained."""
+"""Probes that measure the quality of an encoder's vectors during training."""

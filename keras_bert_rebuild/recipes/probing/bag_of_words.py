@@ -1,16 +1,16 @@
-"""What texts tell without an encoder: the counts of their tokens, which a vector must beat to be worth its computation."""
+"""Bag-of-words features, a baseline without an encoder that vectors should beat."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-# The most frequent tokens that have a column.
+# The number of columns, for the tokens that occur in most texts.
 MOST = 2048
 
 
 def token_counts(ids: Sequence[npt.NDArray], vocab_size: int) -> npt.NDArray:
-    """How often each text has each token, of the `MOST` tokens that most texts have, as log(1 + count), `(texts, tokens)`.
+    """log(1 + count) of tokens in every text, for the `MOST` tokens that occur in most texts, `(texts, tokens)`.
 
     Args:
         ids: token ids of every text.
@@ -31,10 +31,10 @@ def token_counts(ids: Sequence[npt.NDArray], vocab_size: int) -> npt.NDArray:
 
 
 def overlap(counts: npt.NDArray, first: npt.NDArray, second: npt.NDArray) -> npt.NDArray:
-    """The cosine of the counts of the texts of pairs, rare tokens weighing more by log(texts / texts with the token).
+    """The cosine similarity of the counts of pairs of texts, weighted by inverse document frequency.
 
     Args:
-        counts: as from `token_counts`.
+        counts: from `token_counts`.
         first, second: indices of the texts of each pair.
     """
     weighted = counts * np.log(len(counts) / np.maximum(np.count_nonzero(counts, axis=0), 1))

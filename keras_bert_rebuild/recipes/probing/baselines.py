@@ -1,4 +1,4 @@
-"""What the scores of probes are compared with: recorded once, in `probes.yaml` of the folder of a run."""
+"""The baselines of probes, recorded once per run, in `probes.yaml` of its folder."""
 
 import os
 from pathlib import Path
@@ -10,18 +10,18 @@ from keras_bert_rebuild.recipes.run_folder import read_yaml, write_yaml
 from keras_bert_rebuild.training.distributed.hosts import check_agreement, host_index
 
 FILE = "probes.yaml"
-# From keys of the file to what they are called in a report and in charts.
+# Keys of the file, and their names in reports and charts.
 BASELINES = {"majority": "most frequent label", "bag_of_words": "bag of words", "start": "before training"}
 
 
 def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, again: bool = False) -> None:
-    """Write the baselines of probes, and their scores for the weights that the run starts with, unless they are known.
+    """Write the baselines of probes and the scores of the initial weights, unless they are recorded already.
 
     Args:
-        probes: those of the run.
-        folder: its folder.
-        step: the optimizer step that it starts at.
-        again: measure them also if they are known, so that whatever has to be compiled is compiled now.
+        probes: the probes of the run.
+        folder: the folder of the run.
+        step: the optimizer step that the run starts at.
+        again: compute the scores even if they are recorded, so that compilation happens now.
     """
     file = Path(folder) / FILE
     known = file.is_file()
@@ -35,10 +35,10 @@ def record_baselines(probes: Probes, folder: str | os.PathLike[str], step: int, 
 
 
 def read_baselines(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """What the file in the folder of a run says of each probe; empty for a run without probes.
+    """The recorded baselines of each probe of a run; empty for a run without probes.
 
     Raises:
-        ValueError: it is not such a file.
+        ValueError: the file is not a list of baselines.
     """
     file = Path(folder) / FILE
     found = read_yaml(file).get("probes", []) if file.is_file() else []

@@ -1,4 +1,4 @@
-"""A copy of the encoder of a model in training, which answers with vectors and leaves the model as it is."""
+"""A copy of the encoder of a model in training, which computes vectors without touching the model."""
 
 import random
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ BATCH_SIZE = 32
 
 
 class EncoderCopy:
-    """An encoder with weights of its own, for rows of one sequence, on the first device of host 0; on other hosts nothing.
+    """An encoder with its own weights, for rows of one sequence, on the first device of host 0; empty on other hosts.
 
-    The model in training may have packed rows, weights cut over devices and a compiled step; none of it is touched. Its weights are
-    copied before every use, which takes the memory of one more encoder. No random number of the process is drawn.
+    The model in training may have packed rows, sharded weights and a compiled step; none of these is touched. Its weights are
+    copied before every use, which needs memory for one more encoder. The random state of the process is not changed.
 
     Args:
-        model: the model in training, whose layers have the names of those of `build_model`.
-        tokenizer: its tokenizer.
+        model: the model in training, with the layer names of `build_model`.
+        tokenizer: the model's tokenizer.
         max_len: maximum number of tokens in a row.
     """
 
@@ -44,11 +44,11 @@ class EncoderCopy:
             with on_one_device(), skipped_initialization(unwritten):
                 self._encoder = build_model(model.config)
                 self._pooled = pooled_model(self._encoder, ["mean"])
-            random.setstate(states[0])  # Keras draws the seeds of dropout that nobody gave
+            random.setstate(states[0])  # Keras would draw seeds for dropout layers without one
             np.random.set_state(states[1])
 
     def update(self) -> None:
-        """Take the weights of the model as they are now; all hosts call this."""
+        """Copy the current weights of the model; all hosts must call this."""
         for layer in self._trained:
             arrays = [whole_array(weight.value) for weight in layer.weights]
             if self.here:
@@ -56,12 +56,12 @@ class EncoderCopy:
                     weight.assign(array)
 
     def rows(self, texts: Sequence[str]) -> tuple[Any, Any]:
-        """The inputs of the encoder for texts, which `vectors` takes, also many times."""
+        """The inputs of the encoder for texts, which can be passed to `vectors` many times."""
         encoded = self.tokenizer.encode_batch(list(texts), max_len=self.max_len)
         names = [tensor.name for tensor in self._pooled.inputs]
         return model_inputs(names, list(encoded.ids), list(encoded.segments), self.tokenizer.pad_id)
 
     def vectors(self, rows: tuple[Any, Any]) -> npt.NDArray[Any]:
-        """The means of the last block over the tokens of each text, `(texts, width)`; the same rows make the same batches."""
+        """The mean output of the last block over the tokens of each text, `(texts, width)`; equal rows give equal batches."""
         with on_one_device():
             return np.stack(predict_rows(self._pooled, *rows, max_len=self.max_len, batch_size=BATCH_SIZE))

@@ -1,7 +1,7 @@
-"""Linear models of frozen vectors: logistic regression for labels, ridge regression for numbers.
+"""Linear models on frozen vectors: logistic regression for labels, ridge regression for numbers.
 
-A probe says how much of a label a linear function finds in vectors. Both minimise a convex function, so that the result depends on
-the examples alone, on no seed and no rate. How much weights are penalised is chosen on every fifth example, then all are used.
+A probe measures how well a linear function predicts labels from vectors. Both losses are convex, so the result depends only on the
+examples, not on a seed or a learning rate. The L2 penalty is chosen on every fifth example; the final fit uses all of them.
 
 Reference: Alain and Bengio, 2017, "Understanding intermediate layers using linear classifier probes"
 (https://arxiv.org/abs/1610.01644).
@@ -14,13 +14,13 @@ from keras_bert_rebuild.tasks.metrics.linear_probe import L2S, choose_l2, every_
 
 
 def predicted_labels(train: npt.NDArray, labels: npt.NDArray, count: int, test: npt.NDArray) -> npt.NDArray:
-    """The labels that a logistic regression gives to test examples.
+    """The labels that a logistic regression predicts for test examples.
 
     Args:
         train: features of the training examples, `(examples, features)`, in random order.
         labels: their labels, whole numbers below `count`.
         count: number of classes.
-        test: features to predict the labels of.
+        test: features of the test examples.
 
     Returns:
         Whole numbers, `(test examples,)`.
@@ -31,7 +31,7 @@ def predicted_labels(train: npt.NDArray, labels: npt.NDArray, count: int, test: 
 
 
 def predicted_numbers(train: npt.NDArray, numbers: npt.NDArray, test: npt.NDArray) -> npt.NDArray:
-    """The numbers that a ridge regression gives to test examples; for the arguments, see `predicted_labels`."""
+    """The numbers that a ridge regression predicts for test examples; for the arguments, see `predicted_labels`."""
     train, test = standardised(train, test)
     held = every_fifth(len(train))
     kernels, biases = ridge_regression(train[~held], numbers[~held], L2S)
@@ -41,7 +41,7 @@ def predicted_numbers(train: npt.NDArray, numbers: npt.NDArray, test: npt.NDArra
 
 
 def ridge_regression(vectors: npt.NDArray, numbers: npt.NDArray, l2s: tuple[float, ...]) -> tuple[npt.NDArray, npt.NDArray]:
-    """Ridge regressions in closed form, all from one decomposition.
+    """Ridge regressions in closed form for several penalties, from a single decomposition.
 
         minimise   mean over examples of ½ (vector · kernel + bias − number)² + l2 / 2 · ‖kernel‖²
 

@@ -15,32 +15,32 @@ from keras_bert_rebuild.data.labelled.read_labelled import read_examples
 KINDS = ("classification", "similarity")
 _NAMED = re.compile(r"(?:(?P<kind>[a-z]+):)?(?P<name>[A-Za-z0-9][A-Za-z0-9_-]*)=(?P<train>[^,]+),(?P<dev>[^,]+)")
 
-# Fewer training examples leave nothing to choose a penalty by.
+# With fewer training examples, none are left to choose the penalty on.
 LEAST = 10
 
 
 @dataclass(frozen=True)
 class ProbeFiles:
-    """A probe as it is named in the settings."""
+    """A probe as given in the settings."""
 
     name: str
-    """Its name in columns and charts."""
+    """The name in columns and charts."""
 
     kind: str
     """"classification" of texts or pairs of texts, or "similarity", a number for each pair."""
 
     train: Path
-    """The file with the examples to learn from."""
+    """The file with the training examples."""
 
     dev: Path
-    """The file with the examples to be scored on."""
+    """The file with the examples to score on."""
 
 
 def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
-    """The probes of texts `NAME=TRAIN,DEV` or `KIND:NAME=TRAIN,DEV`.
+    """Parse probes of the form `NAME=TRAIN,DEV` or `KIND:NAME=TRAIN,DEV`.
 
     Raises:
-        ValueError: a text has another form, the kind is unknown, or two probes have one name.
+        ValueError: a text has another form, the kind is unknown, or two probes have the same name.
     """
     found: list[ProbeFiles] = []
     for text in texts:
@@ -59,13 +59,13 @@ def probe_files(texts: Sequence[str]) -> list[ProbeFiles]:
 
 @dataclass(frozen=True)
 class ProbeExamples:
-    """The examples of a probe: unique texts, and for each example where its text or texts stand among them."""
+    """The examples of a probe: unique texts, and for each example the indices of its text or texts."""
 
     files: ProbeFiles
-    """Where they come from."""
+    """The files of the examples."""
 
     texts: list[str]
-    """All texts, each once."""
+    """All unique texts."""
 
     train: npt.NDArray
     """Indices of the texts of the training examples, `(examples, 1)` or, for pairs, `(examples, 2)`."""
@@ -90,23 +90,23 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
     """Read and check the files of a probe.
 
     Args:
-        files: their names.
-        limit: maximum number of examples of each file; of more, as many are drawn.
-        seed: of the draws and of the order of the training examples.
+        files: the probe and its files.
+        limit: maximum number of examples per file; from larger files, this many are sampled.
+        seed: the seed of the sample and of the order of the training examples.
 
     Raises:
         OSError: a file cannot be read.
-        ValueError: it is not of this kind, has too few examples or only one label or score, some examples are pairs and others
-            are not, or the second file has a label that the first has not.
+        ValueError: a file is not of this kind, has too few examples or only one label or score, pairs and single texts are mixed,
+            or the second file has a label that is missing from the first.
     """
     parts = {name: read_examples(getattr(files, name), files.kind) for name in ("train", "dev")}
     labels = _labels(files, parts) if files.kind == "classification" else ()
     if not labels:
         for name, examples in parts.items():
             if len({example.score for example in examples}) < 2:
-                raise ValueError(f"a probe of similarity must have pairs with different scores; {getattr(files, name)} has none.")
+                raise ValueError(f"a similarity probe must have pairs with different scores; {getattr(files, name)} has none.")
     if len(parts["train"]) < LEAST:
-        raise ValueError(f"a probe must have at least {LEAST} examples to learn from; {files.train} has {len(parts['train'])}.")
+        raise ValueError(f"a probe must have at least {LEAST} training examples; {files.train} has {len(parts['train'])}.")
     known: dict[str, int] = {}
     rows = {name: _drawn(examples, limit, seed) for name, examples in parts.items()}
     widths = {len(_texts_of(example)) for examples in rows.values() for example in examples}
@@ -126,7 +126,7 @@ def read_probe(files: ProbeFiles, limit: int, seed: int = 0) -> ProbeExamples:
 
 
 def described_probes(probes: Sequence[ProbeExamples]) -> dict[str, Any]:
-    """What identifies the files of probes, for the settings of a run; empty without probes."""
+    """The entries that identify the files of probes in the settings of a run; empty without probes."""
     return {"probed": {probe.files.name: {"kind": probe.files.kind, **probe.sha256} for probe in probes}} if probes else {}
 
 
@@ -134,12 +134,12 @@ def _labels(files: ProbeFiles, parts: dict[str, list[Any]]) -> tuple[str, ...]:
     labels = tuple(sorted({example.label for example in parts["train"]}))
     if len(labels) < 2:
         found = f"all examples of {files.train} are {labels[0]!r}" if labels else f"{files.train} has no example"
-        raise ValueError(f"a probe must have at least two labels to tell apart; {found}.")
+        raise ValueError(f"a probe must have at least two labels; {found}.")
     if not parts["dev"]:
-        raise ValueError(f"a probe must have examples to be scored on; {files.dev} has none.")
+        raise ValueError(f"a probe must have examples to score on; {files.dev} has none.")
     unknown = next((example for example in parts["dev"] if example.label not in labels), None)
     if unknown is not None:
-        raise ValueError(f"a probe must have its labels in {files.train}; {unknown.where} has {unknown.label!r}.")
+        raise ValueError(f"every label of a probe must occur in {files.train}; {unknown.where} has {unknown.label!r}.")
     return labels
 
 

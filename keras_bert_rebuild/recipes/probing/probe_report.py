@@ -1,4 +1,4 @@
-"""The scores of the probes of a run, beside what they are compared with."""
+"""The scores of the probes of a run, next to their baselines."""
 
 import os
 
@@ -7,7 +7,7 @@ from keras_bert_rebuild.recipes.probing.baselines import BASELINES, read_baselin
 
 
 def probe_report(folder: str | os.PathLike[str]) -> list[str]:
-    """A line for each probe of a run: its last score, and what it is compared with."""
+    """A line for each probe of a run: its last score and its baselines."""
     baselines = read_baselines(folder)
     curves = read_curves(folder) if baselines else {}
     lines = []

@@ -1,4 +1,4 @@
-"""Probes of a model in training: how well a linear function of its frozen vectors tells the labels of given files."""
+"""Probes of a model in training: how well a linear function of its frozen vectors predicts the labels of given files."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,14 +29,14 @@ def _column(probe):
 class Probes:
     """The probes of a run.
 
-    Texts are tokenised once. For every measurement the weights are copied, the vectors of all texts computed, and a linear model
-    is fitted to those of the training examples and scored on the others: the score depends on the weights and the files alone.
+    Texts are tokenised once. For every measurement the weights are copied, the vectors of all texts are computed, and a linear
+    model is fitted on the training examples and scored on the others: the score depends only on the weights and the files.
 
     Args:
         probes: a list of `ProbeExamples`.
         model: the model in training, or its encoder, with a `BertConfig` in `config`.
-        tokenizer: its tokenizer.
-        max_len: maximum number of tokens of a text; longer ones are cut.
+        tokenizer: the model's tokenizer.
+        max_len: maximum number of tokens of a text; longer texts are truncated.
     """
 
     def __init__(self, probes: Sequence[ProbeExamples], model: keras.Model, tokenizer: BatchTokenizer, max_len: int) -> None:
@@ -45,13 +45,13 @@ class Probes:
         self._rows = [self.copy.rows(probe.texts) for probe in self.probes] if self.copy.here else []
 
     def scores(self, goes_on: Callable[[], bool] = lambda: True) -> dict[str, float]:
-        """The score of every probe by column; on other hosts than the first, which take part, none.
+        """The score of every probe by column, on host 0; other hosts take part and get an empty dictionary.
 
         Args:
-            goes_on: asked before every probe; the answer False ends the measurement.
+            goes_on: called before every probe; False ends the measurement.
 
         Returns:
-            All scores, or none if it was ended.
+            All scores, or none if the measurement was ended.
         """
         self.copy.update()
         found = {}
@@ -62,10 +62,10 @@ class Probes:
         return found
 
     def baselines(self) -> list[dict[str, Any]]:
-        """What the scores are to be compared with: one dictionary for each probe, on the first host.
+        """The baselines of the scores: one dictionary for each probe, on host 0.
 
-        "majority" is the accuracy of always giving the most frequent label of the training file. "bag_of_words" is the same linear
-        model of the counts of tokens, and of pairs with scores the cosine of these counts.
+        "majority" is the accuracy of always predicting the most frequent label of the training file. "bag_of_words" is the score of
+        the same linear model on token counts, or, for pairs with scores, of the cosine similarity of these counts.
         """
         found = []
         for probe, (inputs, _) in zip(self.probes, self._rows, strict=False):
@@ -83,11 +83,11 @@ class Probes:
 
 
 def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
-    """The accuracy, or for pairs with scores Spearman's correlation, of a linear model of vectors.
+    """The accuracy, or for pairs with scores Spearman's correlation, of a linear model on vectors.
 
     Args:
         probe: the examples.
-        vectors: of their texts, `(texts, width)`.
+        vectors: the vectors of their texts, `(texts, width)`.
     """
     train, dev = (features_of(vectors[part], bool(probe.labels)) for part in (probe.train, probe.dev))
     if probe.labels:
@@ -97,16 +97,16 @@ def score(probe: ProbeExamples, vectors: npt.NDArray[Any]) -> float:
 
 
 def _correlation(right, predicted):
-    """Spearman's correlation; 0 for constant predictions, which tell nothing."""
+    """Spearman's correlation; 0 for constant predictions."""
     found = spearman(right, predicted)
     return 0.0 if np.isnan(found) else found
 
 
 def features_of(vectors: npt.NDArray[Any], ordered: bool) -> npt.NDArray[Any]:
-    """The features of examples: the vector u of a text; of a pair |u − v| and u · v, and if the order matters u and v too.
+    """The features of examples: for a text its vector u; for a pair |u − v| and u · v, and if the order matters also u and v.
 
     Args:
-        vectors: `(examples, texts of an example, width)`.
+        vectors: `(examples, texts per example, width)`.
         ordered: whether the two texts of a pair have different roles, as in entailment.
 
     Reference: Conneau et al., 2017, section 3.1 (https://arxiv.org/abs/1705.02364); Tai et al., 2015, section 4.2, for similarity.

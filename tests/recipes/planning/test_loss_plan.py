@@ -73,8 +73,8 @@ def test_a_model_near_the_runs_has_the_loss_of_the_law_and_others_have_none(runs
     assert 0 < near.beyond < 1 < far.beyond
     assert 0 < near.hours < far.hours
     text = " ".join(planned.notes)
-    assert "No loss is given for large: more than 1 orders of magnitude beyond the runs" in text
-    assert "Beyond four passes" in text
+    assert "No loss is given for large: more than 1 orders of magnitude outside the runs" in text
+    assert "Beyond four epochs" in text
     assert loss_plan(runs, ["large"], tokens=1e8, gpu="h100", orders=3).rows[0].loss is not None
 
 
@@ -95,15 +95,15 @@ def test_runs_of_one_size_say_nothing_of_another(runs, tmp_path):
     planned = loss_plan(same, [size, "mini"], tokens=2e8, gpu="h100")
     assert planned.rows[0].loss == pytest.approx(float(KNOWN.loss(planned.rows[0].parameters, 2e8)), rel=1e-3)
     assert (planned.rows[1].loss, planned.rows[1].beyond) == (None, None)
-    assert planned.notes[0].startswith("All runs are of one size")
+    assert planned.notes[0].startswith("All runs have one size")
 
 
 def test_runs_that_cannot_be_compared_or_are_not_over_are_errors(runs, tmp_path):
     other = write_run(tmp_path / "other", 32, 10**6, mask_rate=0.3)
-    with pytest.raises(ValueError, match=r"losses must be those of one corpus and objective; .*mask_rate is 0\.3 and 0\.15"):
+    with pytest.raises(ValueError, match=r"expected runs on one corpus with one objective; .*mask_rate is 0\.3 and 0\.15"):
         measured_runs([*runs, other])
     (other / "model").rmdir()
-    with pytest.raises(ValueError, match=r"needs runs that are over, with a model; .*other has none yet"):
+    with pytest.raises(ValueError, match=r"needs finished runs; .*other has no model yet"):
         measured_runs([other])
     with pytest.raises(ValueError, match=r"expected the folder of a pretraining run"):
         measured_runs([tmp_path])
@@ -112,7 +112,7 @@ def test_runs_that_cannot_be_compared_or_are_not_over_are_errors(runs, tmp_path)
 
 
 def test_tokens_and_hours_exclude_each_other(runs):
-    with pytest.raises(ValueError, match=r"tokens or hours; got 5 tokens and 2 hours"):
+    with pytest.raises(ValueError, match=r"expected tokens or hours of a training, not both; got 5 tokens and 2 hours"):
         loss_plan(runs, tokens=5, hours=2)
 
 

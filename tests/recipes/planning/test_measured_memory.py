@@ -61,14 +61,14 @@ def test_a_plan_of_this_processor_is_judged_by_what_was_measured(child):
 
 
 def test_devices_that_are_not_here_are_not_measured():
-    with pytest.raises(ValueError, match="measure is for this processor, cpu=True; got NVIDIA H100 SXM"):
+    with pytest.raises(ValueError, match="measure must be for the CPU of this machine, cpu=True; got NVIDIA H100 SXM"):
         plan("tiny", gpu="h100", measure=True)
 
 
 def test_a_step_that_fails_is_one_sentence(child, monkeypatch):
     for code, errors, reason in (
         (1, "Traceback\nValueError: too long\n", "ValueError: too long"),
-        (-9, "", "the system ended it, probably"),
+        (-9, "", "the system killed it, probably"),
     ):
         monkeypatch.setattr(
             subprocess, "run", lambda command, code=code, errors=errors, **_: subprocess.CompletedProcess(command, code, "", errors)

@@ -98,5 +98,5 @@ def test_the_processor_is_measured(monkeypatch):
     topology = this_processor("float32")
     assert (topology.count, topology.device.flops("float32"), topology.device.memory) == (1, 2e11, 8e9)
     monkeypatch.setattr("keras_bert_rebuild.recipes.planning.plan_devices.available_bytes", lambda: None)
-    with pytest.raises(ValueError, match="how much memory is free"):
+    with pytest.raises(ValueError, match="reports its free memory"):
         this_processor("float32")

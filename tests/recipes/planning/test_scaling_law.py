@@ -105,5 +105,5 @@ def test_the_optimum_has_the_least_loss_of_all_sizes_for_its_operations():
     assert 6 * size * tokens == pytest.approx(1e18)
     sizes = size * np.geomspace(1 / 3, 3, 61)
     assert np.argmin(KNOWN.loss(sizes, 1e18 / 6 / sizes)) == 30
-    with pytest.raises(ValueError, match="a term of parameters and one of tokens"):
+    with pytest.raises(ValueError, match="a term for parameters and one for tokens"):
         ScalingLaw(1.0, None, None, 2.0, 0.3).optimum(1e18)

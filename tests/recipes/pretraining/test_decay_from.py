@@ -74,10 +74,13 @@ def test_without_a_step_it_falls_from_the_newest_checkpoint_before_the_fall_for_
     ("given", "said"),
     [
         ({"decay_step": 3}, "must have a checkpoint of step 3 in .*; it has 2, 4, 6, 8: see keep_checkpoints"),
-        ({"decay_step": 8}, "decay_step must be from 1 to 6, where the rate of .* is neither rising nor falling; got 8"),
-        ({"decay_step": 6, "steps": 6}, "steps must be above decay_step, .*; got 6 steps and a fall from 6"),
+        ({"decay_step": 8}, "decay_step must be from 1 to 6, where the learning rate of .* is constant; got 8"),
+        ({"decay_step": 6, "steps": 6}, "steps must be above decay_step, .*; got steps=6 and decay_step=6"),
         ({"learning_rate": 0.5}, "with its own settings: learning_rate is 0.5 and was 0.01. Leave them out"),
-        ({"steps": 7, "decay_fraction": 0.5, "schedule": "trapezoidal"}, "must be given by steps or decay_fraction; got 7 and 0.5"),
+        (
+            {"steps": 7, "decay_fraction": 0.5, "schedule": "trapezoidal"},
+            "must end by either steps or decay_fraction; got 7 and 0.5",
+        ),
     ],
 )
 def test_a_fall_that_cannot_begin_is_refused_before_anything_is_written(corpus, long, tmp_path, given, said):
@@ -90,8 +93,11 @@ def test_the_other_run_must_be_a_trapezoidal_one(corpus, tmp_path):
     with pytest.raises(ValueError, match="decay_from must be the folder of a run, with its settings"):
         decayed(corpus, tmp_path, tmp_path / "run")
     for settings, said in (
-        (PretrainSettings(steps=10), "schedule='trapezoidal', whose rate stays before it falls; .* has 'linear'"),
-        (PretrainSettings(minutes=1, schedule="trapezoidal"), "without minutes, whose rate stays before it falls; .* has 1"),
+        (PretrainSettings(steps=10), "schedule='trapezoidal', with a constant learning rate before its decay; .* has 'linear'"),
+        (
+            PretrainSettings(minutes=1, schedule="trapezoidal"),
+            "without minutes, with a constant learning rate before its decay; .* has 1",
+        ),
     ):
         (tmp_path / "settings.yaml").write_text(yaml.safe_dump(settings.resolved()))
         with pytest.raises(ValueError, match=said):

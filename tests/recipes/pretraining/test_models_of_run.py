@@ -41,5 +41,5 @@ def test_a_folder_that_is_no_run_is_refused(run, tmp_path):
     with pytest.raises(ValueError, match=r"the folder of a pretraining with settings.yaml and checkpoints; .* has none"):
         steps_of_run(tmp_path)
     (tmp_path / "model").mkdir()
-    with pytest.raises(ValueError, match="the run must be over"):
+    with pytest.raises(ValueError, match="expected a finished run"):
         next(models_of_run(tmp_path / "other", [1]))

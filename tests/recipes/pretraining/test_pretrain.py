@@ -242,5 +242,5 @@ def test_a_run_can_start_from_a_checkpoint(corpus, undisturbed, tmp_path):
 
 def test_a_checkpoint_of_another_vocabulary_is_an_error(undisturbed, tmp_path):
     other = small_corpus(documents=30, passages=4, longest=10)
-    with pytest.raises(ValueError, match="must fit the store: expected"):
+    with pytest.raises(ValueError, match="must match the store: expected"):
         pretrain(other, tmp_path / "run", SETTINGS, init=str(undisturbed[0] / "model"))

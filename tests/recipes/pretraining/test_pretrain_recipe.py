@@ -277,7 +277,7 @@ def test_a_decision_that_was_damaged_is_refused(corpus, recipe, whole, tmp_path)
     values = yaml.safe_load((whole[0] / "recipe.yaml").read_text())
     (tmp_path / "vocab.txt").write_text("")
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({**values, "decided": {"size": 9, "flops_per_second": 1.0}}))
-    with pytest.raises(ValueError, match="written by a training by a recipe"):
+    with pytest.raises(ValueError, match="must be the file of a training by a recipe"):
         trained(corpus, tmp_path, recipe)
 
 

@@ -138,7 +138,7 @@ def test_a_file_that_is_no_recipe_is_refused_in_a_sentence_with_its_name(tmp_pat
 
 
 def test_a_recipe_that_is_not_there_is_refused_with_those_that_are(tmp_path):
-    with pytest.raises(ValueError, match="one of bert, modern or a YAML file of one; got 'modrn'"):
+    with pytest.raises(ValueError, match="one of bert, modern or the path of a YAML file; got 'modrn'"):
         read_recipe("modrn")
 
 

@@ -101,7 +101,7 @@ class FailingWriter(CheckpointWriter):
     def check(self):
         self.rows += 1
         if self.rows == 4:
-            spoiled = SpoiledStateError("weights/kernel holds numbers that are not finite")
+            spoiled = SpoiledStateError("weights/kernel contains NaN or infinity")
             spoiled.step = 6
             raise spoiled
 
@@ -111,7 +111,7 @@ def test_an_error_of_a_checkpoint_in_the_background_ends_the_run_at_its_next_row
     run.writer = FailingWriter(CheckpointFolder(tmp_path), background=True)
     with pytest.raises(NonFiniteLossError) as error:
         run.finish()
-    assert str(error.value) == "After step 3 weights/kernel holds numbers that are not finite; no checkpoint of it was written."
+    assert str(error.value) == "After step 3 weights/kernel contains NaN or infinity; no checkpoint of it was written."
     assert run.saved == [0, 6]
 
 

@@ -51,10 +51,13 @@ def test_settings_without_probes_say_nothing_of_them():
     [
         (
             {"train": "a\tyes\nb\tyes\n", "dev": "a\tyes\n"},
-            r"two labels to tell apart; all examples of .*train\.tsv are 'yes'",
+            r"two labels; all examples of .*train\.tsv are 'yes'",
         ),
-        ({"train": TRAIN, "dev": "a\teven\nb\tsad\n"}, r"must have its labels in .*train\.tsv; .*dev\.tsv, line 2 has 'sad'\."),
-        ({"train": "a\tyes\nb\tno\n", "dev": "a\tyes\n"}, r"at least 10 examples to learn from; .*train\.tsv has 2\."),
+        (
+            {"train": TRAIN, "dev": "a\teven\nb\tsad\n"},
+            r"every label of a probe must occur in .*train\.tsv; .*dev\.tsv, line 2 has 'sad'\.",
+        ),
+        ({"train": "a\tyes\nb\tno\n", "dev": "a\tyes\n"}, r"at least 10 training examples; .*train\.tsv has 2\."),
         ({"train": TRAIN, "dev": "a\tb\teven\n"}, r"must all be texts or all be pairs; .* have both\."),
         ({"train": "", "dev": "a\teven\n"}, r"train\.tsv"),
     ],
