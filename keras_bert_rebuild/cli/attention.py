@@ -40,15 +40,16 @@ def add_arguments(parser):
         nargs="?",
         const="integrated_gradients",
         metavar="METHOD",
-        help="of a fine-tuned task: under the words how much each carried its answer (integrated_gradients)",
+        help="of a fine-tuned task, or two: under the words how much each carried its answer (integrated_gradients)",
     )
-    parser.add_argument("--lens", action="store_true", help="of a model with an MLM head: what it says after every block")
+    parser.add_argument("--lens", action="store_true", help="of a model with an MLM head, or two: what it says after every block")
     parser.add_argument(
         "--importance",
         type=Path,
         metavar="FILE",
         help="JSON with a list for every layer of a number for every head, to order the heads",
     )
+    parser.add_argument("--other-importance", type=Path, metavar="FILE", help="the same for the heads of the other model")
 
 
 def run(args):
@@ -68,10 +69,11 @@ def _check_together(args):
     if args.checkpoints and args.other:
         raise ValueError("--checkpoints and --other cannot be used together: on the page any two checkpoints can be compared.")
     for name in ("why", "lens", "importance"):
-        if getattr(args, name) and (args.checkpoints or args.other):
-            raise ValueError(f"--{name} is for a page of one model; leave out --checkpoints and --other.")
-    if args.other_tokenizer and not args.other:
-        raise ValueError("--other-tokenizer is that of --other, which is not given.")
+        if getattr(args, name) and args.checkpoints:
+            raise ValueError(f"--{name} is for one model or two, not for the steps of a training; leave out --checkpoints.")
+    for option in ("other_tokenizer", "other_importance"):
+        if getattr(args, option) and not args.other:
+            raise ValueError(f"--{option.replace('_', '-')} is that of --other, which is not given.")
 
 
 def _page(args, chosen):
@@ -79,42 +81,51 @@ def _page(args, chosen):
     from keras_bert_rebuild.pretrained import from_pretrained
     from keras_bert_rebuild.text.load_tokenizer import load_tokenizer
 
-    tokenizer = load_tokenizer(args.tokenizer or args.model)
-    model = from_pretrained(args.model)
+    tokenizer, model = load_tokenizer(args.tokenizer or args.model), from_pretrained(args.model)
+    panels = _panels(args, args.model, model, tokenizer, args.importance)
     if args.other:
-        chosen = {
-            **chosen,
-            "other": from_pretrained(args.other),
-            "other_tokenizer": load_tokenizer(args.other_tokenizer or args.other),
+        other, other_tokenizer = from_pretrained(args.other), load_tokenizer(args.other_tokenizer or args.other)
+        chosen |= {
+            "other": other,
+            "other_tokenizer": other_tokenizer,
             "other_name": _name(args.other),
+            "other_panels": _panels(args, args.other, other, other_tokenizer, args.other_importance),
         }
-    if args.why:
-        chosen["attributions"] = [_token_scores(args)]
-    if args.lens:
-        chosen["lens"] = _lens_rows(args, model, tokenizer)
-    if args.importance:
-        chosen["importance"] = _importance(args.importance)
-    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **chosen)
+    own = {"attributions": panels.attributions, "lens": panels.lens, "importance": panels.importance}
+    return show_attention(model, tokenizer, args.text, args.pair, max_len=args.max_len, name=_name(args.model), **own, **chosen)
 
 
-def _token_scores(args):
-    """The attribution of the task's own answer, as the page shows it."""
+def _panels(args, path, model, tokenizer, importance):
+    """What was asked for besides attention, of one model."""
+    from keras_bert_rebuild.explain.page_panels import Panels
+
+    return Panels(
+        [_token_scores(args, path)] if args.why else (),
+        _lens_rows(args, path, model, tokenizer) if args.lens else None,
+        None if importance is None else _importance(importance),
+    )
+
+
+def _token_scores(args, path):
+    """The attribution of a task's own answer, as the page shows it."""
     from keras_bert_rebuild.explain.page_panels import TokenScores
     from keras_bert_rebuild.interpret.attribute_texts import attribute
     from keras_bert_rebuild.tasks.saved_task import load_task
 
     pairs = None if args.pair is None else [args.pair]
-    (found,) = attribute(load_task(args.model), [args.text], pairs, method=args.why)
+    (found,) = attribute(load_task(path), [args.text], pairs, method=args.why)
     if any(token.row for token in found.tokens):
         raise ValueError("--why is for a text that the task reads at once; this one takes several windows: shorten it.")
     tokens, scores = zip(*((token.token, token.score) for token in found.tokens), strict=True)
     return TokenScores(tokens, scores, found.method, found.target, found.value, found.value_at_baseline)
 
 
-def _lens_rows(args, model, tokenizer):
+def _lens_rows(args, path, model, tokenizer):
     from keras_bert_rebuild.explain.page_panels import LensRows
     from keras_bert_rebuild.interpret.lens_of_text import logit_lens
 
+    if "MLM" not in model.output_names:
+        raise ValueError(f"--lens needs a model with an MLM head; the outputs of {path} are {', '.join(model.output_names)}.")
     lens = logit_lens(model, tokenizer, args.text, args.pair, max_len=args.max_len)
     return LensRows(lens.depths, lens.top_tokens, lens.top_probabilities)
 

@@ -3,13 +3,10 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.device_options import add_device_options
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive
+from keras_bert_rebuild.cli.block_options import add_block_options, check_output
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
-
-FORMATS = ("text", "json", "svg")
 
 
 def add_arguments(parser):
@@ -17,25 +14,13 @@ def add_arguments(parser):
     parser.add_argument("model", help="a folder or file that from_pretrained reads")
     parser.add_argument("other", nargs="?", help="a second model; without it the blocks of the first are compared with each other")
     parser.add_argument("--texts", type=Path, required=True, help="a file with a text in every line, also .gz or .xz")
-    parser.add_argument("--limit", type=positive, default=1000, metavar="N", help="texts of the file, a random sample (1000)")
-    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean", help="the vector of a text (mean)")
-    parser.add_argument(
-        "--max-len", type=positive, metavar="N", help="tokens to cut texts to (as many as the model takes, at most 512)"
-    )
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample (0)")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to show it (text)")
-    parser.add_argument("--output", type=Path, help="the SVG file to write, with --format svg")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
     parser.add_argument("--other-tokenizer", type=Path, help="that of the second model, if it is not in its folder")
-    add_overwrite(parser, "the picture")
-    add_device_options(parser)
+    add_block_options(parser, 1000, "texts of the file", "of the sample")
 
 
 def run(args):
     """Compare, show the result and return the exit code."""
-    if (args.format == "svg") != (args.output is not None):
-        raise ValueError("--format svg and --output belong together: a picture is a file, the other formats are printed.")
+    check_output(args)
     if args.other_tokenizer is not None and args.other is None:
         raise ValueError("--other-tokenizer is for a second model; there is one model.")
     if args.output is None:

@@ -3,14 +3,13 @@
 import json
 from pathlib import Path
 
-from keras_bert_rebuild.cli.device_options import add_device_options
+from keras_bert_rebuild.cli.block_options import add_block_options, check_output
 from keras_bert_rebuild.cli.finetune import Columns
-from keras_bert_rebuild.cli.option_kinds import add_overwrite, positive, yes_or_no
+from keras_bert_rebuild.cli.option_kinds import yes_or_no
 from keras_bert_rebuild.files.durable import write_text
 from keras_bert_rebuild.files.kinds import DRAWING
 from keras_bert_rebuild.files.output import claimed_file
 
-FORMATS = ("text", "json", "svg")
 KINDS = ("classification", "tagging")
 
 
@@ -22,24 +21,12 @@ def add_arguments(parser):
     parser.add_argument("--kind", choices=KINDS, help="labels of texts, or tags of words (tagging for conll and conllu)")
     parser.add_argument("--columns", nargs="+", action=Columns, metavar="PART=NAME", help="names of the parts in the files")
     parser.add_argument("--header", type=yes_or_no, metavar="yes|no", help="whether the first row of a table names its columns")
-    parser.add_argument("--limit", type=positive, default=2000, metavar="N", help="texts of each file, a random sample (2000)")
-    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean", help="the vector of a text (mean)")
-    parser.add_argument(
-        "--max-len", type=positive, metavar="N", help="tokens to cut texts to (as many as the model takes, at most 512)"
-    )
-    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="rows of a batch (32)")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample and of the labels of the control task (0)")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to show it (text)")
-    parser.add_argument("--output", type=Path, help="the SVG file to write, with --format svg")
-    parser.add_argument("--tokenizer", type=Path, help="folder or file of the tokenizer, if it is not in the model's folder")
-    add_overwrite(parser, "the picture")
-    add_device_options(parser)
+    add_block_options(parser, 2000, "texts of each file", "of the sample and of the labels of the control task")
 
 
 def run(args):
     """Probe, show the result and return the exit code."""
-    if (args.format == "svg") != (args.output is not None):
-        raise ValueError("--format svg and --output belong together: a picture is a file, the other formats are printed.")
+    check_output(args)
     if args.output is None:
         _print(_probing(args), args.format)
         return 0

@@ -1,7 +1,7 @@
 """The data of an attention page: a function from arrays to a dictionary for JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from keras_bert_rebuild.explain.attention_maps import AttentionMaps
 from keras_bert_rebuild.explain.attention_patterns import PATTERNS, attention_patterns
 from keras_bert_rebuild.explain.embedding_anatomy import EmbeddingAnatomy
 from keras_bert_rebuild.explain.packed_arrays import PRECISIONS, pack
-from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores, attribution_data, importance_data, lens_data
+from keras_bert_rebuild.explain.page_panels import Panels, attribution_data, importance_data, lens_data
 from keras_bert_rebuild.explain.page_sizes import PAGE_BYTES, REST, precision_that_fits, too_large
 
 # What the terms of disentangled attention are called on the page (He et al., 2021, section 3.1).
@@ -39,6 +39,9 @@ class PageSource:
     step: int | None = None
     """The step of the training, for a page with a slider."""
 
+    panels: Panels = field(default_factory=Panels)
+    """Attributions, the lens and the importance of heads, as far as they are known."""
+
 
 @dataclass(frozen=True)
 class PageContents:
@@ -56,15 +59,6 @@ class PageContents:
     head_count: int | None = None
     """See `layer_count`."""
 
-    attributions: Sequence[TokenScores] = ()
-    """Scores of the tokens, one record for each answer that is explained."""
-
-    lens: LensRows | None = None
-    """What the head would say after every block."""
-
-    importance: Any = None
-    """A number for every head of the model, `(layers, heads)`."""
-
 
 def page_data(contents: PageContents) -> dict[str, Any]:
     """The data of the page, as a dictionary for JSON.
@@ -80,14 +74,14 @@ def page_data(contents: PageContents) -> dict[str, Any]:
     layer_count = contents.layer_count or max(first.layers) + 1
     head_count = contents.head_count or max(first.heads) + 1
     made, arrays = _sources(sources)
-    tokens = _tokens(first)
-    lens = None
-    if contents.lens is not None:
-        lens, arrays["lens"] = lens_data(contents.lens, tokens)
+    for source, data in zip(sources, made, strict=True):
+        panels, lens = _panels(source, layer_count, head_count)
+        data |= panels
+        arrays |= {} if lens is None else {f"lens{data['suffix']}": lens}
     return {
         "name": sources[0].name,
         "texts": _texts(contents.texts, first),
-        "tokens": tokens,
+        "tokens": list(first.tokens[0]),
         "surfaces": None if first.surfaces is None else list(first.surfaces[0]),
         "continues": _continues(first),
         "ids": first.ids[0].tolist(),
@@ -98,18 +92,20 @@ def page_data(contents: PageContents) -> dict[str, Any]:
         "headCount": head_count,
         "patterns": _patterns(first),
         "sources": made,
-        "attributions": attribution_data(contents.attributions, tokens),
-        "lens": lens,
-        "importance": None
-        if contents.importance is None
-        else importance_data(contents.importance, first.layers, first.heads, layer_count, head_count),
-        "offBy": {field: PRECISIONS[array["precision"]][1] for field, array in arrays.items()},
+        "offBy": {name: PRECISIONS[array["precision"]][1] for name, array in arrays.items()},
         "arrays": arrays,
     }
 
 
-def _tokens(maps):
-    return list(maps.tokens[0])
+def _panels(source, layer_count, head_count):
+    """The panels of a source as data, and the array of its lens or None."""
+    maps, panels = source.maps, source.panels
+    tokens = list(maps.tokens[0])
+    lens, array = (None, None) if panels.lens is None else lens_data(panels.lens, tokens)
+    importance = panels.importance
+    if importance is not None:
+        importance = importance_data(importance, maps.layers, maps.heads, layer_count, head_count)
+    return {"attributions": attribution_data(panels.attributions, tokens), "lens": lens, "importance": importance}, array
 
 
 def _check_source(source, first):
@@ -163,7 +159,7 @@ def _arrays(source, precision):
     maps = source.maps
     arrays = {"probabilities": pack(maps.probabilities[:, 0], precision)}
     if maps.queries is not None:
-        arrays |= {field: pack(getattr(maps, field)[:, 0], "float16") for field in ("queries", "keys")}
+        arrays |= {name: pack(getattr(maps, name)[:, 0], "float16") for name in ("queries", "keys")}
         arrays |= {} if maps.terms is None else {"terms": pack(maps.terms[:, 0], "float16")}
     if source.anatomy is not None:
         arrays |= _embedding_arrays(source.anatomy)

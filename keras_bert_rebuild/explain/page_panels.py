@@ -46,6 +46,20 @@ class LensRows:
     """Their probabilities, `(rows, positions, ranks)`."""
 
 
+@dataclass(frozen=True)
+class Panels:
+    """What a page shows of one model besides its attention."""
+
+    attributions: Sequence[TokenScores] = ()
+    """Scores of the tokens, one record for each answer that is explained; records with the same fields will do."""
+
+    lens: LensRows | None = None
+    """What the head would say after every block."""
+
+    importance: Any = None
+    """A number for every head of the model, `(layers, heads)`."""
+
+
 def attribution_data(attributions, tokens):
     """The attributions as data of the page.
 

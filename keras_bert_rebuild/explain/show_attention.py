@@ -13,7 +13,7 @@ from keras_bert_rebuild.explain.embedding_anatomy import embedding_anatomy
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, find_encoder, heads_present
 from keras_bert_rebuild.explain.html_page import HtmlPage
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource
-from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
+from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
 from keras_bert_rebuild.explain.page_sizes import heads_that_fit
 
 
@@ -37,6 +37,7 @@ def show_attention(
     attributions: Sequence[TokenScores] = (),
     lens: LensRows | None = None,
     importance: Any = None,
+    other_panels: Panels | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> AttentionPage:
     """Attention and embeddings of a text as one self-contained HTML page, of one model or of two side by side.
@@ -56,6 +57,7 @@ def show_attention(
         attributions: scores of the tokens (`TokenScores`, or records with its fields), shown under the words.
         lens: what the head would say after every block.
         importance: a number for every head, `(layers, heads)`, by which heads can be ordered.
+        other_panels: attributions, lens and importance of the other model.
         path: also write the page to this file.
 
     Returns:
@@ -63,7 +65,8 @@ def show_attention(
 
     Raises:
         ValueError: the model has no encoder, a layer or head does not exist, the text is not a string or is too long, the other
-            model has other numbers of layers or heads, or a panel is that of another text.
+            model has other numbers of layers or heads, a panel is that of another text, or there are scores of tokens or a lens and
+            the two models cut the text into different tokens.
         MemoryError: the arrays do not fit into memory.
         OSError: the file cannot be written.
 
@@ -83,17 +86,25 @@ def show_attention(
     copies = 1 if other is None else 2
     layers, heads = heads_that_fit(blocks, head_count, len(anatomy.tokens), width, layers, heads, terms, copies)
     maps = maps_of_text(model, tokenizer, texts, layers, heads, max_len, vectors=True)
-    sources = [PageSource(maps, anatomy, model.name if name is None else name)]
+    panels = Panels(attributions, lens, importance)
+    sources = [PageSource(maps, anatomy, model.name if name is None else name, panels=panels)]
     if other is not None:
         tokens = tokenizer if other_tokenizer is None else other_tokenizer
         name = other.name if other_name is None else other_name
         theirs = maps_of_text(other, tokens, texts, layers, heads, max_len, vectors=True)
         if same_tokens(maps, theirs):
-            sources.append(PageSource(theirs, embedding_anatomy(other, tokens, text, pair, max_len), name))
+            theirs_of_text = embedding_anatomy(other, tokens, text, pair, max_len)
+            sources.append(PageSource(theirs, theirs_of_text, name, panels=other_panels or Panels()))
         else:
-            both = aligned_maps(maps, theirs, texts)
-            sources = [PageSource(aligned, None, of) for aligned, of in zip(both, (sources[0].name, name), strict=True)]
-    contents = PageContents(sources, texts, blocks, head_count, attributions, lens, importance)
+            both, of_models = aligned_maps(maps, theirs, texts), (panels, other_panels or Panels())
+            if any(shown.attributions or shown.lens is not None for shown in of_models):
+                raise ValueError(
+                    "attributions and the lens are of tokens: they can be shown beside those of another model only if both cut the "
+                    f"text into the same tokens; these two cut it into {maps.ids.shape[1]} and {theirs.ids.shape[1]}."
+                )
+            names = sources[0].name, name
+            sources = [PageSource(one, None, of, panels=shown) for one, of, shown in zip(both, names, of_models, strict=True)]
+    contents = PageContents(sources, texts, blocks, head_count)
     page = AttentionPage(page_of(contents))
     if path is not None:
         page.save(path)

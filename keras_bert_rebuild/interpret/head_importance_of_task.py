@@ -4,17 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_bert_rebuild.explain.encoder_walk import ATTENTION, heads_present
+from keras_bert_rebuild.interpret.losses_of_examples import LossesOfExamples
 from keras_bert_rebuild.interpret.seams import changed, encoder_of
 from keras_bert_rebuild.interpret.sites import HEADS
 from keras_bert_rebuild.kernels.gradients import value_and_gradient
-from keras_bert_rebuild.tasks.group_task import GroupTask
 from keras_bert_rebuild.tasks.task import Progress, Task
-from keras_bert_rebuild.tasks.vector_task import VectorTask
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,8 @@ class HeadImportance:
     """Those of the means over examples, `(blocks, heads)`; NaN with one example."""
 
     examples: int
-    """How many examples the means are over: each window of a long text is one, the choices of a question are one."""
+    """How many examples the means are over: each window of a long text is one; the choices of a question, the two texts of a pair,
+    a query and its texts are one."""
 
     present: tuple[tuple[int, ...], ...]
     """The heads that every block has."""
@@ -83,11 +82,14 @@ def head_importance(
     see. The absolute value keeps examples that a head helps and examples that it harms from cancelling. It orders heads that are
     taken away one at a time; heads that do the same work each look unimportant beside the others.
 
+    The loss is the one that the task is trained with. Where it compares the examples of a batch, as most losses of embedders do, it
+    is the loss of the batch times its number of examples, and m multiplies the head in the texts of one example, of a pair or of a
+    query and its texts, while the others stay. Such importances depend on `batch_size`, as the loss does.
+
     Args:
-        task: a task whose loss is that of one example at a time: classification of texts or tokens, question answering, multiple
-            choice, reranking.
+        task: any task that can be fine-tuned.
         examples: labelled examples, as for `finetune`.
-        batch_size: rows of a batch.
+        batch_size: rows of a batch; for embedders pairs, groups or texts with labels.
         per_block: divide the importances of a block by their Euclidean length, as the paper does.
         progress: called with the number of finished batches and of all batches.
 
@@ -95,19 +97,17 @@ def head_importance(
         A `HeadImportance`.
 
     Raises:
-        ValueError: examples without labels, or a task whose loss compares the examples of a batch.
+        ValueError: not a task, or examples without labels.
 
     Reference: Michel et al., 2019, section 4.1 (https://arxiv.org/abs/1905.10650).
     """
-    encoder, loss = encoder_of(task.model), _loss_of(task)
-    batches = task.batches(task.encode(examples), batch_size)
+    encoder = encoder_of(task)
+    losses = LossesOfExamples(task, encoder, examples, batch_size)
     present, gradients = heads_present(encoder), []
-    group = getattr(batches, "list_size", getattr(batches, "group", 1))  # rows of candidates, of choices, or of one text
-    for index in range(len(batches)):
-        inputs, targets = batches[index][:2]
-        gradients.append(_gradients(task, encoder, present, loss, inputs, targets, group))
+    for done, batch in enumerate(losses, 1):
+        gradients.append(_gradients(task, encoder, present, batch))
         if progress is not None:
-            progress(index + 1, len(batches))
+            progress(done, len(losses))
     sizes = np.abs(np.concatenate(gradients).astype("float64"))
     values = sizes.mean(0)
     errors = sizes.std(0, ddof=1) / len(sizes) ** 0.5 if len(sizes) > 1 else np.full_like(values, np.nan)
@@ -118,55 +118,26 @@ def head_importance(
     return HeadImportance(values, errors, len(sizes), tuple(present), numbers, per_block)
 
 
-def _gradients(task, encoder, present, loss, inputs, targets, group):
-    """d loss / d m of every example of a batch, `(examples, blocks, heads)`; an example is `group` rows."""
-    lengths = _lengths(task, encoder, inputs)
-    count = len(targets) // group
-    shape = (count, len(present), 1 + max(max(heads) for heads in present))
+def _gradients(task, encoder, present, batch):
+    """The gradient of the sum of losses by the factors of every example of a batch, `(examples, blocks, heads)`."""
+    shape = (batch.examples, len(present), 1 + max(max(heads) for heads in present))
 
     def total(factors):
-        with changed(task, encoder, {(HEADS, run): _multiplied(encoder, run, present, factors, group) for run in range(shape[1])}):
-            outputs = task.training_model(inputs, training=False)
-        # The loss of a batch may weigh its examples; each has a loss of its own, without its padding.
-        return sum(loss(*_example(targets, outputs, lengths, i * group, group)) for i in range(count))
+        changes = {(HEADS, run): _multiplied(encoder, run, present, factors, batch.rows) for run in range(shape[1])}
+        with changed(task, encoder, changes):
+            return batch.total()
 
     return ops.convert_to_numpy(value_and_gradient(total, np.ones(shape, "float32"))[1])
 
 
-def _multiplied(encoder, run, present, factors, group):
-    """The change that multiplies what every head of a block gives by a factor of its example."""
+def _multiplied(encoder, run, present, factors, rows):
+    """The change that multiplies what every head of a block gives by a factor of its example, which is so many rows."""
     width = encoder.layers[ATTENTION.format(encoder.blocks[run])].head_size
     heads = np.array(present[run], "int32")
 
     def multiply(values, here):
         of_heads = ops.repeat(ops.take(factors[:, run], heads, axis=-1), width, axis=-1)
-        of_rows = ops.repeat(of_heads, group, axis=0) if group > 1 else of_heads
+        of_rows = ops.repeat(of_heads, rows, axis=0) if rows > 1 else of_heads
         return values * ops.cast(of_rows, values.dtype)[:, None, :]
 
     return multiply
-
-
-def _example(targets, outputs, lengths, first, group):
-    """The targets and outputs of one example; of a span without the padding, which has no label that says so."""
-    rows = slice(first, first + group)
-    if lengths is None:
-        return targets[rows], outputs[rows]
-    return targets[rows], outputs[rows, : lengths[first]]
-
-
-def _lengths(task, encoder, inputs):
-    """The tokens of every row where the task predicts a token of it, else None."""
-    if not task.per_token or task.label_padding is not None:
-        return None
-    ids = np.asarray(inputs[0] if isinstance(inputs, (list, tuple)) else inputs)
-    return (ids != encoder.layers["Embedding-Token"].pad_id).sum(1)
-
-
-def _loss_of(task: Any) -> keras.losses.Loss:
-    """The loss of a task, if it is one of single examples."""
-    if not isinstance(task, Task) or isinstance(task, (VectorTask, GroupTask)):
-        raise ValueError(
-            f"head_importance expected a task with a loss for every example; that of {type(task).__name__} compares the examples "
-            "of a batch."
-        )
-    return task.loss()

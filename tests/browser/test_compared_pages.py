@@ -9,7 +9,7 @@ from keras_bert_rebuild.explain.divergence import attention_divergence
 pytestmark = pytest.mark.browser
 
 RIGHT, LEFT, HOME, END = "\ue014", "\ue012", "\ue011", "\ue010"
-PAGES = ("two", "run", "panels")
+PAGES = ("two", "run", "panels", "both")
 
 
 @pytest.fixture(scope="module")
@@ -219,4 +219,27 @@ def test_heads_can_be_ordered_by_their_importance(browser, pages):
     expected = np.argsort(-shown["importance"], axis=None)
     assert places == [f"{i // 12} {i % 12}" for i in expected]
     browser.picture("panels-importance")
+    browser.check_quiet()
+
+
+def test_two_models_have_their_scores_and_their_lens_side_by_side(browser, pages):
+    folder, shown = pages
+    other = shown["other_panels"]
+    browser.open(folder / "both.html")
+    browser.tab("why")
+    values = [number(browser.text(".whytoken small", i)) for i in range(2 * len(other.attributions[0].tokens))]
+    expected = [*shown["attributions"][0].scores, *other.attributions[0].scores]
+    np.testing.assert_allclose(values, expected, atol=6e-4)
+    assert [browser.text(".whynumbers h2", i)[:4] for i in range(2)] == ["A \u00b7 ", "B \u00b7 "]
+    browser.tab("lens")
+    browser.hover(browser.all(".lens [data-item='3 2']")[1])
+    assert browser.js("return document.querySelectorAll('.lens .looked').length") == 2
+    listed = [browser.text(".lensnumbers .value", i) for i in range(8)]
+    chances = [*shown["lens"].probabilities[3, 2], *other.lens.probabilities[3, 2]]
+    np.testing.assert_allclose([number(value) for value in listed], chances, atol=6e-4)
+    browser.tab("model")
+    for name, values in (("importance", shown["importance"]), ("importance1", other.importance)):
+        browser.click(f"#panel-model [data-item='{name}']")
+        places = [cell.get_attribute("data-item") for cell in browser.all(".gridbox:not([hidden]) .cell")[:72]]
+        assert places == [f"{i // 12} {i % 12}" for i in np.argsort(-values, axis=None)]
     browser.check_quiet()

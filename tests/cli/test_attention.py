@@ -85,8 +85,9 @@ def test_the_lens_and_the_importance_of_heads_are_on_the_page(capsys, folder, tm
     code, _, err = run(capsys, "the cat", "--model", folder, "--lens", "--importance", numbers, "--output", output)
     assert code == 0, err
     data = data_of(output)
-    assert data["importance"] == [[1, 2], [3, 0.5]]
-    assert data["lens"]["blocks"] == ["embedding", "block 1", "block 2"]
+    (source,) = data["sources"]
+    assert source["importance"] == [[1, 2], [3, 0.5]]
+    assert source["lens"]["blocks"] == ["embedding", "block 1", "block 2"]
     numbers.write_text('[[1, "much"]]')
     code, _, err = run(capsys, "the cat", "--model", folder, "--importance", numbers, "--output", tmp_path / "none.html")
     assert (code, err.count("\n")) == (2, 1)
@@ -98,18 +99,46 @@ def test_the_answer_of_a_task_is_explained_under_its_words(capsys, tmp_path):
     output = tmp_path / "page.html"
     code, _, err = run(capsys, "The cat sat.", "--model", tmp_path / "task", "--why", "gradient_x_input", "--output", output)
     assert code == 0, err
-    (found,) = data_of(output)["attributions"]
+    (found,) = data_of(output)["sources"][0]["attributions"]
     assert len(found["scores"]) == len(data_of(output)["tokens"])
     assert found["target"] in ("logit of cat", "logit of dog")
     assert any(found["scores"])
+
+
+def test_two_models_are_explained_side_by_side(capsys, folder, tmp_path):
+    for seed, name in enumerate(("before", "after")):
+        small_task(TextClassifier, labels=["cat", "dog"], seed=seed).save(tmp_path / name)
+    output, numbers = tmp_path / "page.html", tmp_path / "heads.json"
+    numbers.write_text("[[1, 2], [3, 0.5]]")
+    both = ("--model", tmp_path / "before", "--other", tmp_path / "after", "--output", output)
+    code, _, err = run(capsys, "The cat sat.", *both, "--why", "gradient_x_input", "--other-importance", numbers)
+    assert code == 0, err
+    first, second = data_of(output)["sources"]
+    assert first["attributions"][0]["scores"] != second["attributions"][0]["scores"]
+    assert (first["importance"], second["importance"]) == (None, [[1, 2], [3, 0.5]])
+    code, _, err = run(capsys, "the cat", "--model", folder, "--other", folder, "--lens", "--output", output, "--overwrite")
+    assert code == 0, err
+    assert [source["lens"]["blocks"][-1] for source in data_of(output)["sources"]] == ["block 2"] * 2
+
+
+def test_the_lens_of_a_model_without_its_head_is_refused_by_name(capsys, folder, tmp_path):
+    small_task(TextClassifier, labels=["cat", "dog"]).save(tmp_path / "task")
+    arguments = ("the cat", "--model", folder, "--other", tmp_path / "task", "--lens", "--output", tmp_path / "page.html")
+    code, _, err = run(capsys, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"--lens needs a model with an MLM head; the outputs of {tmp_path / 'task'} are" in err
 
 
 def test_options_that_mean_nothing_together_are_refused(capsys, folder, run_of_training, tmp_path):
     output = tmp_path / "page.html"
     for arguments, message in (
         (("--model", run_of_training, "--checkpoints", "--other", folder), "cannot be used together"),
-        (("--model", folder, "--other", folder, "--lens"), "--lens is for a page of one model"),
-        (("--model", folder, "--other-tokenizer", folder), "is that of --other, which is not given"),
+        (
+            ("--model", run_of_training, "--checkpoints", "--lens"),
+            "for one model or two, not for the steps of a training",
+        ),
+        (("--model", folder, "--other-tokenizer", folder), "--other-tokenizer is that of --other, which is not given"),
+        (("--model", folder, "--other-importance", folder), "--other-importance is that of --other, which is not given"),
         (("--model", folder, "--checkpoints"), "the folder of a pretraining with settings.yaml and checkpoints"),
     ):
         code, _, err = run(capsys, "cat", *arguments, "--output", output)

@@ -6,7 +6,7 @@ from helpers.attention_arrays import random_maps
 
 from keras_bert_rebuild.explain.packed_arrays import unpack
 from keras_bert_rebuild.explain.page_data import PageContents, PageSource, page_data
-from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
+from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
 
 
 @pytest.fixture
@@ -15,7 +15,9 @@ def maps(rng):
 
 
 def data_of(maps, **panels):
-    return page_data(PageContents([PageSource(maps)], **panels))
+    """The data of a page of one model: that of its source, and the whole."""
+    data = page_data(PageContents([PageSource(maps, panels=Panels(**panels))]))
+    return {**data, **data["sources"][0]}
 
 
 def test_the_page_holds_the_scores_of_its_tokens(maps, rng):
@@ -53,7 +55,22 @@ def test_the_page_holds_the_lens(maps, rng):
 
 def test_importance_is_that_of_the_heads_on_the_page(maps):
     whole = np.arange(8.0).reshape(2, 4)
-    data = page_data(PageContents([PageSource(maps)], head_count=4, importance=whole))
-    assert data["importance"] == whole[:, :3].tolist()
+    data = page_data(PageContents([PageSource(maps, panels=Panels(importance=whole))], head_count=4))
+    assert data["sources"][0]["importance"] == whole[:, :3].tolist()
     with pytest.raises(ValueError, match=r"of shape \(2, 3\), one for each head of the model; got shape \(2, 4\)"):
         data_of(maps, importance=whole)
+
+
+def test_two_models_have_their_own_panels(maps, rng):
+    tokens = maps.tokens[0]
+    given = [TokenScores(tokens, rng.normal(0, 1, 9), "shapley", name) for name in "ab"]
+    lens = [LensRows(["embedding"], [[["x"]] * 9], np.full((1, 9, 1), share)) for share in (0.25, 0.5)]
+    sources = [
+        PageSource(maps, panels=Panels([score], of, np.full((2, 3), i)))
+        for i, (score, of) in enumerate(zip(given, lens, strict=True))
+    ]
+    data = page_data(PageContents(sources))
+    for i, source in enumerate(data["sources"]):
+        np.testing.assert_allclose(source["attributions"][0]["scores"], given[i].scores, rtol=1e-5)
+        assert source["importance"] == [[i] * 3] * 2
+        np.testing.assert_allclose(unpack(data["arrays"][f"lens{i or ''}"]), lens[i].probabilities, atol=1e-5)

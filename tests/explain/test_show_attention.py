@@ -10,6 +10,7 @@ from helpers.small import small_model, spread
 from keras_bert_rebuild import WordPieceTokenizer, attention_maps, show_attention
 from keras_bert_rebuild.explain import page_data
 from keras_bert_rebuild.explain.packed_arrays import pack, unpack
+from keras_bert_rebuild.explain.page_panels import Panels, TokenScores
 from keras_bert_rebuild.explain.show_training import show_training
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "The", "the", "cat", "un", "##able", "unable", "."]
@@ -49,6 +50,19 @@ def test_models_with_other_tokens_meet_at_the_pieces_of_the_text():
     assert data["tokens"] == ["[CLS]", "The", "unable", "cat", ".", "[SEP]"]
     assert sorted(data["arrays"]) == ["probabilities", "probabilities1"]
     np.testing.assert_allclose(unpack(data["arrays"]["probabilities1"]), shares_of(second, WHOLE), atol=1e-5)
+
+
+def test_scores_of_tokens_and_a_lens_need_models_with_the_same_tokens():
+    first, second = model_of(PIECES, 1), model_of(WHOLE, 2)
+    tokens = ("[CLS]", "the", "un", "##able", "cat", ".", "[SEP]")
+    scores = [TokenScores(tokens, [0.0] * 7, "shapley", "cat")]
+    both = {"other": second, "other_tokenizer": WHOLE}
+    with pytest.raises(ValueError, match=r"only if both cut the text into the same tokens; these two cut it into 7 and 6\."):
+        show_attention(first, PIECES, TEXT, attributions=scores, **both)
+    with pytest.raises(ValueError, match="only if both cut the text into the same tokens"):
+        show_attention(first, PIECES, TEXT, other_panels=Panels(scores), **both)
+    shown = data_of(show_attention(first, PIECES, TEXT, importance=[[1, 2], [3, 4]], **both))
+    assert shown["sources"][0]["importance"] == [[1, 2], [3, 4]]
 
 
 def test_a_model_with_other_numbers_of_layers_is_refused():

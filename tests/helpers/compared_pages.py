@@ -5,7 +5,7 @@ import numpy as np
 
 from helpers import minilm
 from keras_bert_rebuild import attention_maps, from_pretrained, show_attention
-from keras_bert_rebuild.explain.page_panels import LensRows, TokenScores
+from keras_bert_rebuild.explain.page_panels import LensRows, Panels, TokenScores
 from keras_bert_rebuild.explain.show_training import show_training
 
 FIRST, SECOND = "The cat sat on the mat because it was tired.", "Then the dog chased the cat."
@@ -34,7 +34,7 @@ def steps_of_minilm(rng, final):
 
 
 def write_pages(folder, trained):
-    """Write `two.html`, `run.html` and `panels.html`, and return what they show."""
+    """Write `two.html`, `run.html`, `panels.html` and `both.html`, two models with every panel, and return what they show."""
     model, tokenizer = trained
     rng = np.random.default_rng(3)
     other = disturbed(rng, 0.02)
@@ -44,6 +44,16 @@ def write_pages(folder, trained):
     maps = [attention_maps(each, texts=[FIRST], pairs=[SECOND], tokenizer=tokenizer).of_text(0) for each in (model, other)]
     show_training(steps_of_minilm(rng, model), tokenizer, FIRST, name="run", path=folder / "run.html")
     tokens = attention_maps(model, texts=[FIRST], tokenizer=tokenizer).of_text(0).tokens[0]
+    first, second = (random_panels(rng, tokens) for _ in range(2))
+    own = {"attributions": first.attributions, "lens": first.lens, "importance": first.importance}
+    show_attention(model, tokenizer, FIRST, name="all-MiniLM-L6-v2", path=folder / "panels.html", **own)
+    beside = {"other": other, "other_name": HOSTILE, "other_panels": second}
+    show_attention(model, tokenizer, FIRST, name="all-MiniLM-L6-v2", path=folder / "both.html", **own, **beside)
+    return {"maps": maps, **own, "other_panels": second}
+
+
+def random_panels(rng, tokens):
+    """Two attributions, a lens and importances for MiniLM's heads, with names that would end a script."""
     length = len(tokens)
     chances = np.sort(rng.dirichlet(np.ones(6), (7, length))[..., :4])[..., ::-1]
     words = [[[f"w{row}.{i}.{rank}" for rank in range(4)] for i in range(length)] for row in range(7)]
@@ -52,8 +62,5 @@ def write_pages(folder, trained):
         TokenScores(tokens, rng.normal(0, 0.4, length), "integrated gradients", "logit of positive", 2.1, -0.3),
         TokenScores(tokens, rng.normal(0, 0.4, length), "shapley", HOSTILE),
     ]
-    importance = rng.uniform(0, 1, (6, 12))
     lens = LensRows(["embedding", *(f"block {i}" for i in range(1, 7))], words, chances)
-    panels = {"attributions": attributions, "lens": lens, "importance": importance}
-    show_attention(model, tokenizer, FIRST, name="all-MiniLM-L6-v2", path=folder / "panels.html", **panels)
-    return {"maps": maps, **panels}
+    return Panels(attributions, lens, rng.uniform(0, 1, (6, 12)))

@@ -7,16 +7,27 @@ from helpers.small import spread
 from helpers.small_tasks import CONFIG, PETS, TOKENIZER, small_encoder, small_task
 
 from keras_bert_rebuild import (
+    LateInteractionEmbedder,
     MultipleChoice,
     QuestionAnswerer,
     Reranker,
     SentenceEmbedder,
+    SparseEmbedder,
     TextClassifier,
     TokenClassifier,
     build_model,
 )
-from keras_bert_rebuild.data.labelled.labelled_examples import ChoiceQuestion, ClassifiedText, Question, RankedText, TaggedWords
+from keras_bert_rebuild.data.labelled.labelled_examples import (
+    ChoiceQuestion,
+    ClassifiedText,
+    Question,
+    RankedText,
+    ScoredPair,
+    TaggedWords,
+    TextGroup,
+)
 from keras_bert_rebuild.interpret import Head, HeadImportance, head_importance, intervene, prune_heads
+from keras_bert_rebuild.tasks.sentence_objectives import VectorTraining
 
 WORDS = ["the", "cat", "sat", "on", "a", "red", "mat"]
 
@@ -147,8 +158,97 @@ def test_the_least_important_heads_leave_every_block_its_best():
         importance.least(1.5)
 
 
-def test_a_loss_that_compares_the_examples_of_a_batch_is_refused():
-    with pytest.raises(ValueError, match="SentenceEmbedder compares the examples of a batch"):
-        head_importance(SentenceEmbedder(small_encoder(()), TOKENIZER), [])
+PAIRS = [
+    ScoredPair("the cat sat", "a cat sat on a mat", 0.9),
+    ScoredPair("red", "anna likes paris", 0.1),
+    ScoredPair("who ?", "ben", 0.4),
+]
+GROUPS = [
+    TextGroup("who sat ?", "the cat sat on a mat .", ("anna likes paris .", "ben")),
+    TextGroup("where ?", "anna likes paris .", ("the cat sat on a mat .",)),
+    TextGroup("red or blue", "the red mat", ()),
+]
+EMBEDDERS = {
+    "cosines": (SentenceEmbedder, {}, PAIRS),
+    "order of pairs": (SentenceEmbedder, {"objective": "cosent"}, PAIRS),
+    "pairs with negatives": (SentenceEmbedder, {"objective": "in_batch_negatives"}, PAIRS),
+    "groups": (SentenceEmbedder, {"example_kind": "retrieval", "training": VectorTraining(chunk=2)}, GROUPS),
+    "labels": (SentenceEmbedder, {"example_kind": "classification", "objective": "contrastive"}, PETS[:4]),
+    "late interaction": (LateInteractionEmbedder, {"negatives": 1}, GROUPS),
+    "sparse": (SparseEmbedder, {"negatives": 1}, GROUPS),
+}
+
+
+def embedder_of(kind):
+    cls, settings, examples = EMBEDDERS[kind]
+    if cls is not SparseEmbedder:
+        return small_task(cls, **settings), examples
+    return cls(small_encoder(["mlm"]), TOKENIZER, **settings), examples
+
+
+def of_one_example(task, examples, changed):
+    """The number of examples times the loss of a batch of them all, where the texts of one example come from a changed model.
+
+    Args:
+        changed: a function of task, block, head and factor that changes the model and returns what undoes it.
+
+    Returns:
+        A function of block, head and factor to that number for every example.
+    """
+    inputs, targets = task.batches(task.encode(examples), len(examples))[0][:2]
+    outputs = lambda: keras.ops.convert_to_numpy(task.training_model(inputs, training=False))  # noqa: E731
+    loss = lambda found: len(examples) * float(task.loss()(targets, keras.ops.convert_to_tensor(found)))  # noqa: E731
+    base = outputs()
+    rows = len(base) // len(examples)
+
+    def losses(block, head, factor):
+        undo = changed(task, block, head, factor)
+        other = outputs()
+        undo()
+        mixed = np.repeat(base[None], len(examples), 0)
+        for i in range(len(examples)):
+            mixed[i, rows * i : rows * (i + 1)] = other[rows * i : rows * (i + 1)]
+        return np.array([loss(found) for found in mixed])
+
+    return losses
+
+
+@pytest.mark.compiles_long
+@pytest.mark.parametrize("kind", EMBEDDERS)
+def test_importances_for_an_embedder_are_derivatives_of_the_loss_of_the_batch_by_factors_in_the_texts_of_one_example(kind):
+    task, examples = embedder_of(kind)
+    losses = of_one_example(task, examples, scaled)
+    step = 0.001 if kind == "sparse" else 0.02  # a maximum over tokens has kinks
+    derivatives = np.zeros((len(examples), 2, 2))
+    for block, head in np.ndindex(2, 2):
+        up, down = (losses(block, head, factor) for factor in (1 + step, 1 - step))
+        derivatives[:, block, head] = np.abs(up - down) / (2 * step)
+    importance = head_importance(task, examples, batch_size=len(examples))
+    assert derivatives.mean(0).min() > 1e-3
+    np.testing.assert_allclose(importance.values, derivatives.mean(0), rtol=0.03, atol=2e-3)
+    assert importance.examples == len(examples)
+
+
+@pytest.mark.compiles_long
+def test_importances_for_an_embedder_order_heads_as_switching_each_of_them_off_does():
+    config = CONFIG.replace(num_hidden_layers=3, num_attention_heads=4)
+    model = spread(build_model(config, []), np.random.default_rng(1), 0.1)
+    task = SentenceEmbedder(model, TOKENIZER)
+    importance = head_importance(task, PAIRS)
+    lost = np.zeros((3, 4))
+    batches = batches_of(task, PAIRS)
+    base = losses_of(task, batches)
+    for block, head in np.ndindex(3, 4):
+        with intervene(task, [Head(block, head)]):
+            lost[block, head] = np.abs(np.subtract(losses_of(task, batches), base)).mean()
+    ranks = [np.argsort(np.argsort(values.ravel())) for values in (importance.values, lost)]
+    assert np.corrcoef(*ranks)[0, 1] > 0.8
+
+
+def test_what_has_no_labels_or_is_no_task_is_refused():
+    with pytest.raises(ValueError, match=r"expected a task, as load_task returns it; got BertModel\."):
+        head_importance(small_encoder(()), PAIRS)
+    with pytest.raises(ValueError, match="every pair must have a score"):
+        head_importance(SentenceEmbedder(small_encoder(()), TOKENIZER), [ScoredPair("red", "blue")])
     with pytest.raises(ValueError, match="must have a label"):
         head_importance(small_task(TextClassifier, labels=["cat", "dog"]), [ClassifiedText("red")])

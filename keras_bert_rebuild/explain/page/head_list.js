@@ -37,7 +37,7 @@ function headList() {
   };
   const draw = () => {
     const sources = shownSources();
-    const { id, value } = currentOrder();
+    const { id, word, value } = currentOrder();
     const now = `${state.layer} ${state.filter} ${isDark()} ${sources} ${id}`;
     sort();
     rows.forEach(({ row, pictures, named }, head) => {
@@ -51,7 +51,7 @@ function headList() {
       });
       const [best] = patternsOf(state.layer, head);
       const apart = sources.length > 1 ? divergence(state.layer, head) : null;
-      if (value) named.textContent = `${id} ${number(value(state.layer, head), 3)}`;
+      if (value) named.textContent = `${word} ${number(value(state.layer, head), 3)}`;
       else if (apart !== null) named.textContent = `divergence ${number(apart, 3)}`;
       else named.textContent = best ? `${best.name} ${number(best.score, 2)}` : "";
       row.title = best ? `${best.meaning}: ${number(best.score, 2)} of its attention` : "follows none of the known patterns";

@@ -4,22 +4,26 @@ function lensView(panel) {
   const waiting = element("p", { className: "note", text: "Unpacking probabilities \u2026" });
   panel.append(waiting);
   let draw = () => {};
-  array("lens").then((probabilities_) => {
+  const read = SOURCES.map((_, source) => source).filter((source) => SOURCES[source].lens);
+  Promise.all(read.map((source) => array(`lens${SOURCES[source].suffix}`))).then((found) => {
     waiting.remove();
-    draw = builtLensView(panel, probabilities_);
+    draw = builtLensView(panel, read.map((source, i) => lensOf(source, found[i])));
     change({});
   });
   return () => draw();
 }
 
-function builtLensView(panel, chances) {
-  const { blocks, words, codes } = data.lens;
-  const ranks = data.arrays.lens.shape[2];
+// The table of one source, and beside it the tokens of the cell that is looked at.
+function lensOf(source, chances) {
+  const { lens, suffix } = SOURCES[source];
+  const { blocks, words, codes } = lens;
+  const ranks = data.arrays[`lens${suffix}`].shape[2];
   const chance = (row, token, rank) => chances[(row * LENGTH + token) * ranks + rank];
   const word = (row, token, rank) => shown(words[codes[row][token][rank]]);
   const table = element("table", { className: "lens" });
   const head = element("tr", {}, element("td"), ...everyToken.map((i) => element("th", { scope: "col" }, tokenElement(i))));
-  table.append(element("caption", { text: "The most probable token after every block" }), element("thead", {}, head));
+  const of = ARE_MODELS ? `, ${"AB"[source]}` : "";
+  table.append(element("caption", { text: `The most probable token after every block${of}` }), element("thead", {}, head));
   const body = element("tbody");
   const cells = [];
   // The last block is on top, as in the papers, and what went in below.
@@ -40,18 +44,15 @@ function builtLensView(panel, chances) {
   }
   table.append(body);
   const settle = roving(body, { columns: () => LENGTH });
-  const left = element("div", { className: "left scroll" }, table);
+  const left = element("div", {}, ...(ARE_MODELS ? [ownTitle(source)] : []), element("div", { className: "scroll" }, table));
   const title = element("h2");
   const about = element("p", { className: "note" });
   const list = element("ol", { className: "shares" });
   const course = element("canvas", { className: "curves", attributes: { role: "img" } });
-  const side = element("aside", { className: "side", attributes: { "aria-label": "Most probable tokens" } }, title, about, list, course);
-  const note = "Each column is a position, the last block on top; the deeper the colour, the surer the head.";
-  panel.append(element("p", { className: "note lensnote", text: note }), element("div", { className: "split" }, left, side));
+  const numbers = element("div", { className: "lensnumbers" }, title, about, list, course);
   let drawn = null;
-  return () => {
-    if (state.lens === null) state.lens = { row: blocks.length - 1, token: Math.max(data.tokens.indexOf("[MASK]"), everyToken.findIndex((i) => !isSpecial(i)), 0) };
-    const { row, token } = state.lens;
+  const draw = ({ row: wanted, token }) => {
+    const row = Math.min(wanted, blocks.length - 1);
     for (const { button, row: r, token: t } of cells) {
       const current = r === row && t === token;
       button.dataset.current = current;
@@ -60,7 +61,7 @@ function builtLensView(panel, chances) {
     }
     drawn = isDark();
     settle();
-    title.textContent = labels[token];
+    title.textContent = ARE_MODELS ? `${"AB"[source]} \u00b7 ${labels[token]}` : labels[token];
     about.textContent = `${seen(blocks[row])}, ${described(token)}`;
     list.style.setProperty("--accent", css(palette().positive));
     list.replaceChildren(...Array.from({ length: ranks }, (_, rank) => {
@@ -70,6 +71,18 @@ function builtLensView(panel, chances) {
       return element("li", {}, name, element("span", { className: "track" }, fill), element("b", { className: "value", text: number(chance(row, token, rank), 3) }));
     }));
     drawCourse(course, { row, token, chance, rows: blocks.length });
+  };
+  return { left, numbers, draw, last: blocks.length - 1 };
+}
+
+function builtLensView(panel, lenses) {
+  const left = element("div", { className: "left lenses" }, ...lenses.map((lens) => lens.left));
+  const side = element("aside", { className: "side", attributes: { "aria-label": "Most probable tokens" } }, ...lenses.map((lens) => lens.numbers));
+  const note = "Each column is a position, the last block on top; the deeper the colour, the surer the head.";
+  panel.append(element("p", { className: "note lensnote", text: note }), element("div", { className: "split" }, left, side));
+  return () => {
+    if (state.lens === null) state.lens = { row: lenses[0].last, token: Math.max(data.tokens.indexOf("[MASK]"), everyToken.findIndex((i) => !isSpecial(i)), 0) };
+    for (const { draw } of lenses) draw(state.lens);
   };
 }
 

@@ -148,7 +148,7 @@ function modelView(panel) {
     kind.textContent = kindsDiffer ? kindOfLayer(layer) : "";
     kind.hidden = !kindsDiffer;
     const facts = ORDERS.filter(({ value, id }) => value && (id !== "divergence" || two));
-    numbers.textContent = facts.map(({ id, value }) => `${id} ${number(value(layer, head), 4)}`).join(" \u00b7 ");
+    numbers.textContent = facts.map(({ word, value }) => `${word} ${number(value(layer, head), 4)}`).join(" \u00b7 ");
     numbers.hidden = !facts.length;
     side.style.setProperty("--accent", headColour(head));
     drawLarge();

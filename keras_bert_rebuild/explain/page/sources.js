@@ -15,6 +15,12 @@ function sourceTitle(place) {
   };
 }
 
+// The letter and the name of one of two models, as a line above what is its own.
+function ownTitle(source) {
+  const letter = element("b", { className: "letter", text: "AB"[source] });
+  return element("h2", { className: "sourcetitle" }, letter, element("span", { className: "sourcename", dir: "auto", text: sourceName(source) }));
+}
+
 // Which of two models the neurons and embeddings are of.
 function innerChoice() {
   const choices = SOURCES.map((_, source) => ({ value: source, label: `${"AB"[source]} \u00b7 ${sourceName(source)}` }));

@@ -4,8 +4,8 @@ const VIEWS = [
   ...(IS_TRAINING ? [{ id: "training", label: "Training", build: trainingView }] : []),
   { id: "heads", label: "Lines", build: headView },
   { id: "model", label: "All heads", build: modelView },
-  ...(data.attributions.length ? [{ id: "why", label: "Why", build: whyView }] : []),
-  ...(data.lens ? [{ id: "lens", label: "Lens", build: lensView }] : []),
+  ...(SOURCES.some(({ attributions }) => attributions.length) ? [{ id: "why", label: "Why", build: whyView }] : []),
+  ...(SOURCES.some(({ lens }) => lens) ? [{ id: "lens", label: "Lens", build: lensView }] : []),
   ...(data.arrays.queries ? [{ id: "neurons", label: "Neurons", build: neuronView }] : []),
   ...(SOURCES[0].embeddings ? [{ id: "embeddings", label: "Embeddings", build: embeddingsView }] : []),
 ];

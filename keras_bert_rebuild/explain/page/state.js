@@ -114,13 +114,15 @@ function patternsOf(layer, head, source = state.source) {
 
 // What heads can be ordered by; `value` is null for the order of their numbers.
 const ORDERS = [
-  { id: "layer", label: "Number", title: "Heads by their numbers", value: null },
+  { id: "layer", label: "Number", word: "", title: "Heads by their numbers", value: null },
   ...(ARE_MODELS || IS_TRAINING
-    ? [{ id: "divergence", label: "Divergence", title: "Most different first: Jensen-Shannon divergence in bits", value: divergence }]
+    ? [{ id: "divergence", label: "Divergence", word: "divergence", title: "Most different first: Jensen-Shannon divergence in bits", value: divergence }]
     : []),
-  ...(data.importance
-    ? [{ id: "importance", label: "Importance", title: "Most important first", value: (layer, head) => data.importance[layer][head] }]
-    : []),
+  ...SOURCES.flatMap(({ importance, suffix }, source) => {
+    if (!importance) return [];
+    const of = ARE_MODELS ? ` ${"AB"[source]}` : "";
+    return [{ id: `importance${suffix}`, label: `Importance${of}`, word: `importance${of}`, title: `Most important${of && ` to${of}`} first`, value: (layer, head) => importance[layer][head] }];
+  }),
 ];
 
 function currentOrder() {

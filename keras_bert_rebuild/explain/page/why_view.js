@@ -10,10 +10,9 @@ function whyNumbers(attribution) {
   return element("dl", { className: "steps" }, ...rows.flatMap(([name, figure]) => [element("dt", { text: name }), element("dd", { text: number(figure, 4) })]));
 }
 
-function whyView(panel) {
-  const choices = data.attributions.map(({ method, target }, i) => ({ value: i, label: `${seen(target)} \u00b7 ${seen(method)}` }));
-  const picked = choice("Answer", choices, () => state.why, (why) => change({ why }));
-  const running = element("p", { className: "why", attributes: { role: "list", "aria-label": "Tokens and their scores" } });
+// One answer of one source: the tokens with their scores, and beside them the numbers.
+function whyOf(source) {
+  const running = element("p", { className: "why", attributes: { role: "list", "aria-label": ARE_MODELS ? `Tokens and their scores, ${"AB"[source]}` : "Tokens and their scores" } });
   const cells = everyToken.map((i) => {
     const bar = element("i", { className: "whybar" });
     const value = element("small");
@@ -26,19 +25,11 @@ function whyView(panel) {
   const method = element("p", { className: "note" });
   const figures = element("div");
   const list = element("ol", { className: "shares" });
-  const side = element("aside", { className: "side", attributes: { "aria-label": "Scores in numbers" } }, title, method, list, figures);
-  const left = element("div", { className: "left" }, running, element("p", { className: "note", text: "Blue speaks for the answer, orange against it; the deeper, the more." }));
-  panel.append(element("div", { className: "controls" }, picked.group), element("div", { className: "split" }, left, side));
-  let drawn = "";
-  return () => {
-    picked.draw();
-    const now = `${state.why} ${isDark()}`;
-    if (now === drawn) return;
-    drawn = now;
-    const attribution = data.attributions[state.why];
+  const numbers = element("div", { className: "whynumbers" }, title, method, list, figures);
+  const draw = (attribution) => {
     const { scores } = attribution;
     const most = Math.max(...scores.map(Math.abs), 1e-12);
-    title.textContent = seen(attribution.target);
+    title.textContent = `${ARE_MODELS ? `${"AB"[source]} \u00b7 ` : ""}${seen(attribution.target)}`;
     method.textContent = seen(attribution.method);
     cells.forEach(({ cell, bar, value }, i) => {
       cell.style.setProperty("--tint", signed(0.3 * scores[i], most));
@@ -54,5 +45,32 @@ function whyView(panel) {
       return element("li", {}, tokenElement(i), element("span", { className: "track" }, fill), element("b", { className: "value", text: number(scores[i], 3) }));
     }));
     figures.replaceChildren(whyNumbers(attribution));
+  };
+  return { running, numbers, draw };
+}
+
+function whyView(panel) {
+  const explained = SOURCES.map((_, source) => source).filter((source) => SOURCES[source].attributions.length);
+  const count = Math.max(...explained.map((source) => SOURCES[source].attributions.length));
+  // Of two models the answers of one place are shown together; where a model has fewer, its last.
+  const at = (source, place) => SOURCES[source].attributions[Math.min(place, SOURCES[source].attributions.length - 1)];
+  const choices = Array.from({ length: count }, (_, place) => {
+    const names = explained.map((source) => `${seen(at(source, place).target)} \u00b7 ${seen(at(source, place).method)}`);
+    return { value: place, label: [...new Set(names)].join(" | ") };
+  });
+  const picked = choice("Answer", choices, () => state.why, (why) => change({ why }));
+  const shown_ = explained.map((source) => ({ source, ...whyOf(source) }));
+  const side = element("aside", { className: "side", attributes: { "aria-label": "Scores in numbers" } }, ...shown_.map(({ numbers }) => numbers));
+  const left = element("div", { className: "left" });
+  for (const { source, running } of shown_) left.append(...(ARE_MODELS ? [ownTitle(source)] : []), running);
+  left.append(element("p", { className: "note", text: "Blue speaks for the answer, orange against it; the deeper, the more." }));
+  panel.append(element("div", { className: "controls" }, picked.group), element("div", { className: "split" }, left, side));
+  let drawn = "";
+  return () => {
+    picked.draw();
+    const now = `${state.why} ${isDark()}`;
+    if (now === drawn) return;
+    drawn = now;
+    for (const { source, draw } of shown_) draw(at(source, state.why));
   };
 }
