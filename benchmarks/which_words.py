@@ -6,11 +6,12 @@ For every method, over `--texts` texts of eight words or more that are answered 
 
     drop     how far the logit of the answer falls, less that of the other label, with its three strongest words masked; beside the
              three that leave-one-out names and three random ones
-    label    Spearman's correlation of its scores for the two labels: 1 for a method that does not see the label
-    head     of its scores before and after the classifier's last layer is drawn anew, with a seed
-    blocks   before and after all blocks are drawn anew too (Adebayo et al., 2018): near 0 for a method that sees the model
+    label    Spearman's correlation of its scores for the two labels: 1 for a method that does not see the label, near -1 for one
+             that does, since the words that speak for a label speak against the other
+    head     of its scores before and after the classifier's last layer is newly initialised
+    blocks   before and after all blocks are newly initialised too (Adebayo et al., 2018): near 0 for a method that sees the model
 
-Correlations are of the absolute scores of the words of a text; means over texts.
+The last two correlations are of the absolute scores of the words of a text. All are means over texts.
 """
 
 import argparse
@@ -34,10 +35,15 @@ def ranks(values):
 
 
 def spearman(first, second):
-    one, other = ranks(np.abs(first)), ranks(np.abs(second))
+    one, other = ranks(first), ranks(second)
     if one.std() == 0 or other.std() == 0:
         return np.nan
     return float(np.corrcoef(one, other)[0, 1])
+
+
+def correlation(first, second):
+    """The mean over texts of Spearman's correlation of the scores of their words."""
+    return float(np.nanmean([spearman(a, b) for a, b in zip(first, second, strict=True)]))
 
 
 def scores_of(task, texts, method, targets):
@@ -63,8 +69,8 @@ def margins(task, texts, targets):
     return np.log(chances) - np.log1p(-chances)
 
 
-def drawn_anew(task, pattern, rng):
-    """Draw the kernels anew whose path has a pattern, with their own deviation; biases and norms stay."""
+def initialise(task, pattern, rng):
+    """Draw new kernels for the weights whose path has a pattern, with their own deviation; biases and norms stay."""
     for weight in task.model.weights:
         if pattern in weight.path and weight.path.endswith("kernel"):
             values = keras.ops.convert_to_numpy(weight)
@@ -104,18 +110,16 @@ def main():
         mean = {word: np.mean(scores) for (of, word), scores in carried.items() if of == label and len(scores) > 2}
         best = sorted(mean, key=mean.get, reverse=True)[:8]
         print(f"integrated gradients, for {label}:", ", ".join(f"{word} {mean[word]:+.2f}" for word in best))
-    drops, anew = {method: drop(found[method]) for method in METHODS}, {}  # before anything is drawn anew
+    drops, after = {method: drop(found[method]) for method in METHODS}, {}  # before anything is newly initialised
     for part, pattern in (("head", "Classification"), ("blocks", "Encoder-")):
-        drawn_anew(task, pattern, rng)
-        anew[part] = {method: scores_of(task, texts, method, targets) for method in METHODS}
+        initialise(task, pattern, rng)
+        after[part] = {method: scores_of(task, texts, method, targets) for method in METHODS}
     print(f"{'method':<22}{'drop':>7}{'changed':>9}{'label':>7}{'head':>7}{'blocks':>8}")
     for method in METHODS:
-        alike = [
-            float(np.nanmean([spearman(a, b) for a, b in zip(found[method], of[method], strict=True)]))
-            for of in (other, anew["head"], anew["blocks"])
-        ]
+        label = correlation(found[method], other[method])
+        head, blocks = (correlation(map(np.abs, found[method]), map(np.abs, after[part][method])) for part in ("head", "blocks"))
         fall, changed = drops[method]
-        print(f"{method:<22}{fall:>7.2f}{changed:>9.2f}{alike[0]:>7.2f}{alike[1]:>7.2f}{alike[2]:>8.2f}")
+        print(f"{method:<22}{fall:>7.2f}{changed:>9.2f}{label:>7.2f}{head:>7.2f}{blocks:>8.2f}")
 
 
 if __name__ == "__main__":

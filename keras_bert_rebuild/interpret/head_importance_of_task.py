@@ -131,7 +131,7 @@ def _gradients(task, encoder, present, batch):
 
 
 def _multiplied(encoder, run, present, factors, rows):
-    """The change that multiplies what every head of a block gives by a factor of its example, which is so many rows."""
+    """The change that multiplies what every head of a block gives by the factor of its example, which has `rows` rows."""
     width = encoder.layers[ATTENTION.format(encoder.blocks[run])].head_size
     heads = np.array(present[run], "int32")
 
