@@ -1,7 +1,7 @@
 """Which attention heads a task needs: importance, each head switched off, and many of them at once in three orders.
 
     python benchmarks/which_heads.py subjectivity/model --data dev.tsv --test test.tsv --metric accuracy
-    python benchmarks/which_heads.py all-MiniLM-L6-v2 --data pairs.tsv --test others.tsv --metric spearman
+    python benchmarks/which_heads.py all-MiniLM-L6-v2 --data pairs.tsv --test others.tsv --metric spearman --score-range 0 5
 
 Importances are those of `head_importance` on `--examples` of `--data`. Then the score on `--test` with heads switched off: each
 alone, on `--alone` examples, and shares of all of them at once: the least important first, the most important first, and in the
@@ -54,8 +54,9 @@ def main():
     parser.add_argument("--alone", type=int, default=200)
     parser.add_argument("--tests", type=int, default=1000)
     parser.add_argument("--importance", type=Path)
+    parser.add_argument("--score-range", type=float, nargs=2, help="of pairs with scores")
     args = parser.parse_args()
-    task = load_task(args.model)
+    task = load_task(args.model, **({"score_range": args.score_range} if args.score_range else {}))
     data, test = (read_examples(path, task.word.examples) for path in (args.data, args.test))
     importance = head_importance(task, data[: args.examples])
     if args.importance:
