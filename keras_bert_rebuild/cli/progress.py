@@ -2,7 +2,6 @@
 
 import time
 
-import keras
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -107,42 +106,6 @@ class ReadingProgress:
         """Advance by a number of bytes of the files and of bytes of text."""
         text_bytes += self.bar.tasks[self.task].fields["text_bytes"]
         self.bar.update(self.task, advance=file_bytes, text_bytes=text_bytes)
-
-
-class TrainingProgress(keras.callbacks.Callback):
-    """A bar for `fit` or `evaluate` that shows the running losses."""
-
-    def __init__(self, console, description, total):
-        super().__init__()
-        self.bar = progress_bar(console)
-        self.description = description
-        self.total = total
-
-    def on_train_begin(self, logs=None):
-        self._start()
-
-    def on_test_begin(self, logs=None):
-        self._start()
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._advance(logs)
-
-    def on_test_batch_end(self, batch, logs=None):
-        self._advance(logs)
-
-    def on_train_end(self, logs=None):
-        self.bar.stop()
-
-    def on_test_end(self, logs=None):
-        self.bar.stop()
-
-    def _start(self):
-        self.bar.start()
-        self.task = self.bar.add_task(self.description, total=self.total, unit="steps", note="")
-
-    def _advance(self, logs):
-        note = "  ".join(f"{name} {float(logs[name]):.3f}" for name in ("MLM_loss", "NSP_loss") if name in (logs or {}))
-        self.bar.update(self.task, advance=1, note=note)
 
 
 # Before the columns of probes, which are shown after those below.

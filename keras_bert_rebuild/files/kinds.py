@@ -144,7 +144,9 @@ EXPORT = FolderKind(
         *("model.xml", "model.bin", "model_int8.xml", "model_int8.bin", *TOKENIZER_NAMES),
     ),
 )
-DEMO = FolderKind("a demo", ("bert.keras", "bert-base.png"), ("bert.keras", "bert-base.png", "vocab.txt"))
+DEMO = FolderKind(
+    "a demo", ("bert.keras", "bert-base.svg"), ("bert.keras", "bert-base.svg", "bert-base.txt", "vocab.txt", "small-world")
+)
 MODEL = FolderKind(
     "a model",
     (
