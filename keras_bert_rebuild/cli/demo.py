@@ -18,24 +18,31 @@ WIDTH = 88
 
 WORLD = Recipe(
     sizes={
-        "head_num": 4,
-        "transformer_num": 2,
-        "embed_dim": 64,
-        "feed_forward_dim": 256,
-        "dropout_rate": 0.0,
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 256,
         "initializer_range": 0.1,
     },
-    steps=600,
-    batch_size=32,
-    learning_rate=3e-3,
-    evaluation_steps=40,
+    pairs=False,
+    steps=1200,
+    batch_size=16,
+    seq_len=40,
+    max_predictions=8,
+    mask_rate=0.2,
+    learning_rate=6e-3,
+    evaluation_steps=20,
     compiled=("jax",),
 )
 DOCSTRINGS = Recipe(
-    sizes={"head_num": 2, "transformer_num": 2, "embed_dim": 128, "feed_forward_dim": 512, "dropout_rate": 0.0},
+    sizes={
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 512,
+        "initializer_range": None,
+    },
     steps=3000,
-    batch_size=16,
-    learning_rate=1e-3,
     # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
     compiled=("jax", "tensorflow"),
 )
@@ -164,8 +171,9 @@ def _say_sizes(console, training, seed):
     import keras
 
     recipe = training.recipe
+    examples = "pairs of segments" if recipe.pairs else "segments"
     console.print(
-        f"{training.model.count_params():,} parameters, {len(training.batches):,} steps of {recipe.batch_size} pairs of segments, "
+        f"{training.model.count_params():,} parameters, {len(training.batches):,} steps of {recipe.batch_size} {examples}, "
         f"{recipe.seq_len} tokens long, seed {seed}, {keras.backend.backend()} backend."
     )
 

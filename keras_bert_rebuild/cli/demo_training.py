@@ -4,25 +4,34 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+# What is learnt here is seen a few times: nothing is to be forgotten.
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
 
 @dataclass(frozen=True)
 class Recipe:
     """The sizes of a model and of its training."""
 
     sizes: dict = field(default_factory=dict)
-    """Arguments of `get_model`."""
+    """Fields of `BertConfig`."""
+
+    pairs: bool = True
+    """Whether an example is a pair of segments, for an NSP head, too; else it is one segment."""
 
     steps: int = 1000
     """Training steps."""
 
     batch_size: int = 16
-    """Pairs of segments in a batch."""
+    """Examples of a batch."""
 
     seq_len: int = 64
-    """Tokens of a pair."""
+    """Tokens of an example."""
 
     max_predictions: int = 10
-    """Masked tokens of a pair, at most."""
+    """Masked tokens of an example, at most."""
+
+    mask_rate: float = 0.15
+    """Share of the tokens that are masked."""
 
     learning_rate: float = 1e-3
     """The peak."""
@@ -89,13 +98,14 @@ def build(recipe, seed, vocabulary, train_corpus, test_corpus, steps=None):
     """
     import keras
 
-    from keras_bert_rebuild import compile_model, get_model
+    from keras_bert_rebuild import BertConfig, build_model, compile_model
     from keras_bert_rebuild.data.corpora.documents import unigram_log_probabilities
     from keras_bert_rebuild.data.pretraining.pretraining_batches import pretraining_batches
 
     steps = steps or recipe.steps
     keras.utils.set_random_seed(seed)
-    model = get_model(len(vocabulary), seq_len=recipe.seq_len, pos_num=recipe.seq_len, **recipe.sizes)
+    sizes = {"vocab_size": len(vocabulary), "max_position_embeddings": recipe.seq_len, **NO_DROPOUT, **recipe.sizes}
+    model = build_model(BertConfig(**sizes), ["mlm", "nsp"] if recipe.pairs else ["mlm"], seq_len=recipe.seq_len)
     compile_model(
         model,
         learning_rate=recipe.learning_rate,
@@ -107,10 +117,23 @@ def build(recipe, seed, vocabulary, train_corpus, test_corpus, steps=None):
     # The head starts with the frequencies of the tokens, and learns what the context adds.
     log_probabilities = unigram_log_probabilities(train_corpus.ids, len(vocabulary))
     model.get_layer("MLM-Sim").bias.assign(log_probabilities.astype("float32"))
-    shape = (recipe.batch_size, recipe.seq_len, recipe.max_predictions)
-    batches = pretraining_batches(train_corpus, *shape, seed=seed, short_seq_prob=0.0, steps_per_epoch=steps)
-    held_out = pretraining_batches(
-        test_corpus, *shape, seed=seed + 1, short_seq_prob=0.0, steps_per_epoch=recipe.evaluation_steps, repeat=True
+    settings = {
+        "next_sentence": "nsp" if recipe.pairs else None,
+        "mask_rate": recipe.mask_rate,
+        "short_seq_prob": 0.0,
+        "repeat": True,
+    }
+    batches, held_out = (
+        pretraining_batches(
+            corpus,
+            recipe.batch_size,
+            recipe.seq_len,
+            recipe.max_predictions,
+            seed=seed + number,
+            steps_per_epoch=count,
+            **settings,
+        )
+        for number, (corpus, count) in enumerate(((train_corpus, steps), (test_corpus, recipe.evaluation_steps)))
     )
     return Training(recipe, vocabulary, train_corpus, model, batches, held_out)
 
@@ -146,8 +169,6 @@ def evaluate(console, training):
     Returns:
         The accuracy at masked words.
     """
-    import numpy as np
-
     from keras_bert_rebuild.cli.fit_progress import FitProgress
     from keras_bert_rebuild.data.corpora.documents import unigram_log_probabilities
     from keras_bert_rebuild.data.pretraining.pair_probe import probe_of_pairs
@@ -155,24 +176,47 @@ def evaluate(console, training):
     held_out = training.held_out
     progress = FitProgress(console, "evaluating", len(held_out))
     logs = training.model.evaluate(held_out, verbose=0, return_dict=True, callbacks=[progress])
-    log_probabilities = unigram_log_probabilities(training.corpus.ids, len(training.vocabulary))
-    chosen = []
-    for index in range(len(held_out)):
-        (_, _, positions), (labels, _) = held_out[index]
-        chosen.append(labels[..., 0][positions == 1])
-    chosen = np.concatenate(chosen)
-    # What lengths and edges of the segments reveal needs no understanding.
-    probe = probe_of_pairs(training.batches, held_out)
-    rows = (
-        ("MLM loss", f"{logs['MLM_loss']:.3f} nats", f"unigram {-log_probabilities[chosen].mean():.3f}"),
-        ("MLM accuracy", f"{logs['MLM_accuracy']:.1%}", f"most frequent word {(chosen == log_probabilities.argmax()).mean():.1%}"),
-        (
-            "NSP accuracy",
-            f"{logs['NSP_accuracy']:.1%}",
-            f"more frequent answer {probe.prior:.1%}, lengths and edges {probe.accuracy:.1%}",
-        ),
+    loss, accuracy = (logs.get(f"MLM_{name}", logs.get(name)) for name in ("loss", "accuracy"))
+    unigram = unigram_log_probabilities(training.corpus.ids, len(training.vocabulary))
+    words, before = masked_words(held_out)
+    followers = most_frequent_after(training.corpus.ids, len(training.vocabulary))
+    alone = (
+        f"most frequent {(words == unigram.argmax()).mean():.1%}, by the word before it {(words == followers[before]).mean():.1%}"
     )
-    console.print(f"On {len(chosen):,} masked words of held-out documents, and without reading them:")
+    rows = [
+        ("MLM loss", f"{loss:.3f} nats", f"unigram {-unigram[words].mean():.3f}"),
+        ("MLM accuracy", f"{accuracy:.1%}", alone),
+    ]
+    if training.recipe.pairs:
+        probe = probe_of_pairs(training.batches, held_out)  # what lengths and edges reveal needs no understanding
+        alone = f"more frequent answer {probe.prior:.1%}, by lengths and edges {probe.accuracy:.1%}"
+        rows.append(("NSP accuracy", f"{logs['NSP_accuracy']:.1%}", alone))
+    console.print(f"On {len(words):,} masked words of held-out documents, and without reading them:")
     for name, value, without in rows:
-        console.print(f"  {name:<13} {value:>11}   {without}", highlight=False)
-    return logs["MLM_accuracy"]
+        console.print(f"  {name:<13}{value:>11}   {without}", highlight=False)
+    return accuracy
+
+
+def masked_words(batches):
+    """The masked words of batches, and the word before each: two arrays of ids, `(masks,)`."""
+    import numpy as np
+
+    words, before = [], []
+    for index in range(len(batches)):
+        (*_, chosen), labels = batches[index]
+        ids = (labels[0] if isinstance(labels, (list, tuple)) else labels)[..., 0]  # before masking
+        rows, columns = np.nonzero(chosen)
+        words.append(ids[rows, columns])
+        before.append(ids[rows, columns - 1])
+    return np.concatenate(words), np.concatenate(before)
+
+
+def most_frequent_after(ids, vocab_size):
+    """For every token the one that follows it most often in a text, `(vocab_size,)`; the most frequent of all where none does."""
+    import numpy as np
+
+    pairs, counts = np.unique(ids[:-1].astype("int64") * vocab_size + ids[1:], return_counts=True)
+    followers = np.full(vocab_size, np.bincount(ids, minlength=vocab_size).argmax())
+    order = np.argsort(counts, kind="stable")  # the last of a token stays
+    followers[pairs[order] // vocab_size] = pairs[order] % vocab_size
+    return followers

@@ -18,7 +18,8 @@ ANIMALS = {
 OWNERS = ("anna", "ben", "clara", "david", "emma", "felix", "greta", "hugo")
 LOOKS = ("brown", "white", "black", "small", "large", "young", "tired", "happy")
 
-# A document has all of these, in any order.
+# A document has four of these, in any order.
+LENGTH = 4
 SENTENCES = (
     "{owner} has a {look} {animal} .",
     "the {look} {animal} of {owner} eats {food} .",
@@ -48,9 +49,9 @@ def sentences(household):
 
 
 def world_documents(seed=0):
-    """A document for every household, its sentences in random order: `(training documents, held-out documents)`."""
+    """Two documents for every household, each of some of its sentences: `(training documents, held-out documents)`."""
     draw = random.Random(seed)
-    return tuple([draw.sample(said := sentences(one), len(said)) for one in part] for part in households(seed))
+    return tuple([draw.sample(sentences(one), LENGTH) for one in part for _ in range(2)] for part in households(seed))
 
 
 def world_masks(seed=0):

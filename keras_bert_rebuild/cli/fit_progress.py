@@ -65,7 +65,8 @@ class FitProgress(keras.callbacks.Callback):
             times = (TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"))
             columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), MofNCompleteColumn(), *times)
             self._show(*columns, description=self.description, total=self.total)
-        note = "  ".join(f"{name.partition('_')[0]} {float(logs[name]):.2f}" for name in SHOWN if name in (logs or {}))
+        shown = [name for name in SHOWN if name in (logs or {})] or ["loss"]
+        note = "  ".join(f"{name.removesuffix('_loss')} {float(logs[name]):.2f}" for name in shown if name in (logs or {}))
         self.bar.update(self._task, completed=self._done, note=note)
 
     def _stop(self):

@@ -6,12 +6,13 @@
 import os
 import signal
 import sys
+from dataclasses import replace
 
-from keras_bert_rebuild.cli import demo
+from keras_bert_rebuild.cli import demo, demo_architecture
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.files import locked
 
-SMALL = {"transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48}
+SMALL = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 48}
 
 
 def stop_when_locked():
@@ -33,8 +34,10 @@ def die_when_written():
 
 
 if __name__ == "__main__":
-    demo.ARTICLE_MODEL = {**demo.ARTICLE_MODEL, **SMALL, "token_num": 300}
-    demo.SMALL_MODEL = {**demo.SMALL_MODEL, **SMALL}
-    demo.VOCAB_SIZE, demo.EVALUATION_STEPS, demo.COMPILED = 300, 2, ("jax",)
+    article = {"transformer_num": 1, "embed_dim": 24, "feed_forward_dim": 48, "token_num": 300}
+    demo_architecture.ARTICLE_MODEL = {**demo_architecture.ARTICLE_MODEL, **article}
+    shortened = {"sizes": SMALL, "evaluation_steps": 2, "compiled": ("jax",)}
+    demo.WORLD, demo.DOCSTRINGS = replace(demo.WORLD, steps=2, **shortened), replace(demo.DOCSTRINGS, **shortened)
+    demo.VOCAB_SIZE = 300
     {"lock": stop_when_locked, "write": die_when_written, "never": lambda: None}[sys.argv[1]]()
     sys.exit(main(sys.argv[2:]))
