@@ -12,7 +12,7 @@ SENTENCES = (
     ("the function returns a [MASK] of strings .", "list"),
 )
 
-# Held-out passages of so many words are shown, with a word of at least so many letters masked.
+# Numbers of words of the held-out passages that are shown, and the fewest letters of a word that is masked.
 WORDS, LETTERS = (8, 16), 4
 
 
