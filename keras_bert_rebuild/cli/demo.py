@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 from keras_bert_rebuild.cli.demo_architecture import show_architecture
+from keras_bert_rebuild.cli.demo_corpus import learn_vocabulary, read_documentation
 from keras_bert_rebuild.cli.demo_masks import SENTENCES, show_masks, unchosen, without
 from keras_bert_rebuild.cli.demo_training import Recipe, build, encode, evaluate, steps_for, train
 from keras_bert_rebuild.cli.demo_world import households, sentences, world_documents, world_masks
@@ -46,8 +47,6 @@ DOCSTRINGS = Recipe(
     # Keras compiles with XLA by itself on JAX; on TensorFlow a step takes half the time with it.
     compiled=("jax", "tensorflow"),
 )
-VOCAB_SIZE = 8000
-PACKAGES = ("numpy", "keras")
 
 # The folder of the model of the small world, next to the file of the other one.
 SMALL_WORLD = "small-world"
@@ -56,11 +55,9 @@ SMALL_WORLD = "small-world"
 def add_arguments(parser):
     """Declare the options."""
     length = parser.add_mutually_exclusive_group()
+    length.add_argument("--steps", type=positive, default=None, help=f"training steps; they decide the result ({DOCSTRINGS.steps})")
     length.add_argument(
-        "--steps", type=positive, default=None, help=f"training steps on real text; they decide the result ({DOCSTRINGS.steps})"
-    )
-    length.add_argument(
-        "--minutes", type=above_zero, help="choose the steps so that training on real text takes about this long, and print them"
+        "--minutes", type=above_zero, help="choose the steps so that training takes about this long, and print them"
     )
     parser.add_argument("--seed", type=int, default=0, help="the same steps and seed give the same loss (0)")
     parser.add_argument(
@@ -123,9 +120,13 @@ def _learn_world(console, args):
 
 
 def _learn_text(console, args, parts):
-    train_documents, test_documents = parts or hold_out_docstrings(console)
+    from keras_bert_rebuild.data.corpora.documents import hold_out
+    from keras_bert_rebuild.text.vocabulary import save_vocabulary
+
+    train_documents, test_documents = parts or hold_out(read_documentation(console))
     train_documents = without(train_documents)
-    vocabulary = _learn_vocabulary(console, train_documents, args.output)
+    vocabulary = learn_vocabulary(console, train_documents)
+    save_vocabulary(vocabulary, args.output / "vocab.txt")
     corpora = encode(console, train_documents, test_documents, vocabulary)
     training = build(DOCSTRINGS, args.seed, vocabulary, *corpora)
     if args.steps or args.minutes:
@@ -138,33 +139,6 @@ def _learn_text(console, args, parts):
         show_masks(console, training, SENTENCES, "Sentences written for this demo; training had none of them:")
     show_masks(console, training, unchosen(test_documents, 5), "Held-out passages that nobody chose:")
     _save_and_reload(console, training, args.output / "bert.keras")
-
-
-def hold_out_docstrings(console):
-    """A document for every file of the installed libraries that has docstrings in prose: `(training, held-out)` documents."""
-    import keras
-
-    from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.data.corpora.documents import docstring_document, docstring_files, hold_out
-
-    packages = (*PACKAGES, keras.backend.backend())
-    console.print(f"The docstrings of the standard library, {', '.join(packages)}:")
-    files = docstring_files(packages)
-    documents = [docstring_document(file) for file in track(console, files, "reading", "files")]
-    return hold_out([document for document in documents if document])
-
-
-def _learn_vocabulary(console, documents, output):
-    from keras_bert_rebuild.cli.progress import track
-    from keras_bert_rebuild.text.normalization import split_words
-    from keras_bert_rebuild.text.vocabulary import save_vocabulary, train_vocabulary
-
-    documents = track(console, documents, "counting words", "documents")
-    words = (word for document in documents for passage in document for word in split_words(passage))
-    tokens = train_vocabulary(words, VOCAB_SIZE)
-    save_vocabulary(tokens, output / "vocab.txt")
-    console.print(f"Learnt {len(tokens):,} word pieces.")
-    return {token: i for i, token in enumerate(tokens)}
 
 
 def _say_sizes(console, training, seed):

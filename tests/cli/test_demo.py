@@ -17,9 +17,10 @@ import pytest
 from rich.console import Console
 
 from keras_bert_rebuild import from_pretrained, get_model
-from keras_bert_rebuild.cli import demo, demo_architecture, demo_masks, demo_training, demo_world, fit_progress
+from keras_bert_rebuild.cli import demo, demo_architecture, demo_corpus, demo_masks, demo_training, demo_world, fit_progress
 from keras_bert_rebuild.cli.demo_training import encode
 from keras_bert_rebuild.cli.main import main, make_parser
+from keras_bert_rebuild.data.corpora.documents import docstring_document
 from keras_bert_rebuild.explain.summary import summary_rows
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ def small(monkeypatch):
     shortened = {"sizes": sizes, "evaluation_steps": 3, "compiled": ("jax",)}
     monkeypatch.setattr(demo, "WORLD", replace(demo.WORLD, **shortened, steps=20))
     monkeypatch.setattr(demo, "DOCSTRINGS", replace(demo.DOCSTRINGS, **shortened))
-    monkeypatch.setattr(demo, "VOCAB_SIZE", 300)
+    monkeypatch.setattr(demo_corpus, "VOCAB_SIZE", 300)
 
 
 def losses(text):
@@ -188,3 +189,25 @@ def test_until_the_first_step_has_ended_the_bar_says_that_it_compiles():
     bar.on_train_end()
     assert "2/2" in console.file.getvalue()
     assert "1.50" in console.file.getvalue()
+
+
+def test_documentation_is_found_where_the_parser_finds_it_and_code_is_not():
+    sentence = "Return the larger of two numbers, or the first of them if both are equal."
+    other = "Return the smaller of two numbers, or the first of them if both are equal."
+    source = f'''"""{sentence}"""
+text = """A string that is assigned to a name is no documentation at all."""
+
+def smaller(a, b):
+    r"""{other}
+
+    >>> smaller(1, 2)
+    """
+    """
+    Parameters
+    ----------
+    a : a number of any kind that can be compared with another one
+    """
+'''
+    assert demo_corpus.documented(source) == [sentence, other]
+    path = Path(demo.__file__).with_name("progress.py")
+    assert set(docstring_document(path)) <= set(demo_corpus.documented(path.read_text(encoding="utf-8")))

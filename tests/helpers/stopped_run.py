@@ -8,7 +8,7 @@ import signal
 import sys
 from dataclasses import replace
 
-from keras_bert_rebuild.cli import demo, demo_architecture
+from keras_bert_rebuild.cli import demo, demo_architecture, demo_corpus
 from keras_bert_rebuild.cli.main import main
 from keras_bert_rebuild.files import locked
 
@@ -38,6 +38,6 @@ if __name__ == "__main__":
     demo_architecture.ARTICLE_MODEL = {**demo_architecture.ARTICLE_MODEL, **article}
     shortened = {"sizes": SMALL, "evaluation_steps": 2, "compiled": ("jax",)}
     demo.WORLD, demo.DOCSTRINGS = replace(demo.WORLD, steps=2, **shortened), replace(demo.DOCSTRINGS, **shortened)
-    demo.VOCAB_SIZE = 300
+    demo_corpus.VOCAB_SIZE = 300
     {"lock": stop_when_locked, "write": die_when_written, "never": lambda: None}[sys.argv[1]]()
     sys.exit(main(sys.argv[2:]))

@@ -85,7 +85,9 @@ ASKS_FOR_BACKEND = {
     "export/saved_model.py": "names it in an error",
     "training/state/checkpoint.py": "writes its name into a checkpoint",
     "recipes/run_folder.py": "writes its name into the record of a run",
-    "cli/demo.py": "prints its name and reads the docstrings of its package",
+    "cli/demo.py": "prints its name",
+    "cli/demo_corpus.py": "reads the documentation of its package",
+    "cli/demo_training.py": "chooses where XLA compiles the steps",
 }
 
 FILES = sorted(PACKAGE.rglob("*.py"))
