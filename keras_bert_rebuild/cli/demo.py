@@ -106,10 +106,7 @@ def _learn_world(console, args):
     train_documents, test_documents = world_documents(args.seed)
     words = sorted({word for document in train_documents for passage in document for word in passage.split()})
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])}
-    console.print(
-        f"{len(train_documents)} documents about animals and their owners: {' '.join(train_documents[0][:2])} ... "
-        f"{len(test_documents)} documents about other combinations are held out."
-    )
+    console.print(f"Animals and their owners, such as: {' '.join(train_documents[0])}", highlight=False)
     corpora = encode(console, train_documents, test_documents, vocabulary)
     training = build(WORLD, args.seed, vocabulary, *corpora)
     _say_sizes(console, training, args.seed)

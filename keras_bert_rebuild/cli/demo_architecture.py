@@ -25,7 +25,7 @@ def folded(rows):
         rows: as from `summary_rows`.
 
     Returns:
-        A list of `(name and class, shape, parameters)`, shapes without the batch, as "512 × 768".
+        A list of `(name and class, shape, parameters)`, shapes without the batch, as "512×768".
     """
     lines, later = [], {}
     for row in rows:
@@ -46,14 +46,14 @@ def folded(rows):
 def _shape(shape):
     """The sizes after the batch of the first output."""
     first = re.search(r"\(None,? ?([^)]*)\)", shape)
-    return " × ".join(first[1].replace(" ", "").strip(",").split(",")) if first else ""
+    return "×".join(first[1].replace(" ", "").strip(",").split(",")) if first else ""
 
 
 def table(lines, width):
     """Lines of text of at most a width: the name may be cut, the numbers not."""
     shapes, numbers = (max(len(line[i]) for line in lines) for i in (1, 2))
-    names = min(max(len(line[0]) for line in lines), width - shapes - numbers - 4)
-    return [f"{_cut(name, names):<{names}}  {shape:<{shapes}}  {number:>{numbers}}" for name, shape, number in lines]
+    names = min(max(len(line[0]) for line in lines), width - shapes - numbers - 2)
+    return [f"{_cut(name, names):<{names}} {shape:<{shapes}} {number:>{numbers}}" for name, shape, number in lines]
 
 
 def _cut(name, length):
@@ -73,9 +73,9 @@ def show_architecture(console, output):
     for line in table([("Layer (class)", "Output", "Parameters"), *folded(rows)], console.width):
         console.print(line, highlight=False, markup=False, no_wrap=True)
     console.print(f"Total params: {model.count_params():,}, in {len(rows)} layers.")
+    svg = plot_model(model).to_svg()
+    write_file(output / PICTURE, lambda file: file.write(svg.encode("utf-8")), claimed=True)
     lines = []
     print_summary(model, lines.append)
     write_text(output / SUMMARY, "\n".join([*lines, ""]), claimed=True)
-    svg = plot_model(model).to_svg()
-    write_file(output / PICTURE, lambda file: file.write(svg.encode("utf-8")), claimed=True)
     console.print(f"All layers: {output / SUMMARY}\nA picture:  {output / PICTURE} (opens in a browser)", markup=False)

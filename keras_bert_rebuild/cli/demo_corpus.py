@@ -45,7 +45,7 @@ def learn_vocabulary(console, documents):
     from keras_bert_rebuild.text.normalization import split_words
     from keras_bert_rebuild.text.vocabulary import train_vocabulary
 
-    documents = track(console, documents, "counting words", "documents")
+    documents = track(console, documents, "counting words", "docs")
     words = (word for document in documents for passage in document for word in split_words(passage))
     tokens = train_vocabulary(words, VOCAB_SIZE)
     console.print(f"Learnt {len(tokens):,} word pieces.")

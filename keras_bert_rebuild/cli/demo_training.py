@@ -82,7 +82,7 @@ def _encode(console, documents, vocabulary, name):
         ids, lengths = tokenizer.encode_flat(document)
         return np.split(ids, np.cumsum(lengths)[:-1])
 
-    documents = track(console, documents, f"tokenising {name} text", "documents")
+    documents = track(console, documents, f"tokenising {name} text", "docs")
     return encode_documents(map(encoded, documents), lambda ids: ids, list(vocabulary))
 
 

@@ -171,7 +171,7 @@ def test_blocks_after_the_first_are_one_line_of_the_summary():
     (later,) = [line for line in lines if "again" in line[0]]
     assert later[0] == "Encoder-2 to Encoder-3: the same 8 layers again"
     assert sum(int(line[2].replace(",", "")) for line in lines) == model.count_params()
-    assert ("MLM (Masked)", "10 × 300", "0") in lines
+    assert ("MLM (Masked)", "10×300", "0") in lines
     for width in (88, 60, 40):
         assert max(map(len, demo_architecture.table(lines, width))) <= width
 
