@@ -90,7 +90,7 @@ def _run(args):
     parts = None if args.corpus is None else hold_out(read_documents(args.corpus))
     console.rule("[bold]1  BERT-base, as the article builds it")
     show_architecture(console, args.output)
-    console.rule("[bold]2  A small world, learnt completely")
+    console.rule("[bold]2  A small world")
     _learn_world(console, args)
     console.rule("[bold]3  Real English")
     _learn_text(console, args, parts)
