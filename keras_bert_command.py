@@ -18,7 +18,8 @@ BACKENDS = ("tensorflow", "jax", "torch")
 
 # What a verb says before Keras is imported, which takes seconds.
 FIRST_LINES = {
-    "demo": "BERT-base taken apart, then two small BERTs trained on this machine: about four minutes.\nImporting Keras and its backend ..."
+    "demo": "BERT-base taken apart, then two small BERTs trained on this machine: about four minutes.\n"
+    "Importing Keras and its backend ...",
 }
 
 
