@@ -40,6 +40,13 @@ def takes_splash(query, mask, causal, dropout):
     return not dropout and not causal and len(mask.shape) == 2 and has_splash(query)
 
 
+def drops_in_flash(query, mask, causal, dropout):
+    """Dropout of probabilities on a GPU, where the kernel for it has computed what it should."""
+    from keras_bert_rebuild.kernels.jax_flash_trial import has_flash_with_dropout
+
+    return dropout > 0 and not causal and len(mask.shape) == 2 and has_flash_with_dropout(query)
+
+
 def drops_probabilities(query, mask, causal, dropout):
     """In training with attention dropout."""
     return dropout > 0

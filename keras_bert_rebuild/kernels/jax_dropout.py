@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from keras_bert_rebuild.kernels.sequences import visible_pairs
+
 
 def row_words(shape, seed):
     """Two random words for each row of an array: uint32 `(2, *shape[:-1], 1)`.
@@ -32,10 +34,22 @@ def kept(words, columns, rate):
         columns: the size of the last axis.
         rate: the fraction that is dropped, in (0, 1), rounded to a 2³²nd.
     """
-    threshold = min(round(rate * 2**32), 2**32 - 1)
     column = lax.broadcasted_iota("uint32", (*words.shape[1:-1], columns), words.ndim - 2)
-    bits = _mixed(_mixed(column + words[0]) + words[1])
-    return bits >= jnp.uint32(threshold), 1 / (1 - threshold / 2**32)
+    return kept_at(words, column, rate), gain_of(rate)
+
+
+def kept_at(words, columns, rate):
+    """Which numbers are kept, from the words of their rows and their columns in uint32, which broadcast."""
+    return _mixed(_mixed(columns + words[0]) + words[1]) >= jnp.uint32(_threshold(rate))
+
+
+def gain_of(rate):
+    """By what the kept numbers are multiplied."""
+    return 1 / (1 - _threshold(rate) / 2**32)
+
+
+def _threshold(rate):
+    return min(round(rate * 2**32), 2**32 - 1)
 
 
 def _mixed(x):
@@ -84,7 +98,7 @@ def _where_kept(x, keep, gain):
     return jnp.where(keep, x.astype(jnp.promote_types(x.dtype, "float32")) * gain, 0)
 
 
-def attention_with_dropout(query, key, value, mask, rate, seed):
+def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     """softmax(Q Kᵀ / √K) V with a fraction of the probabilities dropped, the softmax in float32.
 
     Queries, keys, values and outputs are retained for the backward pass, and two numbers for each query; scores, probabilities and
@@ -92,7 +106,7 @@ def attention_with_dropout(query, key, value, mask, rate, seed):
 
     Args:
         query, key, value: `(batch, length, heads, width)`; there may be more keys than queries.
-        mask: bool, broadcast to `(batch, heads, queries, keys)`; False where a key is not attended to.
+        mask, causal: as for `operations.attention`.
         rate: the fraction that is dropped, in (0, 1).
         seed: two integers, as from `keras.random.SeedGenerator.next`.
 
@@ -101,9 +115,10 @@ def attention_with_dropout(query, key, value, mask, rate, seed):
     """
     batch, length, heads, _ = query.shape
     words = row_words((batch, heads, length, key.shape[1]), seed)
+    mask = jnp.asarray(visible_pairs(jnp.asarray(mask), causal), "bool")
     # Heads before tokens, as products of matrices take them: what is retained need not be turned again in the backward pass.
     query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
-    return jnp.swapaxes(attend_with_dropout(query, key, value, jnp.asarray(mask, "bool"), words, rate), 1, 2)
+    return jnp.swapaxes(attend_with_dropout(query, key, value, mask, words, rate), 1, 2)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))

@@ -30,9 +30,7 @@ def has_splash(query):
 
     XLA does not split the kernel over devices, so several need a `keras.distribution.DataParallel`, which says how.
     """
-    if jax.devices()[0].platform != "tpu" or query.shape[1] < TILE or not _exists(SPLASH):
-        return False
-    return jax.device_count() == 1 or _data_parallel() is not None
+    return jax.devices()[0].platform == "tpu" and query.shape[1] >= TILE and _exists(SPLASH) and is_split_by_batch()
 
 
 def has_flash_with_segments(query):
@@ -43,9 +41,24 @@ def has_flash_with_segments(query):
     return float(device.compute_capability) >= 8 and query.shape[1] % TILE == 0 and 16 <= query.shape[-1] <= 128
 
 
+def is_split_by_batch():
+    """Whether a kernel, which XLA does not split, may run: on one device, or on parts of a batch under a `DataParallel`."""
+    return jax.device_count() == 1 or _data_parallel() is not None
+
+
 def _data_parallel():
     distribution = keras.distribution.distribution()
     return distribution if isinstance(distribution, keras.distribution.DataParallel) else None
+
+
+def over_devices(function):
+    """A function of arrays whose first axis is the batch, each device computing its part under a `DataParallel`."""
+    distribution = _data_parallel()
+    if distribution is None:
+        return function
+    of_batch = PartitionSpec(distribution.batch_dim_name)
+    mesh = distribution.device_mesh.backend_mesh
+    return jax.shard_map(function, mesh=mesh, in_specs=of_batch, out_specs=of_batch, check_vma=False)
 
 
 def attend_by_splash(query, key, value, mask, interpret=False):
@@ -65,13 +78,7 @@ def attend_by_splash(query, key, value, mask, interpret=False):
         numbers = jnp.ones_like(mask), mask
     else:
         numbers = mask, mask
-    of_one = functools.partial(_splash, interpret=interpret)
-    distribution = _data_parallel()
-    if distribution is None:
-        return of_one(query, key, value, *numbers)
-    of_batch = PartitionSpec(distribution.batch_dim_name)
-    mesh = distribution.device_mesh.backend_mesh
-    return jax.shard_map(of_one, mesh=mesh, in_specs=of_batch, out_specs=of_batch, check_vma=False)(query, key, value, *numbers)
+    return over_devices(functools.partial(_splash, interpret=interpret))(query, key, value, *numbers)
 
 
 def _splash(query, key, value, of_queries, of_keys, interpret):

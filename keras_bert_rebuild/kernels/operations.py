@@ -18,8 +18,8 @@ from keras_bert_rebuild.kernels.table import choose
 def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = False, dropout: float = 0.0, seeds: Any = None) -> Any:
     """softmax(Q Kᵀ / √K) V over the keys that the mask allows, with a fraction of the probabilities dropped.
 
-    Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These take no dropout, so
-    attention with dropout computes its scores, the softmax in float32.
+    Without dropout this is `keras.ops.dot_product_attention`, for which backends have fused kernels. These take no dropout, so the
+    plain form of attention with dropout computes its scores, the softmax in float32.
 
     Args:
         query, key, value: `(batch, length, heads, width)`.
@@ -33,18 +33,14 @@ def attention(query: Any, key: Any, value: Any, mask: Any, *, causal: bool = Fal
         `(batch, length, heads, width)`.
     """
     kernel = choose("attention", query, mask, causal, dropout)
-    if kernel is not None and not dropout:
-        return kernel(query, key, value, mask)
-    mask = visible_pairs(mask)
-    if not dropout:
-        return ops.dot_product_attention(query, key, value, mask=mask, is_causal=causal)
-    if causal:
-        positions = ops.arange(ops.shape(query)[1])
-        mask = ops.logical_and(mask, positions[None, None, :, None] >= positions[None, None, None, :])
+    if kernel is not None and dropout:
+        return kernel(query, key, value, mask, causal, dropout, seeds.next())
     if kernel is not None:
-        return kernel(query, key, value, mask, dropout, seeds.next())
+        return kernel(query, key, value, mask)
+    if not dropout:
+        return ops.dot_product_attention(query, key, value, mask=visible_pairs(mask), is_causal=causal)
     scores = ops.einsum("blhk,bshk->bhls", query, key) / (query.shape[-1] ** 0.5)
-    scores = ops.where(mask, ops.cast(scores, "float32"), -1e30)
+    scores = ops.where(visible_pairs(mask, causal), ops.cast(scores, "float32"), -1e30)
     probabilities = keras.random.dropout(ops.cast(ops.softmax(scores), query.dtype), dropout, seed=seeds)
     return ops.einsum("bhls,bshk->blhk", probabilities, value)
 

@@ -15,18 +15,24 @@ def has_sequences(mask: Any) -> bool:
     return mask is not None and len(mask.shape) == 2 and "int" in keras.backend.standardize_dtype(mask.dtype)
 
 
-def visible_pairs(mask: Any) -> Any:
+def visible_pairs(mask: Any, causal: bool = False) -> Any:
     """True where a query may attend to a key, the same in all heads: a bool tensor that broadcasts to `(batch, 1, length, length)`.
 
     Args:
         mask: `(batch, length)`, bool or the numbers of sequences; or `(batch, 1, length, length)`, which is returned. With numbers
             a token sees its own sequence, and padding sees padding, so that every softmax has a key.
+        causal: a query attends only to keys up to its own position.
     """
     if len(mask.shape) == 4:
-        return mask
-    if has_sequences(mask):
-        return ops.equal(mask[:, None, :, None], mask[:, None, None, :])
-    return mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+        pairs = mask
+    elif has_sequences(mask):
+        pairs = ops.equal(mask[:, None, :, None], mask[:, None, None, :])
+    else:
+        pairs = mask[:, None, None, :]  # (B, S) → (B, 1, 1, S)
+    if not causal:
+        return pairs
+    positions = ops.arange(ops.shape(mask)[-1])
+    return ops.logical_and(pairs, positions[:, None] >= positions[None, :])
 
 
 def positions_in_sequences(mask: Any) -> Any:

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,8 @@ class Kernel:
     """Whether the kernel takes these arguments. The first kernel of the table that does is used."""
 
 
+# The environment variable whose kernels are left out: read when the first kernel of an operation is chosen.
+WITHOUT = "KERAS_BERT_WITHOUT_KERNELS"
 STEP = "A pretraining step beside transformers and KerasHub"
 WINDOWED = "Attention within a window"
 DROPOUT_ON_JAX = "Dropout on JAX"
@@ -45,6 +48,15 @@ IN_BANDS = (
 )
 
 TABLE = (
+    Kernel(
+        "attention",
+        "jax",
+        "jax_flash.attention_with_dropout",
+        "no score, probability or random bit is in memory, which the other form writes and reads about six times",
+        "tests/kernels/test_jax_flash.py for the values; no GPU figure yet",
+        "CUDA, Ampere or later, one device or DataParallel; dropout; padding or sequences; heads of 16 to 128; a trial has passed",
+        conditions.drops_in_flash,
+    ),
     Kernel(
         "attention",
         "jax",
@@ -221,7 +233,26 @@ def choose(operation: str, *arguments: Any) -> Callable[..., Any] | None:
 
 @functools.cache
 def _of_backend(backend, operation):
-    return tuple(kernel for kernel in TABLE if (kernel.backend, kernel.operation) == (backend, operation))
+    without = switched_off(os.environ.get(WITHOUT, ""))
+    found = (kernel for kernel in TABLE if (kernel.backend, kernel.operation) == (backend, operation))
+    return tuple(kernel for kernel in found if kernel.function not in without)
+
+
+def switched_off(names: str) -> frozenset[str]:
+    """The kernels that `KERAS_BERT_WITHOUT_KERNELS` names.
+
+    Args:
+        names: functions of the table, separated by commas.
+
+    Raises:
+        ValueError: a name that no row of the table has.
+    """
+    found = frozenset(name.strip() for name in names.split(",") if name.strip())
+    known = {kernel.function for kernel in TABLE}
+    if unknown := found - known:
+        names, wrong = (", ".join(sorted(some)) for some in (known, unknown))
+        raise ValueError(f"{WITHOUT} must have names of kernels, separated by commas, out of {names}; got {wrong}.")
+    return found
 
 
 @functools.cache  # also so that AutoGraph, which follows calls, does not follow the import

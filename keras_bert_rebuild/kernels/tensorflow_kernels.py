@@ -9,6 +9,8 @@ import functools
 import tensorflow as tf
 from keras import ops
 
+from keras_bert_rebuild.kernels.sequences import visible_pairs
+
 compile_by_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
 
@@ -132,11 +134,11 @@ def _drop(x, keep, gain):
     return tf.cast(_dropped(tf.cast(x, "float32"), keep, gain), x.dtype)
 
 
-def attention_with_dropout(query, key, value, mask, rate, seed):
+def attention_with_dropout(query, key, value, mask, causal, rate, seed):
     """`attend_with_dropout` with numbers drawn at a rate from a seed, as `drop` does."""
     batch, length, heads, _ = ops.shape(query)
     keep, gain = draw((batch, heads, length, ops.shape(key)[1]), rate, seed)
-    return attend_with_dropout(query, key, value, mask, keep, gain)
+    return attend_with_dropout(query, key, value, visible_pairs(mask, causal), keep, gain)
 
 
 def attend_with_dropout(query, key, value, mask, keep, gain):

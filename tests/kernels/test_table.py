@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_bert_rebuild import AdamW, kernels
 from keras_bert_rebuild.kernels import operations
-from keras_bert_rebuild.kernels.table import TABLE, choose
+from keras_bert_rebuild.kernels.table import TABLE, _of_backend, choose, switched_off
 from keras_bert_rebuild.layers import Dropout, FeedForward, LayerNormalization, MultiHeadSelfAttention
 from keras_bert_rebuild.layers.activations import gelu, gelu_erf, quick_gelu
 
@@ -243,6 +243,21 @@ def test_every_row_of_the_table_says_why_and_where_it_was_measured():
         assert kernel.condition
         file = re.match(r"tests/[\w/]+\.py", kernel.figure)
         assert kernel.figure in headings or kernel.figure.startswith("none: ") or (file and (ROOT / file[0]).is_file())
+
+
+@pytest.mark.parametrize(("named", "left"), [("bands.attend_in_bands", False), (" jax_flash.attention_with_dropout, ", True)])
+def test_kernels_that_the_environment_names_are_left_out(named, left, monkeypatch):
+    monkeypatch.setenv("KERAS_BERT_WITHOUT_KERNELS", named)
+    _of_backend.cache_clear()
+    try:
+        assert (choose("windowed_attention", np.zeros((1, 64, 2, 8)), 1) is not None) is left
+    finally:
+        _of_backend.cache_clear()
+
+
+def test_a_name_that_no_kernel_has_is_refused():
+    with pytest.raises(ValueError, match=r"KERAS_BERT_WITHOUT_KERNELS .* out of bands\.attend_in_bands, .*; got jax_flash, x\.$"):
+        switched_off("x, jax_flash,bands.attend_in_bands")
 
 
 def test_a_backend_without_a_row_in_the_table_runs_the_plain_forms(monkeypatch):

@@ -1,0 +1,120 @@
+"""JAX on GPUs: what one program of `jax_flash.py` computes, in Pallas.
+
+Arguments are references to the parts of arrays that a program has, without the axes of examples and heads: `(queries, width)`,
+`(keys, width)` or `(queries,)`, and the first and last of the blocks to go through.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas
+
+from keras_bert_rebuild.kernels.jax_dropout import gain_of, kept_at
+
+# A score that the mask hides, as in `jax_dropout.py`.
+HIDDEN = -1e30
+# Exponentials are powers of 2, for which GPUs have an instruction.
+LOG2_E = math.log2(math.e)
+
+
+class Blocks(NamedTuple):
+    """How a kernel is cut: queries and keys of a block, warps of a program, and iterations that Triton loads ahead."""
+
+    queries: int
+    keys: int
+    warps: int = 4
+    stages: int = 2
+
+
+class Settings(NamedTuple):
+    """What a kernel is compiled for."""
+
+    rate: float
+    scale: float
+    blocks: Blocks
+    interpret: bool
+
+
+def forward_kernel(settings, query, key, value, of_queries, of_keys, first, second, bounds, output, log_sum):
+    """Outputs of a block of queries, and the logarithm to base 2 of the sum of the exponentials of its scores."""
+    queries, numbers, words = query[...], of_queries[...], (first[...], second[...])
+    size = settings.blocks.keys
+
+    def step(block, carry):
+        outputs, maximum, total = carry
+        keys = pallas.ds(block * size, size)
+        scores = _scores(settings, queries, key[keys, :], numbers, of_keys[keys])
+        higher = jnp.maximum(maximum, jnp.max(scores, axis=1))
+        shrink, exponentials = jnp.exp2(maximum - higher), jnp.exp2(scores - higher[:, None])
+        dropped = jnp.where(_kept(settings, words, block), exponentials, 0.0).astype(value.dtype)
+        outputs = outputs * shrink[:, None] + _product(dropped, value[keys, :], 1, 0)
+        return outputs, higher, total * shrink + jnp.sum(exponentials, axis=1)
+
+    rows = len(queries)
+    start = jnp.zeros(queries.shape, "float32"), jnp.full((rows,), HIDDEN, "float32"), jnp.zeros((rows,), "float32")
+    outputs, maximum, total = lax.fori_loop(bounds[0], bounds[1], step, start)
+    output[...] = (outputs * (gain_of(settings.rate) / total)[:, None]).astype(output.dtype)
+    log_sum[...] = maximum + jnp.log2(total)
+
+
+def query_kernel(settings, query, upstream, key, value, of_queries, of_keys, first, second, log_sum, mean, bounds, of_query):
+    """The gradient of a block of queries."""
+    of_rows = query[...], upstream[...], of_queries[...], (first[...], second[...]), log_sum[...], mean[...]
+    size = settings.blocks.keys
+
+    def step(block, gradient):
+        keys = pallas.ds(block * size, size)
+        of_columns = key[keys, :], value[keys, :], of_keys[keys]
+        of_scores, _ = _gradients_of_block(settings, of_rows, of_columns, block)
+        return gradient + _product(of_scores, of_columns[0], 1, 0)
+
+    gradient = lax.fori_loop(bounds[0], bounds[1], step, jnp.zeros(query.shape, "float32"))
+    of_query[...] = (gradient * settings.scale).astype(of_query.dtype)
+
+
+def key_kernel(settings, query, upstream, key, value, of_queries, of_keys, first, second, log_sum, mean, bounds, of_key, of_value):
+    """The gradients of a block of keys and of its values."""
+    of_columns, column = (key[...], value[...], of_keys[...]), pallas.program_id(0)
+    size = settings.blocks.queries
+
+    def step(block, carry):
+        rows = pallas.ds(block * size, size)
+        words = first[rows], second[rows]
+        of_rows = query[rows, :], upstream[rows, :], of_queries[rows], words, log_sum[rows], mean[rows]
+        of_scores, dropped = _gradients_of_block(settings, of_rows, of_columns, column)
+        return carry[0] + _product(of_scores, of_rows[0], 0, 0), carry[1] + _product(dropped, of_rows[1], 0, 0)
+
+    start = jnp.zeros(key.shape, "float32")
+    keys, values = lax.fori_loop(bounds[0], bounds[1], step, (start, start))
+    of_key[...] = (keys * settings.scale).astype(of_key.dtype)
+    of_value[...] = (values * gain_of(settings.rate)).astype(of_value.dtype)
+
+
+def _gradients_of_block(settings, of_rows, of_columns, block):
+    """The gradients of scores before they are scaled, and what is kept of the probabilities, before its gain: `(queries, keys)`."""
+    query, upstream, of_queries, words, log_sum, mean = of_rows
+    key, value, of_keys = of_columns
+    probabilities = jnp.exp2(_scores(settings, query, key, of_queries, of_keys) - log_sum[:, None])
+    keep = _kept(settings, words, block)
+    of_probabilities = jnp.where(keep, _product(upstream, value, 1, 1) * gain_of(settings.rate), 0.0)
+    of_scores = probabilities * (of_probabilities - mean[:, None])
+    return of_scores.astype(query.dtype), jnp.where(keep, probabilities, 0.0).astype(upstream.dtype)
+
+
+def _scores(settings, query, key, of_queries, of_keys):
+    scores = _product(query, key, 1, 1) * (settings.scale * LOG2_E)
+    return jnp.where(of_queries[:, None] == of_keys[None, :], scores, HIDDEN)
+
+
+def _kept(settings, words, block):
+    """Which probabilities of a block of keys are kept."""
+    size = settings.blocks.keys
+    column = (block * size + lax.broadcasted_iota("int32", (1, size), 1)).astype("uint32")
+    return kept_at([word[:, None] for word in words], column, settings.rate)
+
+
+def _product(left, right, of_left, of_right):
+    """The product over an axis of each, in float32."""
+    return lax.dot_general(left, right, (((of_left,), (of_right,)), ((), ())), preferred_element_type="float32")

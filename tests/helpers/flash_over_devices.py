@@ -1,0 +1,48 @@
+"""Attention with dropout on two devices and on one; prints how far they and the dropped probabilities are apart, as JSON."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from keras_bert_rebuild.kernels import jax_flash
+
+query, mask, seed = jnp.zeros((4, 16, 2, 16)), np.ones((4, 16), bool), np.array([3, 1], "uint32")
+value = jnp.ones(query.shape)
+
+
+@jax.jit
+def outputs_and_gradient(query, value):
+    def attend(value):
+        return jax_flash.attention_with_dropout(query, query, value, mask, False, 0.5, seed, interpret=True)
+
+    outputs, gradient = jax.vjp(attend, value)
+    return outputs, *gradient(outputs)
+
+
+def main():
+    """Print one line of JSON."""
+    one = [np.asarray(array) for array in outputs_and_gradient(query, value)]
+    jax.clear_caches()
+    keras.distribution.set_distribution(keras.distribution.DataParallel(devices=["cpu:0", "cpu:1"]))
+    split = jax.device_put(
+        (query, value),
+        jax.sharding.NamedSharding(keras.distribution.distribution().device_mesh.backend_mesh, jax.sharding.PartitionSpec("batch")),
+    )
+    two = outputs_and_gradient(*split)
+    first, second = (np.asarray(shard.data) for shard in two[0].addressable_shards)
+    print(
+        json.dumps(
+            {
+                "devices": len(two[0].sharding.device_set),
+                "difference": float(max(np.abs(a - b).max() for a, b in zip(one, two, strict=True))),
+                "between devices": float((first != second).mean()),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
