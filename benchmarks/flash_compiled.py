@@ -7,7 +7,7 @@ Time: half a minute
 Pallas lowers the kernels of a step of 2 x 512, 12 heads; Triton compiles each to machine code. A row has the kernel, the
 architecture (80: A100, 86: RTX 30, 90: H100), bytes of shared memory of a program (at most 163, 99 and 227 KiB there), registers
 of a thread (of at most 255), bytes that did not fit them, and instructions of a thread for each score in the inner loop: all, and
-those of the integer unit, which takes half as many a cycle as the processor issues. So it tells whether the kernels compile and
+those of the integer unit, of which a cycle has half as many as of all. So it tells whether the kernels compile and
 fit, and how many instructions they are, but neither what they compute nor how long they wait for memory. JAX has a Triton of its
 own, of another version.
 """

@@ -35,7 +35,7 @@ def has_flash_with_dropout(query):
 @functools.cache
 def computes_rightly(dtype, width):
     """Whether the kernel has the values and gradients of the form that stores its scores; if not, a warning says so."""
-    # In a thread: another is in the midst of tracing a step, where nothing is computed.
+    # In a thread of its own: this one is tracing a step, in which nothing can be computed.
     with ThreadPoolExecutor(1) as thread:
         reason = thread.submit(_fault, dtype, width).result()
     if reason:
