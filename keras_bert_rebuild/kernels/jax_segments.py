@@ -52,13 +52,17 @@ def _data_parallel():
 
 
 def over_devices(function):
-    """A function of arrays whose first axis is the batch, each device computing its part under a `DataParallel`."""
+    """A function of arrays whose first axis is the batch, each device computing its part under a `DataParallel`.
+
+    A batch that devices cannot share is computed as a whole: Keras calls layers with such shapes to learn those of their outputs.
+    """
     distribution = _data_parallel()
     if distribution is None:
         return function
     of_batch = PartitionSpec(distribution.batch_dim_name)
     mesh = distribution.device_mesh.backend_mesh
-    return jax.shard_map(function, mesh=mesh, in_specs=of_batch, out_specs=of_batch, check_vma=False)
+    split = jax.shard_map(function, mesh=mesh, in_specs=of_batch, out_specs=of_batch, check_vma=False)
+    return lambda *arrays: (function if len(arrays[0]) % mesh.shape[distribution.batch_dim_name] else split)(*arrays)
 
 
 def attend_by_splash(query, key, value, mask, interpret=False):

@@ -249,5 +249,6 @@ def test_two_devices_compute_their_rows_of_the_batch_with_the_bits_of_one_device
     assert code == 0, err
     found = json.loads(out.splitlines()[-1])
     assert found["devices"] == 2
+    assert found["shape of three rows"] == [3, 16, 2, 16]
     assert found["difference"] < 1e-5
     assert found["between devices"] > 0.5
