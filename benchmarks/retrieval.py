@@ -9,6 +9,7 @@ DATA is the folder with classification/, qa/ and sts/. MiniLM, trained for searc
     squad        questions of SQuAD part A to find their paragraph: trained on 24 articles, asked about 12 others against all
                  1,604 paragraphs
     banking77    texts to find texts of the same intent, among 3,000 that were not trained on
+    short        the same with 200 texts among 600, and 12 steps of 16 of 800 pairs: every objective in minutes
     sts          scored pairs, by Spearman's correlation
 
 with every objective of `SETS`. The batches are drawn once for each seed and written to a file, in random order, and both sides
@@ -33,6 +34,8 @@ from pathlib import Path
 
 _SQUAD = {"data": "squad", "steps": 32, "batch_size": 32, "max_len": 128, "learning_rate": 3e-5, "metric": "ndcg@10"}
 _BANKING = {"data": "banking77", "steps": 48, "batch_size": 64, "max_len": 64, "learning_rate": 3e-5, "metric": "ndcg@10"}
+# A few steps on part of it, to see every objective learn what the other side's learns.
+_SHORT = {**_BANKING, "steps": 12, "batch_size": 16, "learning_rate": 2e-4, "pool": 800, "corpus": 600, "queries": 200}
 _STS = {"data": "sts", "steps": 64, "batch_size": 32, "max_len": 64, "learning_rate": 3e-5, "metric": "spearman"}
 
 # What is trained: data, size and objective, which the worker of each side knows by name.
@@ -41,22 +44,28 @@ SETS = {
     "squad-256": {**_SQUAD, "objective": "in_batch_negatives", "max_len": 256, "batch_size": 16},
     "squad-hard": {**_SQUAD, "objective": "in_batch_negatives", "negatives": 1, "batch_size": 16},
     "banking77": {**_BANKING, "objective": "in_batch_negatives"},
-    "banking77-symmetric": {**_BANKING, "objective": "symmetric"},
-    "banking77-cached": {**_BANKING, "objective": "cached"},
-    "banking77-matryoshka": {**_BANKING, "objective": "matryoshka"},
-    "banking77-guide": {**_BANKING, "objective": "guide"},
-    "banking77-labels": {**_BANKING, "objective": "labels"},
-    "banking77-margin": {**_BANKING, "objective": "margin_mse", "negatives": 1},
-    "banking77-distil": {**_BANKING, "objective": "distillation", "negatives": 3, "batch_size": 32},
+    "short": {**_SHORT, "objective": "in_batch_negatives"},
+    "short-symmetric": {**_SHORT, "objective": "symmetric"},
+    "short-temperature": {**_SHORT, "objective": "learned_temperature"},
+    "short-hard": {**_SHORT, "objective": "in_batch_negatives", "negatives": 1},
+    "short-cached": {**_SHORT, "objective": "cached"},
+    "short-matryoshka": {**_SHORT, "objective": "matryoshka"},
+    "short-guide": {**_SHORT, "objective": "guide"},
+    "short-triplet": {**_SHORT, "objective": "triplet"},
+    "short-contrastive": {**_SHORT, "objective": "contrastive"},
+    "short-margin": {**_SHORT, "objective": "margin_mse", "negatives": 1},
+    "short-distil": {**_SHORT, "objective": "distillation", "negatives": 3},
     "sts-cosent": {**_STS, "objective": "cosent"},
     "sts-cosine": {**_STS, "objective": "cosine"},
 }
+# What the other library has no loss for.
 PEER = "sentence-transformers"
+NO_PEER = {(PEER, "short-temperature"), (PEER, "short-contrastive")}
 COLUMNS = ("set", "measure", "side", "mean", "by seed", "mrr@10", "seconds", "texts/s", "times as fast")
 
 
-def run(python, what, folder, job, args):
-    """The result of a worker."""
+def run(python, what, jobs, args):
+    """Yield the result of every job of a worker, in one process."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(__file__).parents[1]),
@@ -66,11 +75,15 @@ def run(python, what, folder, job, args):
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
     }
-    command = [python, str(Path(__file__).with_name("retrieval_worker.py")), what, str(folder), json.dumps(job)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{what} ended with {done.returncode}: {done.stderr[-3000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    command = [python, str(Path(__file__).with_name("retrieval_worker.py")), what, json.dumps(jobs)]
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        yield from (json.loads(line) for line in process.stdout if line.startswith("{"))
+        if process.wait():
+            log.seek(0)
+            sys.exit(f"{what} ended with {process.returncode}: {log.read()[-3000:]}")
 
 
 def table(rows):
@@ -98,6 +111,36 @@ def table(rows):
     return "\n".join([*lines, ""])
 
 
+def measure(wanted, folder, rows, args):
+    """Add the results that are missing, of sets and seeds, to `rows` and to the file."""
+    found = {(row["set"], row["seed"], row["side"]) for row in rows}
+    sides = [(side, python) for side, python in (("before", args.peer), ("ours", args.ours), (PEER, args.peer)) if python]
+    prepared = set()
+    for side, python in sides:
+        missing = [(name, seed) for name, seed in wanted if (name, seed, side) not in found and (side, name) not in NO_PEER]
+        jobs = [
+            {
+                **SETS[name],
+                "steps": args.steps or SETS[name]["steps"],
+                "seed": seed,
+                "data_folder": str(args.data),
+                "threads": args.threads,
+                "folder": str(folder / f"{name}-{seed}"),
+            }
+            for name, seed in missing
+        ]
+        new = [job for job in jobs if job["folder"] not in prepared]
+        if new:
+            prepared.update(job["folder"] for job in new)
+            list(run(args.peer or args.ours, "prepare", new, args))
+        for (name, seed), result in zip(missing, run(python, side, jobs, args) if jobs else (), strict=True):
+            row = {"set": name, "side": side, "seed": seed, "only": args.steps, **result}
+            rows.append(row)
+            with args.results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{name}, seed {seed}, {side}: {row['scores']}, {row['seconds']:.0f} s", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
@@ -107,28 +150,17 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--backend", default="torch", help="of ours")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--together", action="store_true", help="a process for all sets and seeds: quicker, if speed is not asked")
     parser.add_argument("--steps", type=int, help="instead of those of the set, to check that it runs")
     parser.add_argument("--results", type=Path, default=Path("retrieval.jsonl"))
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     known = [json.loads(line) for line in args.results.read_text().splitlines()] if args.results.is_file() else []
     rows = [row for row in known if row["only"] == args.steps]
-    for name in args.set:
-        for seed in args.seeds:
-            sides = [("before", args.peer), ("ours", args.ours), (PEER, args.peer)]
-            sides = [(side, python) for side, python in sides if python]
-            missing = [s for s in sides if not any((r["set"], r["seed"], r["side"]) == (name, seed, s[0]) for r in rows)]
-            job = {**SETS[name], "seed": seed, "data_folder": str(args.data), "threads": args.threads}
-            job["steps"] = args.steps or job["steps"]
-            with tempfile.TemporaryDirectory(prefix="retrieval.") as folder:
-                if missing:
-                    run(args.peer or args.ours, "prepare", folder, job, args)
-                for side, python in missing:
-                    row = {"set": name, "side": side, "seed": seed, "only": args.steps, **run(python, side, folder, job, args)}
-                    rows.append(row)
-                    with args.results.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    print(f"{name}, seed {seed}, {side}: {row['scores']}, {row['seconds']:.0f} s", flush=True)
+    wanted = [(name, seed) for name in args.set for seed in args.seeds]
+    for pairs in [wanted] if args.together else [[pair] for pair in wanted]:
+        with tempfile.TemporaryDirectory(prefix="retrieval.") as folder:
+            measure(pairs, Path(folder), rows, args)
     text = f"{shlex.join(['python', *sys.argv])}\n\n{table(rows)}"
     print(text)
     if args.output:

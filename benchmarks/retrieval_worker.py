@@ -1,15 +1,18 @@
 """One side of `retrieval.py`: draw the batches, train with ours, train with sentence-transformers. Called by it, not directly.
 
-    prepare FOLDER JOB                  batches.jsonl, a batch a line, and test.json
-    before FOLDER JOB                   the scores of MiniLM as it is
-    ours FOLDER JOB                     the objects behind `keras-bert finetune`, on these batches
-    sentence-transformers FOLDER JOB    the same in sentence-transformers
+    prepare JOBS                  batches.jsonl, a batch a line, and test.json
+    before JOBS                   the scores of MiniLM as it is
+    ours JOBS                     the objects behind `keras-bert finetune`, on these batches
+    sentence-transformers JOBS    the same in sentence-transformers
+
+JOBS is a JSON list; of each a line of JSON is printed.
 
 A batch is a list of groups: texts, the first of which shall find the second and not the others, and a label or score or
-None. The last line printed is JSON.
+None.
 """
 
 import csv
+import functools
 import importlib.util
 import json
 import lzma
@@ -24,6 +27,8 @@ DIMENSIONS = (384, 192, 96, 48)
 CHUNK = 16
 # MiniLM is the teacher: its cosines are spread, so that there is something to learn.
 TEACHER = 2.0
+# The objectives of texts with labels.
+OF_LABELS = ("triplet", "contrastive")
 
 
 def minilm():
@@ -57,12 +62,12 @@ def banking77(job, rng):
     rows = table(folder / "banking77_train.tsv")
     rows = [rows[i] for i in np.random.default_rng(0).permutation(len(rows))]
     asked = table(folder / "banking77_test.tsv")
-    asked = [asked[i] for i in np.random.default_rng(0).permutation(len(asked))[:600]]
-    corpus, train = rows[:3000], rows[3000:]
+    asked = [asked[i] for i in np.random.default_rng(0).permutation(len(asked))[: job.get("queries", 600)]]
+    corpus, train = rows[: job.get("corpus", 3000)], rows[3000 : 3000 + job.get("pool", len(rows))]
     labels = np.array([label for _, label in corpus])
     judged = {str(i): {str(at): 1 for at in np.flatnonzero(labels == label)} for i, (_, label) in enumerate(asked)}
     test = {"queries": [text for text, _ in asked], "corpus": [text for text, _ in corpus], "judged": judged}
-    if job["objective"] == "labels":
+    if job["objective"] in OF_LABELS:
         return [((text,), label) for text, label in train], test
     of = {}
     for text, label in train:
@@ -104,7 +109,7 @@ def prepare(folder, job):
         examples = with_negatives(examples, job)
     batches, order = [], []
     while len(batches) < job["steps"]:
-        if job["objective"] == "labels":
+        if job["objective"] in OF_LABELS:
             batches.append(_by_label(examples, job["batch_size"], rng))
             continue
         batch, seen, later = [], set(), []
@@ -117,6 +122,7 @@ def prepare(folder, job):
                 seen.add(examples[at][0][1])
         order += later
         batches.append([examples[at] for at in batch])
+    folder.mkdir()
     (folder / "batches.jsonl").write_text("".join(json.dumps(batch) + "\n" for batch in batches), encoding="utf-8")
     (folder / "test.json").write_text(json.dumps(test), encoding="utf-8")
     return {"batches": len(batches)}
@@ -185,8 +191,17 @@ def peer_model(job):
 
 def before(folder, job):
     """The scores before training."""
-    _, encode = peer_model(job)
-    return {"scores": judged(read(folder)[1], encode), "seconds": 0.0, "texts_per_second": 0.0}
+    return {
+        "scores": _before((folder / "test.json").read_text(encoding="utf-8"), job["max_len"]),
+        "seconds": 0.0,
+        "texts_per_second": 0.0,
+    }
+
+
+@functools.cache
+def _before(test, max_len):
+    _, encode = peer_model({"threads": 1, "max_len": max_len})
+    return judged(json.loads(test), encode)
 
 
 def sentence_transformers(folder, job):
@@ -237,7 +252,7 @@ def ours(folder, job):
     keras.utils.set_random_seed(job["seed"])
     batches, test = read(folder)
     objective, options = OURS[job["objective"]]
-    kind = "similarity" if "firsts" in test else "classification" if job["objective"] == "labels" else "retrieval"
+    kind = "similarity" if "firsts" in test else "classification" if job["objective"] in OF_LABELS else "retrieval"
     make = {
         "similarity": lambda texts, label: ScoredPair(*texts, label),
         "classification": lambda texts, label: ClassifiedText(*texts, label=str(label)),
@@ -247,9 +262,8 @@ def ours(folder, job):
     }[kind]
     examples = [make(texts, label) for batch in batches for texts, label in batch]
     training = VectorTraining(**{name: guide() if name == "guide" else value for name, value in options.items()})
-    task = SentenceEmbedder.from_encoder(
-        minilm(), example_kind=kind, objective=objective, training=training, max_len=job["max_len"], truncate=True
-    )
+    settings = {"objective": objective, "training": training, "scale": SCALES.get(job["objective"])}
+    task = SentenceEmbedder.from_encoder(minilm(), example_kind=kind, max_len=job["max_len"], truncate=True, **settings)
     steps = len(batches)
     given = task.batches(task.encode(examples), job["batch_size"], seed=None)
     schedule = WarmupLinearDecay(job["learning_rate"], int(0.1 * steps), steps)
@@ -284,6 +298,8 @@ def guide():
     return SentenceEmbedder.from_encoder(minilm(), truncate=True)
 
 
+# Factors of the cosines that are not those of the objective but of the other library.
+SCALES = {"distillation": 1.0}
 # The name of the objective, and the fields of its `VectorTraining`.
 OURS = {
     "in_batch_negatives": ("in_batch_negatives", {}),
@@ -291,7 +307,9 @@ OURS = {
     "cached": ("in_batch_negatives", {"chunk": 4}),
     "matryoshka": ("in_batch_negatives", {"matryoshka_dims": DIMENSIONS}),
     "guide": ("in_batch_negatives", {"guide": True}),
-    "labels": ("triplet", {}),
+    "learned_temperature": ("in_batch_negatives", {"learned_temperature": True}),
+    "triplet": ("triplet", {}),
+    "contrastive": ("contrastive", {}),
     "margin_mse": ("margin_mse", {}),
     "distillation": ("distillation", {}),
     "cosent": ("cosent", {}),
@@ -305,7 +323,7 @@ def _labels(labels, objective):
 
     if objective in ("cosent", "cosine"):
         return torch.tensor(labels)
-    if objective == "labels":
+    if objective in OF_LABELS:
         return torch.tensor(np.unique(labels, return_inverse=True)[1])
     if objective == "margin_mse":
         return torch.tensor([scores[0] - scores[1] for scores in labels])
@@ -342,7 +360,7 @@ PEER_LOSSES = {
     "cached": _loss("CachedMultipleNegativesRankingLoss", scale=SCALE, mini_batch_size=CHUNK),
     "matryoshka": _matryoshka,
     "guide": _guided,
-    "labels": _loss("BatchHardSoftMarginTripletLoss"),
+    "triplet": _loss("BatchHardSoftMarginTripletLoss"),
     "margin_mse": _loss("MarginMSELoss"),
     "distillation": _loss("DistillKLDivLoss"),
     "cosent": _loss("CoSENTLoss", scale=SCALE),
@@ -355,6 +373,7 @@ def _texts(batches):
 
 
 if __name__ == "__main__":
-    what, where, given = sys.argv[1:]
+    what, given = sys.argv[1:]
     workers = {"prepare": prepare, "before": before, "ours": ours, "sentence-transformers": sentence_transformers}
-    print(json.dumps(workers[what](Path(where), json.loads(given))))
+    for job in json.loads(given):
+        print(json.dumps(workers[what](Path(job["folder"]), job)), flush=True)
