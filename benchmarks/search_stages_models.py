@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 
 from keras_bert_rebuild import AdamW, WarmupLinearDecay, load_task
 from keras_bert_rebuild.data.labelled.labelled_examples import TextGroup
+from keras_bert_rebuild.tasks.own_tokens import predict_own_tokens
 from keras_bert_rebuild.tasks.reranker import Reranker
 from keras_bert_rebuild.tasks.sentence_embedder import SentenceEmbedder
 from keras_bert_rebuild.tasks.sparse_embedder import SparseEmbedder
@@ -81,48 +82,17 @@ def lexical(name, pairs, corpus, parts, work, seed, steps, k1=1.2, b=0.75):
 
 
 def sparse(name, pairs, corpus, parts, work, seed, steps):
-    """Products of SPLADE vectors of MiniLM, with a head of its own making: see `predict_itself`."""
+    """Products of SPLADE vectors of MiniLM, whose head predicts every token itself before it is trained."""
     steps = steps or SPARSE["steps"]
     settings = {"flops": (1e-4, 1e-4), "flops_steps": max(1, steps // 3), "truncate": True}
     task = SparseEmbedder.from_encoder(minilm(), max_len=SPARSE["max_len"], **settings)
-    predict_itself(task, list(dict.fromkeys(text for (_, text), _ in pairs))[:400])
+    predict_own_tokens(task, list(dict.fromkeys(text for (_, text), _ in pairs))[:400])
     batch_size = SPARSE["batch_size"]
     _train(task, _in_batches(pairs, batch_size, steps, seed), batch_size, SPARSE["learning_rate"], seed)
     task.max_len = 128
     task.save(work / "sparse")
     documents = task.to_scipy(corpus, "document")
     return {part: (task.to_scipy(queries, "query") @ documents.T).toarray() for part, (queries, _) in parts.items()}
-
-
-def predict_itself(task, texts, gain=0.15, threshold=1.5):
-    """Set the MLM head of a `SparseEmbedder` so that every token predicts itself: the start for an encoder without such a head.
-
-    A ridge regression from the last hidden states to the embeddings of their own tokens, every token with the same influence. A
-    constant of 4 before the GELU makes it linear, and the norm after it subtracts the constant.
-
-    Args:
-        task: the task; its encoder is changed.
-        texts: some texts to fit it on, about 40,000 tokens.
-        gain: of the norm.
-        threshold: what is subtracted from the logits.
-    """
-    encoder = task.encoder
-    states = keras.Model(encoder.inputs[:2], encoder.get_layer("MLM-Dense").input)
-    rows = task.windows(texts, truncate=True).ids
-    hidden = [np.array(states.predict_on_batch([np.array([row]), np.zeros((1, len(row)), "int32")]))[0, 1:-1] for row in rows]
-    hidden, ids = np.concatenate(hidden), np.concatenate([row[1:-1] for row in rows]).astype(int)
-    embeddings = np.array(encoder.get_layer("Embedding-Token").embeddings)
-    wanted = embeddings[ids] - embeddings.mean(axis=0)
-    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
-    mean = hidden.mean(axis=0)
-    weighted = (hidden - mean) * np.sqrt(1 / np.bincount(ids)[ids])[:, None]
-    products = weighted.T @ (hidden - mean)
-    products += 1e-3 * np.trace(products) / len(products) * np.eye(len(products))
-    kernel = np.linalg.solve(products, weighted.T @ wanted)
-    encoder.get_layer("MLM-Dense").set_weights([kernel, 4.0 - mean @ kernel])
-    encoder.get_layer("MLM-Norm").set_weights([np.full(len(kernel), gain), np.zeros(len(kernel))])
-    bias = encoder.get_layer("MLM-Sim").bias
-    bias.assign(np.full(bias.shape, -threshold))
 
 
 def rerank(name, pairs, corpus, parts, work, seed, steps):
