@@ -98,8 +98,8 @@ def sparse(name, pairs, corpus, parts, work, seed, steps):
 def rerank(name, pairs, corpus, parts, work, seed, steps):
     """Logits of a reranker that starts from the weights of the dense stage, for its best documents; −∞ for the others.
 
-    Every group has one other text: in the first quarter of them a random one, then in two of three groups one of those nearest to the
-    query by the dense stage. Batches are of groups of similar length, the shortest first, and otherwise in this order.
+    Every group has one other text: in the first quarter of them a random one, then in two of three groups one of those nearest to
+    the query by the dense stage. Batches are of groups of similar length, the shortest first, and otherwise in this order.
     """
     steps, batch_size = steps or RERANK["steps"], RERANK["batch_size"]
     embed = load_task(work / "dense")
