@@ -1,23 +1,23 @@
-"""What attention has besides queries, keys and values if its scores are sums of terms, and how its weights are sharded."""
+"""Weights and activations of attention whose scores are sums of terms (disentangled, relative), and how weights are sharded."""
 
 from dataclasses import replace
 
 from keras_bert_rebuild.anatomy.part import COMPUTE, MODEL, Held, Weight
 
 # Ways to shard a weight. Heads stay together: query, key and value are sharded by columns and the output by rows, so that a block
-# sums over devices twice, after its attention and after its feed-forward half. If the devices do not divide the vocabulary, such as
-# 30,522 by 4, its width is sharded instead.
+# needs two all-reduces, one after attention and one after the feed-forward network. If the number of devices does not divide the
+# vocabulary (30,522 by 4), the width of the table is sharded instead.
 # Reference: Shoeybi et al., 2019, section 3 (https://arxiv.org/abs/1909.08053).
 COLUMNS, ROWS, ALONG = ((None, MODEL),), ((MODEL, None),), ((MODEL,),)
 
-# What relative attention adds to a query before it is compared with contents, distances and segments.
+# The biases that relative attention adds to a query before comparing it with contents, distances and segments.
 RELATIVE_BIASES = ("content_bias", "position_bias", "segment_bias")
 
 
 def disentangled(attention, relative, bias):
-    """Attention that also compares contents with distances: each term is a product of every token with 2·S distances.
+    """Disentangled attention: content is also compared with distances; each term compares every token with 2·S distances.
 
-    Every block projects the table once a batch. No fused kernel takes the terms, so scores are stored.
+    Every block projects the table of distances once per batch. No fused kernel supports the terms, so scores are materialised.
 
     Reference: He et al., 2021, section 3.1 (https://arxiv.org/abs/2006.03654).
     """
@@ -33,15 +33,16 @@ def disentangled(attention, relative, bias):
         held=tuple(replace(held, scores=False) for held in attention.held),
         working=(
             *(replace(held, scores=False) for held in attention.working),
-            Held("attention: scores of the distances", ("S", "2·S"), COMPUTE, f"A·{count}"),
+            Held("attention: scores of distances", ("S", "2·S"), COMPUTE, f"A·{count}"),
         ),
     )
 
 
 def relative_attention(attention):
-    """Attention that also compares contents with distances and segments, each with a bias instead of a second query.
+    """Relative attention: content is also compared with distances and segments, each with a learned bias added to the query.
 
-    Every block projects the sinusoids of 2·S distances once a batch. No fused kernel takes the terms, so scores are stored.
+    Every block projects the sinusoids of 2·S distances once per batch. No fused kernel supports the terms, so scores are
+    materialised.
 
     Reference: Dai et al., 2019, section 3.3 (https://arxiv.org/abs/1901.02860); Yang et al., 2019, section 2.5
     (https://arxiv.org/abs/1906.08237), for segments.
@@ -57,17 +58,17 @@ def relative_attention(attention):
         held=tuple(replace(held, scores=False) for held in attention.held),
         working=(
             *(replace(held, scores=False) for held in attention.working),
-            Held("attention: scores of the distances", ("S", "2·S"), COMPUTE, "A"),
+            Held("attention: scores of distances", ("S", "2·S"), COMPUTE, "A"),
         ),
     )
 
 
 def position_projections(terms):
-    """The projections of distances that are not those of queries and keys, by the names of their sub-layers."""
+    """Names of the sub-layers that project distances when they do not share the projections of queries and keys."""
     return tuple(name for term, name in (("c2p", "position_key"), ("p2c", "position_query")) if term in terms)
 
 
 def dense_weights(name, rows, columns, bias=True, cut=(), bias_cut=(), heads=(None, None), adapter=False):
-    """The weights of a dense layer; `heads` are the axes of kernel and bias along which attention heads are concatenated."""
+    """The weights of a dense layer; `heads` are the axes of the kernel and of the bias that attention heads are concatenated on."""
     kernel = Weight(f"{name}/kernel", (rows, columns), cut, heads[0], adapter)
     return (kernel, Weight(f"{name}/bias", (columns,), bias_cut, heads[1])) if bias else (kernel,)

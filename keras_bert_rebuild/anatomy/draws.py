@@ -1,4 +1,4 @@
-"""The random numbers in a batch of a model that samples tokens."""
+"""Random numbers per batch for a model that samples tokens."""
 
-# Whole numbers of this many bits, which float32 holds exactly.
+# Integers of this many bits, which float32 represents exactly.
 DRAW_BITS = 24

@@ -1,4 +1,4 @@
-"""The parts that an encoder is made of, and BERT's. A family turns its config into an `Encoder`; everything else reads that."""
+"""The parts of an encoder, and those of BERT. A family turns its config into an `Encoder`, which all other code reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,14 +10,14 @@ from keras_bert_rebuild.anatomy.positions import Norm, Positions
 
 @dataclass(frozen=True)
 class Attention:
-    """Self-attention with several heads."""
+    """Multi-head self-attention."""
 
     heads: int
     activation: Any = None
     """Activation of queries, keys, values and the output; None in BERT."""
 
     dropout: float = 0.0
-    """Rate at which probabilities are dropped."""
+    """Dropout rate of the attention probabilities."""
 
     bias: bool = True
     """Whether the four projections have biases."""
@@ -26,32 +26,32 @@ class Attention:
     """Rotary positions of queries and keys."""
 
     window: int | None = None
-    """Tokens on either side that a token attends to; None for all."""
+    """How many tokens on either side a token attends to; None for all."""
 
     output_dropout: float | None = None
-    """Dropout rate of the output; None for that of the block."""
+    """Dropout rate of the output; None for the block's rate."""
 
     relative: Positions | None = None
-    """Disentangled or relative positions, whose table the blocks share."""
+    """Disentangled or relative positions, with a table that all blocks share."""
 
     pruned: tuple[int, ...] = ()
-    """Heads that were taken away, of those that are counted from 0; the others are as wide as they were."""
+    """Indices of the pruned heads, from 0; the width of the remaining heads does not change."""
 
     head_width: int | None = None
-    """Width of a head if some were taken away; None for the width of the block, divided by the heads."""
+    """Width of a head if some are pruned; None for the width of the block divided by the number of heads."""
 
     @property
     def present(self) -> tuple[int, ...]:
-        """The heads that are there."""
+        """Indices of the heads that are not pruned."""
         return tuple(head for head in range(self.heads) if head not in self.pruned)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution over the input of a block, added to its output."""
+    """A convolution over the input of a block; its output is added to that of the block."""
 
     size: int
-    """Tokens that it sees, an odd number."""
+    """Kernel size in tokens, odd."""
 
     width: int
     """Width of the vectors."""
@@ -61,7 +61,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class FeedForward:
-    """Two dense layers; if gated, the activation of a third is multiplied with the first."""
+    """Two dense layers; if gated, the output of the first is multiplied by the activation of a third."""
 
     inner: int
     activation: Any
@@ -76,10 +76,10 @@ class FeedForward:
 
 @dataclass(frozen=True)
 class Block:
-    """An encoder block. The same number twice in a stack is the same block twice: shared weights."""
+    """An encoder block. Two blocks of the same number share their weights."""
 
     number: int
-    """Counted from 1; its layers are called `Encoder-number-...`."""
+    """Counted from 1; the names of its layers start with `Encoder-number-`."""
 
     attention: Attention
     feed_forward: FeedForward
@@ -88,26 +88,26 @@ class Block:
     """"post": x = norm(x + f(x)). "pre": x = x + f(norm(x))."""
 
     dropout: float = 0.0
-    """Dropout rate of the output of each half, before it is added."""
+    """Dropout rate of the output of each sub-layer, before the residual is added."""
 
     adapter: int = 0
-    """Width inside an adapter after each half; 0 for none."""
+    """Width of the adapter after each sub-layer; 0 for no adapters."""
 
     first_norm: bool = True
-    """False if attention directly reads the output of the embedding's norm, as in the first block of ModernBERT."""
+    """False if attention reads the output of the embedding's norm without another norm, as in the first block of ModernBERT."""
 
     convolution: Convolution | None = None
-    """A convolution beside the block; the sum is normalised."""
+    """A convolution parallel to the block; the sum of both outputs is normalised."""
 
 
 @dataclass(frozen=True)
 class Embedding:
-    """Tables that are added, and what follows them."""
+    """Tables whose vectors are added, and the layers after the sum."""
 
     tokens: int
     width: int
     norm: Norm | None
-    """None if the sum goes to the blocks as it is."""
+    """None if the sum is not normalised."""
 
     positions: Positions
     pad_id: int = 0
@@ -115,52 +115,52 @@ class Embedding:
     tasks: int = 0
     dropout: float = 0.0
     widened: bool = False
-    """Whether a dense layer projects the vectors to the width of the blocks."""
+    """Whether a dense layer projects the vectors to the width of the blocks (factorised embedding)."""
 
     normalised_first: bool = False
-    """Whether dropout follows the norm; in BERT's graph it precedes it."""
+    """Whether dropout comes after the norm; in keras_bert's graph it comes before."""
 
     scale: float = 1.0
-    """Factor of the vectors of tokens, before anything is added to them."""
+    """Factor applied to the token vectors before anything is added."""
 
     widened_first: bool = False
-    """Whether that layer comes before the norm and has no bias."""
+    """Whether that dense layer comes before the norm and has no bias."""
 
     query: bool = False
-    """Whether there is a vector from which a second stream would predict tokens; the stream of contents does not read it."""
+    """Whether the checkpoint has the mask vector of XLNet's query stream; the content stream does not read it."""
 
     query_trained: bool = False
-    """Whether that vector is trained."""
+    """Whether that vector is trainable."""
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """An encoder and the heads that it can have."""
+    """An encoder and the heads it can have."""
 
     width: int
-    """Width of the vectors between blocks."""
+    """Hidden size: the width of the vectors between blocks."""
 
     embedding: Embedding
     blocks: tuple
-    """`Block`s in the order in which they run."""
+    """The `Block`s in order."""
 
     heads: Mapping[str, Any] = field(default_factory=dict)
     """Name of a head to its `heads.Head`, in the order of outputs."""
 
     final_norm: Norm | None = None
-    """The norm after the last block, for blocks that normalise before and not after."""
+    """The norm after the last block of a pre-norm encoder."""
 
     labels: int = 0
     """Number of classes of the classification heads."""
 
     crf: bool = False
-    """Whether token classification has a conditional random field."""
+    """Whether token classification ends in a conditional random field."""
 
     head_dropout: float = 0.0
-    """Dropout rate before the last layer of a classification head."""
+    """Dropout rate before the last layer of classification heads."""
 
     initializer_range: float | None = None
-    """Standard deviation of the truncated normal of new kernels and tables; None for the default of each layer."""
+    """Standard deviation of the truncated normal that initialises kernels and tables; None for the default of each layer."""
 
     mlm_activation: Any = None
     pooler_activation: Any = None
@@ -169,33 +169,33 @@ class Encoder:
     """Whether the dense layer of the MLM head has a bias."""
 
     vocabulary_bias: bool = True
-    """Whether every token of the vocabulary has a bias in the MLM head."""
+    """Whether the MLM head has a bias for every token of the vocabulary."""
 
     output_range: float | None = None
-    """Standard deviation of new output projections of the halves of blocks and of the transform; None for `initializer_range`."""
+    """Standard deviation for the transform and the output projection of each sub-layer; None for `initializer_range`."""
 
     rtd_activation: Any = None
     """Activation of the dense layer before the logits of the head "rtd"."""
 
     mlm_norm: Norm | None = None
-    """The norm of the MLM head; None for that of the embedding."""
+    """The norm of the MLM head; None for the same as that of the embedding."""
 
     relative: Positions | None = None
-    """Disentangled or relative positions, whose table all blocks read."""
+    """Disentangled or relative positions, with a table that all blocks read."""
 
     @property
     def reads_segments(self) -> bool:
-        """Whether the model has the input of segments: their vectors are added, or relative attention compares them."""
+        """Whether the model has a segment input: for added segment vectors, or for the segment term of relative attention."""
         return self.embedding.segments > 0 or (self.relative is not None and self.relative.kind == "relative")
 
     @property
     def any_length(self) -> bool:
-        """Whether a text may have any length, since only distances count and all of them are computed."""
+        """Whether texts may have any length: positions are relative, and vectors of distances are computed, not looked up."""
         return self.relative is not None and self.relative.kind == "relative"
 
     @property
     def distinct(self) -> tuple:
-        """The blocks with their own weights, in the order of their numbers."""
+        """The blocks with distinct weights, in the order of their numbers."""
         return tuple({block.number: block for block in self.blocks}.values())
 
 
@@ -203,7 +203,7 @@ def bert_encoder(config):
     """The `Encoder` of a `BertConfig`.
 
     Reference: Devlin et al., 2019, section 3 (https://arxiv.org/abs/1810.04805); Lan et al., 2020, section 3.1
-    (https://arxiv.org/abs/1909.11942), for shared blocks and narrow tables.
+    (https://arxiv.org/abs/1909.11942), for shared blocks and factorised embeddings.
     """
     norm, pruned = Norm(config.layer_norm_eps), dict(config.pruned_heads)
     head_width = config.hidden_size // config.num_attention_heads

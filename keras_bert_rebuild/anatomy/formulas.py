@@ -1,38 +1,38 @@
-"""Formulas in the letters of the article "Understanding BERT architecture": written once, to be shown, filled in and evaluated."""
+"""Formulas in the letters of the article "Understanding BERT architecture": written once, then displayed, filled in, evaluated."""
 
 import math
 import re
 
-# Each letter and what it counts. E, U, R, C, K, B, N, V and M are not in the article.
+# Each letter and its meaning. E, U, R, C, K, B, N, V and M are not in the article.
 LETTERS = (
-    ("T", "tokens of the vocabulary"),
+    ("T", "vocabulary size"),
     ("H", "hidden size"),
-    ("D", "the same, as the article writes it in steps 6, 13 and 14"),
+    ("D", "the same: the article's letter in steps 6, 13 and 14"),
     ("E", "width of the embedding tables"),
     ("A", "attention heads"),
     ("L", "layers"),
     ("FFD", "width inside the feed-forward block"),
-    ("U", "width inside an adapter"),
+    ("U", "width of the adapters"),
     ("P", "rows of the position table"),
     ("R", "rows of the table of distances"),
     ("C", "classes"),
     ("K", "tasks"),
     ("B", "texts of a batch"),
     ("S", "tokens of a text"),
-    ("N", "tokens of a text that are predicted"),
-    ("V", "keys that a token with a window is compared with"),
-    ("M", "how often such a key is read"),
+    ("N", "predicted tokens per text"),
+    ("V", "keys per query in windowed attention"),
+    ("M", "how often each of these keys is read"),
 )
 
-# Texts of more than this many windows are computed in bands: `kernels.table.WINDOWS`, as a test checks.
+# Texts longer than this many windows are computed in bands; equal to `kernels.table.WINDOWS`, which a test checks.
 WINDOWS = 8
 
-# The only factor that is not a letter or a number: the width of a head.
+# The width of a head, the only factor that is neither a letter nor a number.
 HEAD_WIDTH = "(D/A)"
 
 
 def letters_of(encoder, batch=1, length=1, predictions=1):
-    """The number of every letter for an `Encoder` and a batch, as a dictionary; if blocks differ, for the first one."""
+    """Letter to number for an `Encoder` and a batch, a dictionary; if blocks differ, of the first block."""
     embedding, blocks = encoder.embedding, {}
     if encoder.blocks:
         first = encoder.blocks[0]
@@ -56,15 +56,15 @@ def letters_of(encoder, batch=1, length=1, predictions=1):
 
 
 def band_letters(encoder, length):
-    """The letters of attention within a window, as a dictionary; empty if no block has one, and for the first one if they differ.
+    """The letters of windowed attention, as a dictionary; empty without windows, of the first such block if several differ.
 
     Args:
         encoder: an `Encoder`.
         length: tokens of a text.
 
     Returns:
-        "V", the keys that a query is compared with, and "M", how often a key is read: in bands of three blocks of a window each, or
-        all keys once if the text is short.
+        "V", the keys per query, and "M", how often a key is read: in bands of three windows each, or all keys once if the text is
+        short.
     """
     window = next((block.attention.window for block in encoder.blocks if block.attention.window is not None), None)
     if window is None:
@@ -73,7 +73,7 @@ def band_letters(encoder, length):
 
 
 def value(formula, letters):
-    """The value of a formula: a sum of products, in which brackets only group.
+    """The value of a formula: a sum of products; parentheses only group factors.
 
     Example:
 
@@ -86,7 +86,7 @@ def value(formula, letters):
 
 
 def filled_in(formula, letters):
-    """A formula with numbers for letters.
+    """A formula with its letters replaced by numbers.
 
     Example:
 

@@ -1,20 +1,20 @@
-"""The heads as data: their inputs, the layers up to their logits, and their parts."""
+"""The heads as data: their inputs, the layers up to the logits, and the parts."""
 
 from dataclasses import dataclass, replace
 
 from keras_bert_rebuild.anatomy.part import HEAD, MODEL, Part, Weight
 
-# The layer after the logits of the head "token_classification" if it has a conditional random field.
+# The layer after the logits of "token_classification" in a model with a conditional random field.
 CRF = "Token-Classification-CRF"
 
-# BERT's pooler under keras_bert's name, and the layers of the pooled first token.
+# BERT's pooler under its name in keras_bert, and the layers that pool the first token.
 POOLER = "NSP-Dense"
 POOLED = ("Extract", POOLER)
 
-# The mean over the tokens of a text and its last token, where a head reads one of these and not the first token.
+# For heads that read the mean over the tokens of a text, or its last token, instead of the first.
 MEAN, LAST = "Mean", "Last"
 
-# The first token that is not padding.
+# The first token that is not padding, for texts padded on the left.
 FIRST_TOKEN = "Extract-First-Token"
 
 # The transform of the MLM head.
@@ -22,7 +22,7 @@ TRANSFORM = ("MLM-Dense", "MLM-Norm")
 
 
 def _dense(units, spelling=None, width="H"):
-    """Weights of a dense layer on vectors of the model, and the article's formula for their number."""
+    """Weights of a dense layer that reads hidden states, and the article's formula for their number."""
     return (Weight("kernel", (width, units)), Weight("bias", (units,))), spelling
 
 
@@ -36,28 +36,28 @@ class Head:
     """A head of a model."""
 
     layer: str
-    """Name of the output, and of the layer that shows that a model has the head."""
+    """Name of the output and of the layer by which a model is recognised as having the head."""
 
     parts: tuple
-    """Its `Part`s, except for the pooler, which heads share."""
+    """Its `Part`s without the pooler, which heads share."""
 
     reads: tuple = ()
-    """The layers between the last block and the logits; a model has no dropout layers for rate 0."""
+    """The layers between the last block and the logits; dropout layers are absent if the rate is 0."""
 
     units: str = ""
-    """Outputs of its last layer: a number, or "C" for the classes."""
+    """Number of logits: a number, or "C" for the number of classes."""
 
     softmax: bool = False
-    """Whether it returns probabilities."""
+    """Whether the output is probabilities."""
 
     @property
     def pooled(self) -> bool:
-        """Whether its input is the pooled first token."""
+        """Whether it reads the pooled first token."""
         return POOLER in self.reads or self.layer == POOLER
 
     @property
     def of_text(self) -> bool:
-        """Whether it has one answer for a text, and not one for each token."""
+        """Whether it has one output per text, not one per token."""
         return self.layer == POOLER or self.reads[:1] in (("Extract",), (FIRST_TOKEN,), (MEAN,), (LAST,))
 
 
@@ -137,29 +137,29 @@ HEADS = {
     "rtd": Head("RTD", _REPLACED, ("RTD-Dense",), "1"),
 }
 
-# Heads whose input is the pooled first token.
+# Heads that read the pooled first token.
 ON_POOLER = tuple(name for name, head in HEADS.items() if head.pooled)
 
 
 def heads_with_dropout_before_pooler():
-    """Heads of which "classification" drops before and after the dense layer on the first token, as RoBERTa's and ELECTRA's.
+    """Heads in which "classification" has dropout before and after the dense layer on the first token, as in RoBERTa and ELECTRA.
 
     Returns:
-        A dictionary as `HEADS`.
+        A dictionary like `HEADS`.
     """
     first, *others = HEADS["classification"].reads
     return {**HEADS, "classification": replace(HEADS["classification"], reads=(first, f"{first}-Dropout", *others))}
 
 
 def heads_through_transform(pooling):
-    """Heads whose vectors all go through the transform of the MLM head, as those of ModernBERT.
+    """Heads that read hidden states after the MLM head's transform, as in ModernBERT.
 
     Args:
-        pooling: "cls" for heads for whole texts that read the first token, of which multiple choice skips padding on the left,
-            "mean" for the mean over the tokens.
+        pooling: "cls" for text heads on the first token (multiple choice takes the first token that is not padding), "mean" for
+            text heads on the mean over the tokens.
 
     Returns:
-        A dictionary as `HEADS`.
+        A dictionary like `HEADS`.
     """
     changed = {}
     for name in ("classification", "token_classification", "question_answering", "multiple_choice"):
@@ -173,6 +173,6 @@ def heads_through_transform(pooling):
 
 
 def heads_at_last_token():
-    """Heads whose pooler reads the last token of a text, and whose MLM head has no transform, as those of XLNet; as `HEADS`."""
+    """Heads whose pooler reads the last token of a text, and whose MLM head has no transform, as in XLNet; like `HEADS`."""
     changed = {name: replace(head, reads=(LAST, *head.reads[1:])) for name, head in HEADS.items() if head.reads[:1] == ("Extract",)}
     return {**HEADS, **changed, "mlm": replace(HEADS["mlm"], parts=MLM_PARTS[2:], reads=())}

@@ -1,4 +1,4 @@
-"""A part of an encoder: a layer with weights, its operations, what a training step retains of it, and how it is sharded."""
+"""A part of an encoder: a layer with its weights, operations, saved activations and sharding."""
 
 import re
 from collections.abc import Mapping
@@ -7,32 +7,32 @@ from itertools import groupby
 
 from keras_bert_rebuild.anatomy.formulas import value
 
-# The sections of an encoder, as in the explanation.
+# The sections of an encoder, in the order of the explanation.
 EMBEDDING, BLOCK, HEAD = "Embedding", "Encoder block", "Heads"
 
 # Axis of a device mesh along which weights are sharded.
 MODEL = "model"
 
-# Dtypes of numbers that are retained: that of the dtype policy, that of the operands of products, and float32 under every policy.
-# A TPU rounds the operands of products to bfloat16, also under float32, and its compiler retains them in it.
+# Dtypes of saved activations: that of the dtype policy, that of the operands of matrix products, and float32 under every policy.
+# Under float32, too, a TPU rounds the operands of matrix products to bfloat16, and its compiler saves them in bfloat16.
 COMPUTE, PRODUCT, FLOAT32 = "compute", "product", "float32"
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight of a part. Its shape is in the letters of `formulas.LETTERS`, or in numbers."""
+    """A weight of a part. Its shape is in letters of `formulas.LETTERS` or in numbers."""
 
     role: str
-    """Its path in its layer, such as "query/kernel"; with the layer's name before it, the path of the variable."""
+    """Its path in its layer, such as "query/kernel"; prefixed with the layer's name, the path of the variable."""
 
     shape: tuple
-    """Letters or numbers, such as `("H", "FFD")`."""
+    """A tuple of letters or numbers, such as `("H", "FFD")`."""
 
     cut: tuple = ()
-    """Ways to shard it over devices, each an axis or None for every dimension: the first that divides evenly is used."""
+    """Ways to shard it over devices, each with a mesh axis or None per dimension: the first that divides evenly is used."""
 
     head_axis: int | None = None
-    """The axis along which attention heads are concatenated; None if heads have no parts of their own."""
+    """The axis on which attention heads are concatenated; None if the weight is not split by heads."""
 
     adapter: bool = False
     """Whether it gets a low-rank adapter by default."""
@@ -40,30 +40,30 @@ class Weight:
 
 @dataclass(frozen=True)
 class Held:
-    """Numbers of one example that a compiled training step retains for its backward pass."""
+    """Activations of one example that a compiled training step saves for its backward pass."""
 
     what: str
-    """What they are."""
+    """What they are, in words."""
 
     shape: tuple
-    """The shape of one array in letters; a TPU pads the last two axes to tiles."""
+    """The shape of one array in letters; a TPU pads the last two axes to whole tiles."""
 
     dtype: str = COMPUTE
-    """Their dtype: `COMPUTE`, `PRODUCT` or `FLOAT32`."""
+    """`COMPUTE`, `PRODUCT` or `FLOAT32`."""
 
     times: str = "1"
-    """How many such arrays, in letters."""
+    """The number of such arrays, in letters."""
 
     scores: bool = False
-    """Whether they exist only if attention scores are stored, not recomputed by a fused kernel."""
+    """Whether they exist only if attention scores are materialised, not recomputed by a fused kernel."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A step of the article, or one that only other encoders have. Formulas are those of `formulas.py`."""
+    """A step of the article, or one that only other encoders have. Formulas are written as in `formulas.py`."""
 
     article: int | None
-    """Its number in the article; None if the article's model does not have it."""
+    """Its step in the article; None if the article's model does not have it."""
 
     section: str
     """Embedding, encoder block or heads."""
@@ -72,50 +72,50 @@ class Part:
     """Its name in the explanation."""
 
     layer: str
-    """The layer or layers of the model, `{n}` for the number of the block."""
+    """The layer or layers of the model; `{n}` is the number of the block."""
 
     weights: tuple = ()
     """Its `Weight`s."""
 
     spelling: str | None = None
-    """The formula of its parameters as the article writes it; None for the one that follows from the shapes."""
+    """The formula of its parameter count as the article writes it; None to derive it from the shapes."""
 
     operations: str = "0"
-    """Multiplications and additions of its matrix products in a forward pass, for one run of the block."""
+    """Additions and multiplications of its matrix products in one forward pass of one block."""
 
     kept: str = "0"
-    """Values in the dtype of computation that a training step retains for its backward pass, for one run of the block.
+    """Values in the compute dtype that a training step saves for its backward pass, for one pass through the block.
 
-    That is what the backward pass of a layer needs and no other layer already counts: the operands of products, the inputs of
-    activations and norms, the probabilities of attention and of the outputs. Dropout masks, a byte per value, are left out.
+    Each value is counted once, with the first layer whose backward pass needs it: operands of matrix products, inputs of
+    activations and norms, probabilities of attention and of the outputs. Dropout masks, a byte per value, are not counted.
 
     Reference: Korthikanti et al., 2022, section 4.1 (https://arxiv.org/abs/2205.05198)."""
 
     kept_float32: str = "0"
-    """Such values that are always float32."""
+    """The same for values that are always float32."""
 
     held: tuple = ()
-    """What a compiled step retains, as `Held`; it recomputes everything else in the operations that need it."""
+    """What a compiled training step saves; everything else is recomputed in the backward pass."""
 
     working: tuple = ()
-    """What it also holds while the backward pass of the part runs, as `Held`: recomputed values and gradients."""
+    """What is also in memory during the backward pass of the part: recomputed values and gradients."""
 
     @property
     def params(self) -> str:
-        """The formula of its parameters, for one block if it is in a block."""
+        """The formula of its parameter count, of one block if it is in a block."""
         return self.spelling or formula_of(self.weights)
 
     def count(self, letters: Mapping[str, int]) -> int:
-        """The number of its parameters by the shapes of its weights, for one block if it is in a block.
+        """Its parameter count from the shapes of its weights, of one block if it is in a block.
 
         Args:
-            letters: letter to number, as from `formulas.letters_of`.
+            letters: letter to number, see `formulas.letters_of`.
         """
         return sum(value("·".join(weight.shape), letters) for weight in self.weights)
 
 
 def formula_of(weights):
-    """The parameters of weights in letters: equal shapes are counted, and the weights of each of several modules are in brackets.
+    """The parameter count of weights in letters: equal shapes are combined, each of several sub-layers in parentheses.
 
     Example:
 
@@ -138,7 +138,7 @@ def formula_of(weights):
 
 
 def in_letters(part, **letters):
-    """A part with other letters in its formulas and shapes, such as `E="H"` for tables as wide as the rest."""
+    """A part with letters in its formulas and shapes replaced, such as `E="H"` for tables of the hidden size."""
 
     def replaced(text):
         return re.sub(r"[A-Z]+", lambda found: letters.get(found[0], found[0]), text)

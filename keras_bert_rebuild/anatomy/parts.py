@@ -1,4 +1,4 @@
-"""The parts of an encoder in the order in which they run, and sums over them."""
+"""The parts of an encoder in execution order, and sums over them."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from keras_bert_rebuild.anatomy.positions import Positions
 from keras_bert_rebuild.anatomy.pruned_heads import with_heads
 from keras_bert_rebuild.anatomy.windows import in_window
 
-# The halves of a block, and what may be added to both, by the ends of the names of their layers.
+# The two sub-layers of a block, and what may follow each of them, by the suffixes of their layer names.
 ATTENTION, FEED_FORWARD, CONVOLUTION = "MultiHeadSelfAttention", "FeedForward", "Convolution"
 
 
@@ -23,14 +23,14 @@ def parts_of(encoder, heads):
         heads: names of heads, keys of `encoder.heads`.
 
     Returns:
-        Triples of a `Part`, the distinct blocks that have it, and how often it runs; 1 and 1 outside blocks.
+        Triples of a `Part`, the number of distinct blocks that have it, and how often it runs; 1 and 1 outside blocks.
     """
-    # The blocks with every norm come first, and with them every part in its position.
+    # Blocks with all norms come first, so that every part is in its place.
     distinct = Counter(
         part for block in sorted(encoder.distinct, key=lambda block: not block.first_norm) for part in block_parts(block)
     )
     runs = Counter(part for block in encoder.blocks for part in block_parts(block))
-    layers = [part.layer for part in distinct]  # parts of one layer, such as attention with and without a window, side by side
+    layers = [part.layer for part in distinct]  # parts of one layer, such as full and windowed attention, are adjacent
     distinct = {part: distinct[part] for part in sorted(distinct, key=lambda part: layers.index(part.layer))}
     parts = [
         *((part, 1, 1) for part in _before_blocks(encoder)),
@@ -41,7 +41,7 @@ def parts_of(encoder, heads):
 
 
 def weights_of(encoder, heads):
-    """The weights of an encoder with heads.
+    """The weights of an encoder with the given heads.
 
     Returns:
         A dictionary from variable path to the `Weight` and its shape in numbers, in the order of the parts.
@@ -60,13 +60,13 @@ def weights_of(encoder, heads):
 
 
 def num_params(encoder, heads):
-    """Parameters of an encoder with heads, counted without building it."""
+    """Parameter count of an encoder with the given heads, computed without building it."""
     letters = letters_of(encoder)
     return sum(part.count(letters) * blocks for part, blocks, _ in parts_of(encoder, heads))
 
 
 def every_part():
-    """The parts of an encoder that has everything, for tables of patterns that fit the weights of any encoder."""
+    """The parts of an encoder that has everything, for tables of patterns that fit every encoder."""
     relative = _halves(gated=True, bias=True, relative=Positions("relative", rows=0))[0]
     known = _halves(gated=True, bias=True, relative=_EVERY_TERM)
     more = tuple(weight for weight in relative.weights if weight.role not in {weight.role for weight in known[0].weights})
@@ -79,7 +79,7 @@ def every_part():
 
 
 def adapted_patterns():
-    """Patterns for the ends of variable paths: the kernels that get low-rank adapters."""
+    """Patterns for the ends of variable paths: the kernels that get low-rank adapters by default."""
     modules = {}
     for part in every_part():
         for weight in part.weights:
@@ -106,16 +106,16 @@ _WIDENING = Part(
 )
 
 
-# Disentangled positions with every weight that they can have.
+# Disentangled positions with all weights they can have.
 _EVERY_TERM = Positions("disentangled", rows=2, terms=("c2p", "p2c"))
 
 
 def _before_blocks(encoder):
-    """The embedding, and the table of distances if the blocks share one."""
+    """The embedding, and the table of distances if blocks share one."""
     yield from _embedding_parts(encoder)
     if encoder.relative is not None and encoder.relative.kind == "relative":
-        yield Part(None, EMBEDDING, "Sines and cosines of distances", "Embedding-Relative")
-        yield Part(None, EMBEDDING, "Where segments differ", "Embedding-Relative-Segment", kept="B·S·S")
+        yield Part(None, EMBEDDING, "Sinusoids of distances", "Embedding-Relative")
+        yield Part(None, EMBEDDING, "Segment differences", "Embedding-Relative-Segment", kept="B·S·S")
     elif encoder.relative is not None:
         rows = Weight("embeddings", ("R", "H"))
         yield Part(None, EMBEDDING, "Table of distances", "Embedding-Relative", (rows,))
@@ -151,7 +151,7 @@ def _embedding_parts(encoder):
 
 
 def block_parts(block):
-    """The parts of a block in the order in which they run."""
+    """The parts of a block in execution order."""
     inner, relative = block.feed_forward, block.attention.relative
     attention, feed_forward = _halves(inner.gated, block.attention.bias, inner.bias, relative, inner.output_bias)
     attention = attention if block.attention.window is None else in_window(attention)
@@ -176,12 +176,12 @@ def block_parts(block):
 
 
 def _after_blocks(encoder, heads):
-    """The final norm if there is one, and the heads, with the pooler once; in the article's order, token prediction first."""
+    """The final norm if there is one, and the heads, the pooler once; in the article's order, MLM first."""
     if encoder.final_norm is not None:
         yield _norm(None, BLOCK, "Final normalisation", "Encoder-Norm", encoder.final_norm)
     chosen = [encoder.heads[name] for name in encoder.heads if name in heads]
     parts = [part for head in chosen for part in head.parts if encoder.crf or part is not CRF_PART]
-    # Heads may share a transform, which is counted once, with the first of them.
+    # A transform that heads share is counted once, with the first of them.
     first_of = {}
     for part in parts:
         first_of.setdefault(part.layer, _of_encoder(encoder, part))
@@ -193,9 +193,9 @@ def _after_blocks(encoder, heads):
 
 
 def _of_encoder(encoder, part):
-    """A part of a head with the weights that it has in this encoder."""
+    """A part of a head with the weights it has in this encoder."""
     dense, norm, vocabulary = (part.layer for part in MLM_PARTS)
-    if part.layer == norm:  # of the same kind as that of the embedding, unless it has its own
+    if part.layer == norm:  # same kind as the embedding's norm, unless the MLM head has its own
         return replace(part, weights=_norm_weights(encoder.mlm_norm or encoder.embedding.norm, "E"))
     biased = {dense: encoder.transform_bias, vocabulary: encoder.vocabulary_bias}
     if biased.get(part.layer, True):
@@ -204,7 +204,7 @@ def _of_encoder(encoder, part):
 
 
 def _spelled(encoder, part):
-    """A part in the article's own letters: H for E if the tables are as wide as the rest."""
+    """A part in the article's letters: H for E if the tables have the hidden size."""
     return part if encoder.embedding.widened else in_letters(part, E="H")
 
 
@@ -227,7 +227,7 @@ def _halves(gated, bias, feed_forward_bias=None, relative=None, output_bias=None
         held=(
             Held("queries, keys, values", ("S", "D"), PRODUCT, "3"),
             Held("attention scores", ("S", "S"), FLOAT32, "A", scores=True),
-            Held("maximum and sum of their rows", ("A", "S"), FLOAT32, "2"),
+            Held("maximum and sum of each row", ("A", "S"), FLOAT32, "2"),
             Held("outputs of attention heads", ("(D/A)", "S"), PRODUCT, "A"),
         ),
         working=(Held("attention: probabilities and two gradients", ("S", "S"), COMPUTE, "3·A", scores=True),),

@@ -1,4 +1,4 @@
-"""What attention computes and retains once heads have been taken away."""
+"""Parameters, operations and activations of attention after heads were pruned."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ from keras_bert_rebuild.anatomy.formulas import HEAD_WIDTH
 
 
 def with_heads(attention, count, before, bias):
-    """The `Part` of attention with fewer heads, from that of BERT's: queries, keys, values and what the output reads are narrower.
+    """The `Part` of attention with fewer heads, from BERT's: the projections are narrower.
 
     Args:
-        attention: the part.
-        count: heads that are there.
-        before: heads that it had.
+        attention: the part to narrow.
+        count: remaining heads.
+        before: heads before pruning.
         bias: whether the four projections have biases.
     """
     narrow = f"{count}·{HEAD_WIDTH}"

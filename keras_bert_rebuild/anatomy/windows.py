@@ -1,4 +1,4 @@
-"""What attention within a window computes and retains."""
+"""Operations and activations of windowed attention."""
 
 from dataclasses import replace
 
@@ -6,11 +6,11 @@ from keras_bert_rebuild.anatomy.part import COMPUTE, FLOAT32, PRODUCT, Held
 
 
 def in_window(attention):
-    """The `Part` of attention within a window, from that of attention to all tokens."""
+    """The `Part` of windowed (local) attention, from that of full attention."""
     queries, scores, sums, *others = attention.held
     return replace(
         attention,
-        name="Attention within a window",
+        name="Windowed attention",
         operations="8·B·S·D·D + 4·B·S·V·D",
         kept="3·B·S·D + 2·M·B·S·D + A·B·S·V",
         held=(

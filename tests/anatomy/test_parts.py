@@ -42,7 +42,7 @@ def test_attention_within_a_window_counts_what_is_computed(window):
     config = ModernBertConfig(num_hidden_layers=3, global_attn_every_n_layers=3, local_attention=2 * window)
     attention = {part.name: (part, runs) for part, _, runs in parts_of(config.encoder(), ()) if part.layer.endswith(ATTENTION)}
     assert [runs for _, runs in attention.values()] == [2, 1]
-    part = attention["Attention within a window"][0]
+    part = attention["Windowed attention"][0]
     for length in (WINDOWS * window, WINDOWS * window + 1):
         letters = letters_of(config.encoder(), length=length)
         in_bands = choose("windowed_attention", np.zeros((1, length, 1, 1), "float32"), window) is not None

@@ -260,8 +260,11 @@ def test_its_tokenizer_is_read_and_written_and_its_page_is_drawn(rng, tmp_path):
     [
         ({"relative_attention": False}, "relative_attention and pos_att_type must be given together"),
         ({"pos_att_type": "c2p|p2p"}, "pos_att_type must be of c2p and p2c; got c2p, p2p"),
-        ({"position_buckets": 7}, "position_buckets must be even and at least 4, or none; got 7"),
-        ({"position_buckets": 256, "max_relative_positions": 100}, "max_relative_positions must be above"),
+        ({"position_buckets": 7}, "position_buckets must be even and at least 4, or 0 for none; got 7"),
+        (
+            {"position_buckets": 256, "max_relative_positions": 100},
+            "max_relative_positions must be at least 130 with",
+        ),
         ({"norm_rel_ebd": "batch_norm"}, "norm_rel_ebd must be layer_norm or none; got 'batch_norm'"),
         ({"conv_kernel_size": 4}, "conv_kernel_size must be odd"),
         ({"conv_groups": 2}, "conv_groups must be 1, got 2"),
@@ -282,7 +285,7 @@ def test_settings_that_are_not_computed_are_refused_in_a_sentence(changes, said)
 def test_wrong_arguments_of_the_layer_are_refused():
     for arguments, said in (
         ({"buckets": 5, "reach": 9}, "position_buckets must be even"),
-        ({"buckets": 8, "reach": 5}, "max_relative_positions must be above"),
+        ({"buckets": 8, "reach": 5}, "max_relative_positions must be at least 6 with position_buckets=8; got 5"),
         ({"buckets": 8, "reach": 9, "terms": ()}, "terms must be one or both of c2p, p2c; got none"),
         ({"buckets": 8, "reach": 9, "position_dropout": 1.0}, "must be a rate"),
     ):

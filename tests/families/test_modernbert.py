@@ -245,9 +245,9 @@ def test_long_texts_cost_what_their_windows_do():
     config = ModernBertConfig()
     short, long = (explain(config, ("mlm",), length=length, predictions=1) for length in (4096, 8192))
     retained = {step.name: long_step.kept / step.kept for step, long_step in zip(short.steps, long.steps, strict=True) if step.kept}
-    assert retained["Attention within a window"] == 2
+    assert retained["Windowed attention"] == 2
     assert retained["Attention"] > 3.5
-    assert "V = 192  keys that a token with a window is compared with" in str(long)
+    assert "V = 192  keys per query in windowed attention" in str(long)
     for explained, length in ((short, 4096), (long, 8192)):
         assert explained.total("forward") == forward_flops(config, Work(length, length**2, 1, 1), pair_head=False)
     memory = [

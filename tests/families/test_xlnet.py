@@ -170,7 +170,7 @@ def test_released_sizes_are_counted_and_explained():
         assert XLNetConfig(**fields).num_params(()) == count, name
     said = str(explain(XLNetConfig(), ("mlm",)))
     assert "(q + r_w) · k + (q + r_r) · r + (q + r_s) · s" in said
-    assert "Sines and cosines of distances" in said
+    assert "Sinusoids of distances" in said
     plain = XLNetConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072, num_hidden_layers=12)
     assert forward_flops(plain, Work(10, 100, 2, 1)) > 0
     assert step_memory(CONFIG, PretrainSettings(batch_size=2, seq_len=16, max_predictions=2), "gpu", 2).activations > 0
